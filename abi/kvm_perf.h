@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * Paravirtual performance events for KVM guests: the contract between the
+ * host (inside kvm.ko) and the guest (a struct pmu).
+ *
+ * A guest that finds KVM_FEATURE_PV_PERF in CPUID makes the hypercall
+ * KVM_PERF_OP.  Its first argument is an operation, KVM_PERF_OP_*; the
+ * others are the operation's.  The result is 0 or a negative KVM_E*.
+ *
+ * An event is known by an id that the guest chose.  Where an operation takes
+ * the address of a struct, it is a guest-physical address in two halves, bits
+ * 31:0 and then bits 63:32, so that a 32-bit guest can pass it; bits 63:32 of
+ * each argument must be 0.
+ *
+ * All structs have the same layout for 32 and 64 bits and are little-endian.
+ * Those that a guest writes start with their size: a later version may be
+ * larger, and a host accepts what is beyond the size that it knows only if
+ * all of it is 0.  Reserved fields must be 0.
+ *
+ * A failed operation changes nothing, except where it says so.
+ */
+#ifndef _UAPI_ASM_X86_KVM_PERF_H
+#define _UAPI_ASM_X86_KVM_PERF_H
+
+#include <linux/types.h>
+
+/*
+ * Provisional until upstream assigns them: chosen far from the numbers that
+ * upstream assigns next (hypercall 13 and bit 18 as of Linux 7.3).
+ */
+
+/* A bit of EAX of the CPUID leaf KVM_CPUID_FEATURES. */
+#define KVM_FEATURE_PV_PERF		31
+
+/* A hypercall, made from CPL 0. */
+#define KVM_PERF_OP			256
+
+/* The version of this contract, which KVM_PERF_OP_QUERY reports. */
+#define KVM_PERF_ABI_VERSION		1
+
+/**
+ * DOC: Operations of KVM_PERF_OP
+ *
+ * %KVM_PERF_OP_OPEN (low, high: address of struct guest_perf_event_param):
+ * creates the event, disabled, and zeroes its record.
+ *
+ * %KVM_PERF_OP_CLOSE (id): deletes the event.  Its record is written no more
+ * once this returns.
+ *
+ * %KVM_PERF_OP_ENABLE (id): the event counts on this vCPU from now on, and
+ * only while this vCPU executes guest code.  An event that counted on another
+ * vCPU moves here, and its count carries on.  An event that counts here
+ * already is not changed.
+ *
+ * %KVM_PERF_OP_DISABLE (id): counting stops and the record holds the final
+ * count.  With -%KVM_EFAULT counting has stopped, but the record was not
+ * written.
+ *
+ * %KVM_PERF_OP_READ (id, or %KVM_PERF_ID_ALL for every event that was enabled
+ * on this vCPU and not disabled since): the record holds the count of now.
+ * With -%KVM_EBUSY it holds the count, but the event had lost its counter to
+ * the host and has missed some; it counts again where a counter was free.
+ * With %KVM_PERF_ID_ALL the result is that of the first event that failed,
+ * and every other event's record was brought up to date all the same.
+ *
+ * %KVM_PERF_OP_QUERY (low, high: address of struct guest_perf_query): tells
+ * what this host offers.
+ *
+ * %KVM_PERF_OP_SET_PERIOD, %KVM_PERF_OP_BATCH: not in this version, they
+ * answer -%KVM_ENOSYS.
+ *
+ * %KVM_PERF_OP_RESET: closes every event of the VM.  A kernel that starts
+ * calls it before anything else, one that ends calls it last.
+ */
+#define KVM_PERF_OP_OPEN		1
+#define KVM_PERF_OP_CLOSE		2
+#define KVM_PERF_OP_ENABLE		3
+#define KVM_PERF_OP_DISABLE		4
+#define KVM_PERF_OP_READ		5
+#define KVM_PERF_OP_QUERY		6
+#define KVM_PERF_OP_SET_PERIOD		7
+#define KVM_PERF_OP_BATCH		8
+#define KVM_PERF_OP_RESET		9
+
+/* No event's id: stands for all events of this vCPU. */
+#define KVM_PERF_ID_ALL			0xffffffffU
+
+/**
+ * DOC: Errors of KVM_PERF_OP
+ *
+ * %KVM_EINVAL: malformed: a size, a reserved field or bit, a misaligned
+ * record, an unknown type or flag, an argument with bits 63:32 set.
+ *
+ * %KVM_EFAULT: an address outside the guest's memory, or read-only memory
+ * where the host must write.
+ *
+ * %KVM_ENOENT: no event has this id.
+ *
+ * %KVM_EEXIST: an event has this id already.
+ *
+ * %KVM_EOPNOTSUPP: well-formed, but this host cannot or may not count it.
+ *
+ * %KVM_ENOSPC: the VM's limit on events, or the memory of its owner's control
+ * group, is used up.
+ *
+ * %KVM_EBUSY: no counter is free now.
+ *
+ * %KVM_EPERM: not from CPL 0, or from a nested guest.
+ *
+ * %KVM_ENOSYS: no such operation, or the VM has not the feature.
+ *
+ * KVM_EINVAL, KVM_EFAULT, KVM_EPERM, KVM_EOPNOTSUPP and KVM_ENOSYS are in
+ * linux/kvm_para.h.
+ */
+#ifndef KVM_ENOENT
+#define KVM_ENOENT			2
+#endif
+#ifndef KVM_EBUSY
+#define KVM_EBUSY			16
+#endif
+#ifndef KVM_EEXIST
+#define KVM_EEXIST			17
+#endif
+#ifndef KVM_ENOSPC
+#define KVM_ENOSPC			28
+#endif
+
+/* Values of guest_perf_attr.type: those of perf_event_attr.type. */
+#define KVM_PERF_TYPE_HARDWARE		0
+#define KVM_PERF_TYPE_HW_CACHE		3
+#define KVM_PERF_TYPE_RAW		4
+
+/* Bits of guest_perf_attr.flags. */
+#define KVM_PERF_ATTR_EXCLUDE_USER	(1ULL << 0)
+#define KVM_PERF_ATTR_EXCLUDE_KERNEL	(1ULL << 1)
+#define KVM_PERF_ATTR_FREQ		(1ULL << 2)
+
+/**
+ * struct guest_perf_attr - what to count
+ * @size: size of this struct as the guest knows it, in bytes
+ * @type: KVM_PERF_TYPE_*
+ * @config: which event; its meaning is that of perf_event_attr.config for
+ *	@type.  For KVM_PERF_TYPE_RAW only the bits of
+ *	guest_perf_query.raw_event_mask may be set.
+ * @config1: 0, or the host answers -KVM_EOPNOTSUPP
+ * @config2: 0, or the host answers -KVM_EOPNOTSUPP
+ * @sample_period: number of events from one overflow to the next; 0: no
+ *	overflows, only counting.  With KVM_PERF_ATTR_FREQ it is the number of
+ *	overflows per second to aim at.  A host without
+ *	KVM_PERF_FEATURE_SAMPLING answers -KVM_EOPNOTSUPP if it is not 0.
+ * @flags: KVM_PERF_ATTR_*.  EXCLUDE_USER and EXCLUDE_KERNEL: do not count at
+ *	CPL 3, and at CPL 0 to 2.
+ *
+ * What the host executes is never counted.
+ */
+struct guest_perf_attr {
+	__u32	size;
+	__u32	type;
+	__aligned_u64	config;
+	__aligned_u64	config1;
+	__aligned_u64	config2;
+	__aligned_u64	sample_period;
+	__aligned_u64	flags;
+};
+
+#define GUEST_PERF_ATTR_SIZE_VER0	48
+
+/* The largest guest_perf_attr.size that a host accepts. */
+#define GUEST_PERF_ATTR_SIZE_MAX	256
+
+/**
+ * struct guest_perf_event - an event's record, which the host writes
+ * @count: number of events since OPEN; never decreases
+ * @overflows: number of overflows that the guest has not seen yet.  The host
+ *	adds to it and the guest exchanges it with 0, both atomically.
+ * @sequence: odd while the host is writing @count, @time_enabled,
+ *	@time_running and @last_period.  To read more than one of them, or
+ *	64 bits with 32-bit instructions, read @sequence before and after,
+ *	and again if it was odd or has changed.
+ * @time_enabled: how long the event was enabled, in ns of the vCPU thread's
+ *	run time on the host
+ * @time_running: how long of this a counter counted it
+ * @last_period: number of events in the period that ended with the last
+ *	overflow
+ * @reserved: of no meaning yet
+ *
+ * At a 64-byte aligned guest-physical address.  The host writes it on OPEN,
+ * READ, DISABLE and, for a sampling event, before it injects the NMI; it reads
+ * nothing from it but @overflows, and that only to add to it.
+ */
+struct guest_perf_event {
+	__aligned_u64	count;
+	__u32	overflows;
+	__u32	sequence;
+	__aligned_u64	time_enabled;
+	__aligned_u64	time_running;
+	__aligned_u64	last_period;
+	__aligned_u64	reserved[3];
+};
+
+/**
+ * struct guest_perf_event_param - argument of KVM_PERF_OP_OPEN
+ * @attr_addr: guest-physical address of the struct guest_perf_attr, 8-byte
+ *	aligned
+ * @event_addr: guest-physical address of the struct guest_perf_event, 64-byte
+ *	aligned
+ * @id: the event's id from now on, not KVM_PERF_ID_ALL
+ * @reserved: 0
+ *
+ * Is itself 8-byte aligned.
+ */
+struct guest_perf_event_param {
+	__aligned_u64	attr_addr;
+	__aligned_u64	event_addr;
+	__u32	id;
+	__u32	reserved;
+};
+
+/* Bits of guest_perf_query.features. */
+#define KVM_PERF_FEATURE_SAMPLING	(1U << 0)
+#define KVM_PERF_FEATURE_BATCH		(1U << 1)
+
+/* Number of entries of guest_perf_query.hw_config. */
+#define KVM_PERF_NR_HW_EVENTS		10
+
+/**
+ * struct guest_perf_query - what KVM_PERF_OP_QUERY fills
+ * @size: in: size of this struct as the guest knows it, in bytes, at least
+ *	GUEST_PERF_QUERY_SIZE_VER0; out: how many of them the host has filled
+ * @version: KVM_PERF_ABI_VERSION of the host
+ * @features: KVM_PERF_FEATURE_*
+ * @max_events: number of events that this VM may have open at a time
+ * @nr_counters: number of general-purpose counters of a host CPU.  What else
+ *	runs on the host may use some of them.
+ * @reserved: 0
+ * @raw_event_mask: the bits that guest_perf_attr.config may have for
+ *	KVM_PERF_TYPE_RAW
+ * @hw_config: the raw config of each PERF_COUNT_HW_* event, 0 if the host has
+ *	not this event
+ *
+ * 8-byte aligned.  Everything but @size is output.
+ */
+struct guest_perf_query {
+	__u32	size;
+	__u32	version;
+	__u32	features;
+	__u32	max_events;
+	__u32	nr_counters;
+	__u32	reserved;
+	__aligned_u64	raw_event_mask;
+	__aligned_u64	hw_config[KVM_PERF_NR_HW_EVENTS];
+};
+
+#define GUEST_PERF_QUERY_SIZE_VER0	112
+
+/* Both sides build with this: no struct may change its layout unnoticed. */
+#if defined(__cplusplus) || defined(static_assert) || \
+	(defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L)
+#define KVM_PERF_ASSERT(cond)	_Static_assert(cond, #cond)
+#else
+#define KVM_PERF_ASSERT(cond)
+#endif
+
+KVM_PERF_ASSERT(sizeof(struct guest_perf_attr) == GUEST_PERF_ATTR_SIZE_VER0);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_event) == 64);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, overflows) == 8);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, sequence) == 12);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, last_period) == 32);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER0);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, hw_config) == 32);
+
+#undef KVM_PERF_ASSERT
+
+#endif /* _UAPI_ASM_X86_KVM_PERF_H */
