@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the hypercall, and what happens
+ * to events as VMs and vCPUs come and go.
+ *
+ * What a guest passes is fetched once and checked here, before
+ * pv_perf_event.c sees it.
+ */
+#include <linux/debugfs.h>
+#include <linux/kernel.h>
+#include <linux/moduleparam.h>
+#include <linux/perf_event.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include <asm/perf_event.h>
+#include <asm/processor.h>
+
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+#include "x86.h"
+
+#define CREATE_TRACE_POINTS
+#include "pv_perf_trace.h"
+
+static bool __read_mostly pv_perf = true;
+module_param(pv_perf, bool, 0444);
+MODULE_PARM_DESC(pv_perf,
+		 "offer paravirtual perf events to guests (default Y)");
+
+static bool pv_perf_is_amd(void)
+{
+	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD ||
+	       boot_cpu_data.x86_vendor == X86_VENDOR_HYGON;
+}
+
+/* As x86_pmu_hw_config() and amd_pmu_hw_config() mask it. */
+static u64 pv_perf_raw_event_mask(void)
+{
+	return pv_perf_is_amd() ? AMD64_RAW_EVENT_MASK : X86_RAW_EVENT_MASK;
+}
+
+/* Can the PMU count guest execution alone? */
+static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
+{
+	/* The GuestOnly bit of the event selects: AMD APM volume 2, 13.2.1. */
+	if (pv_perf_is_amd())
+		return boot_cpu_has(X86_FEATURE_PERFCTR_CORE);
+
+	/* VM entry and exit switch IA32_PERF_GLOBAL_CTRL: since version 2. */
+	return cap->version >= 2;
+}
+
+/**
+ * pv_perf_available - can this host offer paravirtual perf events?
+ *
+ * Decides whether KVM_GET_SUPPORTED_CPUID has KVM_FEATURE_PV_PERF.  Not on
+ * hybrid CPUs, where an event would need a backing event per core type.
+ */
+bool pv_perf_available(void)
+{
+	struct x86_pmu_capability cap;
+
+	if (!pv_perf || boot_cpu_has(X86_FEATURE_HYBRID_CPU))
+		return false;
+
+	perf_get_x86_pmu_capability(&cap);
+	return cap.num_counters_gp && pv_perf_pmu_splits_guest(&cap);
+}
+
+/* Not guest_pv_has(): a VMM that does not enforce its CPUID has to ask too. */
+static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
+{
+	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
+}
+
+static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
+			     struct guest_perf_attr *attr)
+{
+	u8 buf[GUEST_PERF_ATTR_SIZE_MAX];
+	u32 size;
+
+	if (!IS_ALIGNED(gpa, sizeof(u64)))
+		return -EINVAL;
+
+	if (kvm_read_guest(kvm, gpa, &size, sizeof(size)))
+		return -EFAULT;
+
+	if (size < sizeof(*attr) || size > sizeof(buf))
+		return -EINVAL;
+
+	if (kvm_read_guest(kvm, gpa, buf, size))
+		return -EFAULT;
+
+	/* What a later version knows must not be asked for. */
+	if (memchr_inv(buf + sizeof(*attr), 0, size - sizeof(*attr)))
+		return -EINVAL;
+
+	memcpy(attr, buf, sizeof(*attr));
+	return 0;
+}
+
+static int pv_perf_check_config(const struct guest_perf_attr *attr)
+{
+	switch (attr->type) {
+	case KVM_PERF_TYPE_HARDWARE:
+		/* The upper half would choose a PMU of the host. */
+		if (attr->config >= KVM_PERF_NR_HW_EVENTS)
+			return -EOPNOTSUPP;
+		return 0;
+	case KVM_PERF_TYPE_HW_CACHE:
+		/* Cache, operation and result: a byte each. */
+		if (attr->config > 0xffffff)
+			return -EOPNOTSUPP;
+		return 0;
+	case KVM_PERF_TYPE_RAW:
+		if (attr->config & ~pv_perf_raw_event_mask())
+			return -EINVAL;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int pv_perf_check_attr(const struct guest_perf_attr *attr)
+{
+	const u64 known_flags = KVM_PERF_ATTR_EXCLUDE_USER |
+				KVM_PERF_ATTR_EXCLUDE_KERNEL |
+				KVM_PERF_ATTR_FREQ;
+
+	if (attr->flags & ~known_flags)
+		return -EINVAL;
+
+	if ((attr->flags & KVM_PERF_ATTR_FREQ) && !attr->sample_period)
+		return -EINVAL;
+
+	if (attr->sample_period || attr->config1 || attr->config2)
+		return -EOPNOTSUPP;
+
+	return pv_perf_check_config(attr);
+}
+
+/*
+ * pinned: an event counts or ENABLE fails, it is not multiplexed behind the
+ * guest's back.  exclude_host: whatever the guest asks for, it never counts
+ * what the host does.
+ */
+static void pv_perf_backing_attr(const struct guest_perf_attr *guest,
+				 struct perf_event_attr *attr)
+{
+	*attr = (struct perf_event_attr) {
+		.size		= sizeof(*attr),
+		.type		= guest->type,
+		.config		= guest->config,
+		.disabled	= 1,
+		.pinned		= 1,
+		.exclude_host	= 1,
+		.exclude_user	= !!(guest->flags &
+				     KVM_PERF_ATTR_EXCLUDE_USER),
+		.exclude_kernel	= !!(guest->flags &
+				     KVM_PERF_ATTR_EXCLUDE_KERNEL),
+	};
+}
+
+static int pv_perf_op_open(struct kvm_vcpu *vcpu, gpa_t gpa)
+{
+	struct guest_perf_event_param param;
+	struct guest_perf_attr guest_attr;
+	struct perf_event_attr attr;
+	int ret;
+
+	if (!IS_ALIGNED(gpa, sizeof(u64)))
+		return -EINVAL;
+
+	if (kvm_read_guest(vcpu->kvm, gpa, &param, sizeof(param)))
+		return -EFAULT;
+
+	if (param.reserved || param.id == KVM_PERF_ID_ALL ||
+	    !IS_ALIGNED(param.event_addr, sizeof(struct guest_perf_event)))
+		return -EINVAL;
+
+	ret = pv_perf_read_attr(vcpu->kvm, param.attr_addr, &guest_attr);
+	if (ret)
+		return ret;
+
+	ret = pv_perf_check_attr(&guest_attr);
+	if (ret)
+		return ret;
+
+	pv_perf_backing_attr(&guest_attr, &attr);
+	ret = pv_perf_event_open(vcpu, param.id, &attr, param.event_addr);
+	if (ret)
+		return ret;
+
+	trace_kvm_pv_perf_open(vcpu->vcpu_id, param.id, &guest_attr);
+	return 0;
+}
+
+static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
+{
+	struct guest_perf_query query = { };
+	struct x86_pmu_capability cap;
+	u32 size;
+	int i;
+
+	if (!IS_ALIGNED(gpa, sizeof(u64)))
+		return -EINVAL;
+
+	if (kvm_read_guest(vcpu->kvm, gpa, &size, sizeof(size)))
+		return -EFAULT;
+
+	if (size < GUEST_PERF_QUERY_SIZE_VER0)
+		return -EINVAL;
+
+	perf_get_x86_pmu_capability(&cap);
+	query.size = min_t(u32, size, sizeof(query));
+	query.version = KVM_PERF_ABI_VERSION;
+	query.max_events = pv_perf_max_events(vcpu->kvm);
+	query.nr_counters = cap.num_counters_gp;
+	query.raw_event_mask = pv_perf_raw_event_mask();
+	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
+		query.hw_config[i] = perf_get_hw_event_config(i);
+
+	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
+		return -EFAULT;
+
+	return 0;
+}
+
+static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long op,
+		      unsigned long a1, unsigned long a2)
+{
+	struct kvm *kvm = vcpu->kvm;
+	gpa_t gpa;
+
+	if (!pv_perf_in_cpuid(vcpu) || !pv_perf_available())
+		return -KVM_ENOSYS;
+
+	/* A nested guest's events are its own hypervisor's matter. */
+	if (is_guest_mode(vcpu))
+		return -EPERM;
+
+	if (upper_32_bits(a1) || upper_32_bits(a2))
+		return -EINVAL;
+
+	gpa = (u64)a2 << 32 | a1;
+
+	switch (op) {
+	case KVM_PERF_OP_OPEN:
+		return pv_perf_op_open(vcpu, gpa);
+	case KVM_PERF_OP_CLOSE:
+		return pv_perf_event_close(kvm, a1);
+	case KVM_PERF_OP_ENABLE:
+		return pv_perf_event_enable(vcpu, a1);
+	case KVM_PERF_OP_DISABLE:
+		return pv_perf_event_disable(kvm, a1);
+	case KVM_PERF_OP_READ:
+		if (a1 == KVM_PERF_ID_ALL)
+			return pv_perf_event_read_all(vcpu);
+		return pv_perf_event_read(kvm, a1);
+	case KVM_PERF_OP_QUERY:
+		return pv_perf_op_query(vcpu, gpa);
+	case KVM_PERF_OP_RESET:
+		pv_perf_close_vm_events(kvm);
+		return 0;
+	default:
+		return -KVM_ENOSYS;
+	}
+}
+
+/**
+ * pv_perf_hypercall - KVM_PERF_OP
+ * @vcpu: the vCPU that made it, at CPL 0
+ * @op: KVM_PERF_OP_*
+ * @a1: first argument of the operation
+ * @a2: second argument
+ *
+ * Runs on the vCPU's thread, may sleep, with kvm->srcu held for reading.
+ *
+ * Return: what the guest gets: 0 or -KVM_E*.
+ */
+unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
+				unsigned long a1, unsigned long a2)
+{
+	int ret = pv_perf_op(vcpu, op, a1, a2);
+
+	trace_kvm_pv_perf_op(vcpu->vcpu_id, op, a1, a2, ret);
+	return ret;
+}
+
+static const char *pv_perf_state_name(struct perf_event *backing)
+{
+	switch (READ_ONCE(backing->state)) {
+	case PERF_EVENT_STATE_ACTIVE:
+		return "active";
+	case PERF_EVENT_STATE_INACTIVE:
+		return "inactive";
+	case PERF_EVENT_STATE_OFF:
+		return "off";
+	case PERF_EVENT_STATE_ERROR:
+		return "no-counter";
+	default:
+		return "no-thread";
+	}
+}
+
+static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
+{
+	u64 count, enabled, running;
+
+	count = pv_perf_event_count(event, &enabled, &running);
+	seq_printf(m, "%10u %4u %#18llx %s%s %4d %-10s %20llu %16llu %16llu\n",
+		   event->id, event->attr.type, event->attr.config,
+		   event->attr.exclude_user ? "-" : "u",
+		   event->attr.exclude_kernel ? "-" : "k",
+		   event->home->vcpu_id, pv_perf_state_name(event->backing),
+		   count, enabled, running);
+}
+
+static int pv_perf_debugfs_show(struct seq_file *m, void *v)
+{
+	struct kvm *kvm = m->private;
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	struct pv_perf_event *event;
+	unsigned long id;
+
+	seq_printf(m, "events %d of %u\n", atomic_read(&vm->nr_events),
+		   pv_perf_max_events(kvm));
+	seq_printf(m, "%10s %4s %18s %2s %4s %-10s %20s %16s %16s\n", "id",
+		   "type", "config", "uk", "vcpu", "state", "count",
+		   "enabled_ns", "running_ns");
+
+	xa_for_each(&vm->events, id, event) {
+		event = pv_perf_event_get_locked(kvm, id);
+		if (!event)
+			continue;
+		pv_perf_show_event(m, event);
+		pv_perf_event_put_locked(event);
+	}
+
+	return 0;
+}
+
+static int pv_perf_debugfs_open(struct inode *inode, struct file *file)
+{
+	struct kvm *kvm = inode->i_private;
+	int ret;
+
+	if (!kvm_get_kvm_safe(kvm))
+		return -ENOENT;
+
+	ret = single_open(file, pv_perf_debugfs_show, kvm);
+	if (ret)
+		kvm_put_kvm(kvm);
+
+	return ret;
+}
+
+static int pv_perf_debugfs_release(struct inode *inode, struct file *file)
+{
+	struct kvm *kvm = inode->i_private;
+
+	kvm_put_kvm(kvm);
+	return single_release(inode, file);
+}
+
+static const struct file_operations pv_perf_debugfs_fops = {
+	.owner		= THIS_MODULE,
+	.open		= pv_perf_debugfs_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= pv_perf_debugfs_release,
+};
+
+/**
+ * pv_perf_create_vm_debugfs - show the VM's events in debugfs
+ * @kvm: the VM, its debugfs directory created
+ */
+void pv_perf_create_vm_debugfs(struct kvm *kvm)
+{
+	debugfs_create_file("pv_perf", 0444, kvm->debugfs_dentry, kvm,
+			    &pv_perf_debugfs_fops);
+}
+
+/**
+ * pv_perf_init_vm - prepare a VM for events
+ * @kvm: the VM
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int pv_perf_init_vm(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
+
+	if (!vm)
+		return -ENOMEM;
+
+	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
+	kvm->arch.pv_perf = vm;
+	return 0;
+}
+
+/**
+ * pv_perf_destroy_vm - the last of a VM
+ * @kvm: the VM, whose vCPUs are destroyed and have closed their events
+ */
+void pv_perf_destroy_vm(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	WARN_ON_ONCE(!xa_empty(&vm->events));
+	xa_destroy(&vm->events);
+	kfree(vm);
+}
+
+/**
+ * pv_perf_vcpu_create - prepare a vCPU for events
+ * @vcpu: the vCPU
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *pv = kzalloc(sizeof(*pv), GFP_KERNEL_ACCOUNT);
+
+	if (!pv)
+		return -ENOMEM;
+
+	mutex_init(&pv->lock);
+	INIT_LIST_HEAD(&pv->events);
+	pv->vcpu_id = vcpu->vcpu_id;
+	vcpu->arch.pv_perf = pv;
+	return 0;
+}
+
+/**
+ * pv_perf_vcpu_reset - the kernel that opened this vCPU's events is gone
+ * @vcpu: the vCPU, which gets an INIT or which the VMM resets
+ *
+ * Closes the vCPU's events.  May sleep.
+ */
+void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
+{
+	pv_perf_close_vcpu_events(vcpu);
+}
+
+/**
+ * pv_perf_vcpu_destroy - close the events of a vCPU that goes away
+ * @vcpu: the vCPU
+ */
+void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu)
+{
+	pv_perf_close_vcpu_events(vcpu);
+	kfree(vcpu->arch.pv_perf);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: what KVM calls.
+ *
+ * A guest opens, enables and reads events by the hypercall KVM_PERF_OP; each
+ * is backed by a perf_event of the vCPU's thread that counts in guest mode
+ * only.  kvm_perf.h is the contract.
+ */
+#ifndef __KVM_X86_PV_PERF_H
+#define __KVM_X86_PV_PERF_H
+
+#include <linux/kvm_host.h>
+
+#include "kvm_perf.h"
+
+bool pv_perf_available(void);
+
+unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
+				unsigned long a1, unsigned long a2);
+
+int pv_perf_init_vm(struct kvm *kvm);
+void pv_perf_destroy_vm(struct kvm *kvm);
+void pv_perf_create_vm_debugfs(struct kvm *kvm);
+
+int pv_perf_vcpu_create(struct kvm_vcpu *vcpu);
+void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu);
+void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu);
+
+#endif /* __KVM_X86_PV_PERF_H */

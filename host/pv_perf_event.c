@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the events of a VM.
+ *
+ * Every function here may sleep, and those that take a vCPU run on its thread
+ * with kvm->srcu held for reading.  Errors are -E*, which are the contract's
+ * -KVM_E* by value.
+ *
+ * Locking: an event is protected by the lock of its home, the vCPU that it
+ * was opened or last enabled on.  A guest that keeps its events per CPU only
+ * ever takes its own vCPU's lock.
+ */
+#define pr_fmt(fmt) "kvm: pv_perf: " fmt
+
+#include <linux/kernel.h>
+#include <linux/kvm_host.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "kvm_perf.h"
+#include "pv_perf_event.h"
+#include "x86.h"
+#include "pmu.h"
+
+static unsigned int pv_perf_max_events_per_vcpu = 64;
+module_param_named(pv_perf_max_events, pv_perf_max_events_per_vcpu, uint, 0644);
+MODULE_PARM_DESC(pv_perf_max_events,
+		 "paravirtual perf events that a VM may have open, per vCPU (default 64)");
+
+/**
+ * pv_perf_max_events - how many events a VM may have open
+ * @kvm: the VM
+ */
+unsigned int pv_perf_max_events(struct kvm *kvm)
+{
+	unsigned int per_vcpu = READ_ONCE(pv_perf_max_events_per_vcpu);
+	unsigned int vcpus = atomic_read(&kvm->online_vcpus);
+
+	return min_t(u64, (u64)per_vcpu * vcpus, INT_MAX);
+}
+
+/* Count one more event against the VM's limit. */
+static int pv_perf_charge(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	int max = pv_perf_max_events(kvm);
+	int nr = atomic_read(&vm->nr_events);
+
+	do {
+		if (nr >= max)
+			goto limit;
+	} while (!atomic_try_cmpxchg(&vm->nr_events, &nr, nr + 1));
+
+	return 0;
+
+limit:
+	if (!test_and_set_bit(0, &vm->limit_logged))
+		pr_info_ratelimited("VM of pid %d has reached its limit of %d events (kvm.pv_perf_max_events per vCPU)\n",
+				    kvm->userspace_pid, max);
+	return -ENOSPC;
+}
+
+static void pv_perf_uncharge(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	atomic_dec(&vm->nr_events);
+}
+
+static void pv_perf_event_put(struct pv_perf_event *event)
+{
+	if (refcount_dec_and_test(&event->refs))
+		kfree_rcu(event, rcu);
+}
+
+static struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	struct pv_perf_event *event;
+
+	rcu_read_lock();
+	event = xa_load(&vm->events, id);
+	if (event && !refcount_inc_not_zero(&event->refs))
+		event = NULL;
+	rcu_read_unlock();
+
+	return event;
+}
+
+/* The home may change until its lock is held. */
+static struct pv_perf_vcpu *pv_perf_lock_home(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home;
+
+	for (;;) {
+		home = READ_ONCE(event->home);
+		mutex_lock(&home->lock);
+		if (home == event->home)
+			return home;
+		mutex_unlock(&home->lock);
+	}
+}
+
+/**
+ * pv_perf_event_get_locked - find an open event and lock it
+ * @kvm: the VM
+ * @id: the event's id
+ *
+ * Return: the event, for pv_perf_event_put_locked(), or NULL.
+ */
+struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
+	struct pv_perf_vcpu *home;
+
+	if (!event)
+		return NULL;
+
+	home = pv_perf_lock_home(event);
+	if (event->backing)
+		return event;
+
+	/* Closed since it was found. */
+	mutex_unlock(&home->lock);
+	pv_perf_event_put(event);
+	return NULL;
+}
+
+/**
+ * pv_perf_event_put_locked - unlock an event and give it back
+ * @event: from pv_perf_event_get_locked()
+ */
+void pv_perf_event_put_locked(struct pv_perf_event *event)
+{
+	mutex_unlock(&event->home->lock);
+	pv_perf_event_put(event);
+}
+
+/**
+ * pv_perf_event_count - what an event has counted so far
+ * @event: an open event, its home locked
+ * @enabled: set to its time enabled
+ * @running: set to its time running
+ */
+u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
+			u64 *running)
+{
+	u64 count;
+
+	lockdep_assert_held(&event->home->lock);
+
+	count = perf_event_read_value(event->backing, enabled, running);
+	*enabled += event->past_enabled;
+	*running += event->past_running;
+	return count + event->past_count;
+}
+
+/*
+ * Guest memory is reached by its user-space mapping, as the steal time is:
+ * nothing is pinned, the page may be anywhere or nowhere, and a write may
+ * fault and sleep.  The sequence number is kept here because the guest may
+ * have written anything into its copy.
+ */
+static int pv_perf_put_record(struct kvm *kvm, struct pv_perf_event *event,
+			      u64 count, u64 enabled, u64 running)
+{
+	struct gfn_to_hva_cache *ghc = &event->record;
+	struct guest_perf_event __user *record;
+
+	if (kvm_memslots(kvm)->generation != ghc->generation &&
+	    kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa, sizeof(*record)))
+		return -EFAULT;
+
+	/* No memory there any more, or read-only. */
+	if (kvm_is_error_hva(ghc->hva))
+		return -EFAULT;
+
+	record = (struct guest_perf_event __user *)ghc->hva;
+	if (!user_access_begin(record, sizeof(*record)))
+		return -EFAULT;
+
+	/*
+	 * Odd before the first field changes and even after the last, so that
+	 * a reader on another vCPU never takes a mixture for a reading.
+	 */
+	unsafe_put_user(event->sequence + 1, &record->sequence, fault);
+	smp_wmb();
+	unsafe_put_user(count, &record->count, fault);
+	unsafe_put_user(enabled, &record->time_enabled, fault);
+	unsafe_put_user(running, &record->time_running, fault);
+	smp_wmb();
+	unsafe_put_user(event->sequence + 2, &record->sequence, fault);
+	user_access_end();
+
+	event->sequence += 2;
+	mark_page_dirty_in_slot(kvm, ghc->memslot, gpa_to_gfn(ghc->gpa));
+	return 0;
+
+fault:
+	user_access_end();
+	return -EFAULT;
+}
+
+static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event)
+{
+	u64 count, enabled, running;
+
+	count = pv_perf_event_count(event, &enabled, &running);
+	return pv_perf_put_record(kvm, event, count, enabled, running);
+}
+
+/* A record starts with every field 0. */
+static int pv_perf_init_record(struct kvm *kvm, struct pv_perf_event *event,
+			       gpa_t gpa)
+{
+	static const struct guest_perf_event zero;
+
+	if (kvm_gfn_to_hva_cache_init(kvm, &event->record, gpa, sizeof(zero)))
+		return -EFAULT;
+
+	return kvm_write_guest(kvm, gpa, &zero, sizeof(zero)) ? -EFAULT : 0;
+}
+
+/* A disabled backing event on this thread. */
+static struct perf_event *
+pv_perf_create_backing(const struct perf_event_attr *attr)
+{
+	struct perf_event_attr copy = *attr;
+	struct perf_event *backing;
+
+	backing = perf_event_create_kernel_counter(&copy, -1, current, NULL,
+						   NULL);
+	if (!IS_ERR(backing))
+		return backing;
+
+	switch (PTR_ERR(backing)) {
+	case -ENOMEM:
+		return ERR_PTR(-ENOSPC);
+	case -EBUSY:
+		return backing;
+	default:
+		return ERR_PTR(-EOPNOTSUPP);
+	}
+}
+
+/* A pinned event that finds no counter goes to the error state. */
+static bool pv_perf_lost_counter(struct perf_event *backing)
+{
+	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
+}
+
+/* Runs on the backing event's thread, so the answer is there at once. */
+static int pv_perf_start(struct perf_event *backing)
+{
+	perf_event_enable(backing);
+	if (!pv_perf_lost_counter(backing))
+		return 0;
+
+	perf_event_disable(backing);
+	return -EBUSY;
+}
+
+/* The backing event is fit to count guest execution on this thread. */
+static bool pv_perf_is_here(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+{
+	/* hw.target holds a reference: no other task can have this address. */
+	return event->home == vcpu->arch.pv_perf &&
+	       event->backing->hw.target == current;
+}
+
+/**
+ * pv_perf_event_open - create an event, disabled
+ * @vcpu: the vCPU that asks
+ * @id: the event's id
+ * @attr: of the backing event
+ * @gpa: address of the record, aligned to its size
+ *
+ * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EOPNOTSUPP, -EFAULT.
+ */
+int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
+		       const struct perf_event_attr *attr, gpa_t gpa)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+	struct pv_perf_vcpu *home = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	int ret;
+
+	/* Reserve the id, which keeps others out while this one sleeps. */
+	ret = xa_insert(&vm->events, id, NULL, GFP_KERNEL);
+	if (ret)
+		return ret == -EBUSY ? -EEXIST : -ENOSPC;
+
+	ret = pv_perf_charge(vcpu->kvm);
+	if (ret)
+		goto release_id;
+
+	ret = -ENOSPC;
+	event = kzalloc(sizeof(*event), GFP_KERNEL_ACCOUNT);
+	if (!event)
+		goto uncharge;
+
+	event->id = id;
+	event->attr = *attr;
+	event->home = home;
+	refcount_set(&event->refs, 1);
+
+	event->backing = pv_perf_create_backing(attr);
+	if (IS_ERR(event->backing)) {
+		ret = PTR_ERR(event->backing);
+		goto free_event;
+	}
+
+	/* The host's perf knows which event select a generic event is. */
+	ret = -EOPNOTSUPP;
+	if (!kvm_pmu_event_allowed(vcpu->kvm, event->backing->hw.config))
+		goto release_backing;
+
+	ret = pv_perf_init_record(vcpu->kvm, event, gpa);
+	if (ret)
+		goto release_backing;
+
+	mutex_lock(&home->lock);
+	list_add_tail(&event->node, &home->events);
+	/* Cannot fail: the entry is reserved. */
+	xa_store(&vm->events, id, event, GFP_KERNEL);
+	mutex_unlock(&home->lock);
+	return 0;
+
+release_backing:
+	perf_event_release_kernel(event->backing);
+free_event:
+	kfree(event);
+uncharge:
+	pv_perf_uncharge(vcpu->kvm);
+release_id:
+	xa_release(&vm->events, id);
+	return ret;
+}
+
+/* Unpublish an open event; the caller holds a reference and the home's lock. */
+static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	xa_erase(&vm->events, event->id);
+	list_del(&event->node);
+	perf_event_release_kernel(event->backing);
+	event->backing = NULL;
+	pv_perf_uncharge(kvm);
+	/* The table's reference; the caller's keeps the event. */
+	pv_perf_event_put(event);
+}
+
+/**
+ * pv_perf_event_close - delete an event
+ * @kvm: the VM
+ * @id: the event's id
+ *
+ * Nothing writes its record once this has returned.
+ *
+ * Return: 0 or -ENOENT.
+ */
+int pv_perf_event_close(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+
+	if (!event)
+		return -ENOENT;
+
+	pv_perf_close_locked(kvm, event);
+	pv_perf_event_put_locked(event);
+	return 0;
+}
+
+/* Order by address: two vCPUs may move events to each other. */
+static void pv_perf_lock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
+{
+	if (a > b)
+		swap(a, b);
+	mutex_lock(&a->lock);
+	if (a != b)
+		mutex_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
+}
+
+static void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
+{
+	mutex_unlock(&a->lock);
+	if (a != b)
+		mutex_unlock(&b->lock);
+}
+
+/* Put @backing, of this vCPU's thread, in the place of the event's. */
+static void pv_perf_replace_backing(struct pv_perf_event *event,
+				    struct pv_perf_vcpu *here,
+				    struct perf_event *backing)
+{
+	u64 count, enabled, running;
+
+	/* Stopped first: what it counted after the reading would be lost. */
+	perf_event_disable(event->backing);
+	count = pv_perf_event_count(event, &enabled, &running);
+	perf_event_release_kernel(event->backing);
+
+	event->past_count = count;
+	event->past_enabled = enabled;
+	event->past_running = running;
+	event->backing = backing;
+	list_move_tail(&event->node, &here->events);
+	WRITE_ONCE(event->home, here);
+}
+
+/*
+ * Enable an event on this vCPU's thread that has its backing on another.  The
+ * new backing event counts before the old one is given up, so that a failure
+ * changes nothing; this thread is in the host meanwhile, so none counts twice.
+ */
+static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
+				   struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct perf_event *backing;
+	struct pv_perf_vcpu *home;
+	int ret;
+
+	backing = pv_perf_create_backing(&event->attr);
+	if (IS_ERR(backing))
+		return PTR_ERR(backing);
+
+	ret = pv_perf_start(backing);
+	if (ret)
+		goto release;
+
+	for (;;) {
+		home = READ_ONCE(event->home);
+		pv_perf_lock_both(home, here);
+		if (home == event->home)
+			break;
+		pv_perf_unlock_both(home, here);
+	}
+
+	if (event->backing)
+		pv_perf_replace_backing(event, here, backing);
+	else
+		ret = -ENOENT;
+
+	pv_perf_unlock_both(home, here);
+	if (!ret)
+		return 0;
+
+release:
+	perf_event_release_kernel(backing);
+	return ret;
+}
+
+/**
+ * pv_perf_event_enable - let an event count on this vCPU
+ * @vcpu: the vCPU that asks
+ * @id: the event's id
+ *
+ * Return: 0, -ENOENT, -EBUSY if no counter is free, or what moving the event
+ * here failed with: -ENOSPC, -EOPNOTSUPP.
+ */
+int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
+{
+	struct pv_perf_event *event;
+	int ret;
+
+	event = pv_perf_event_get_locked(vcpu->kvm, id);
+	if (!event)
+		return -ENOENT;
+
+	if (pv_perf_is_here(vcpu, event)) {
+		ret = pv_perf_start(event->backing);
+		pv_perf_event_put_locked(event);
+		return ret;
+	}
+
+	mutex_unlock(&event->home->lock);
+	ret = pv_perf_move_and_enable(vcpu, event);
+	pv_perf_event_put(event);
+	return ret;
+}
+
+/**
+ * pv_perf_event_disable - stop an event and bring its record up to date
+ * @kvm: the VM
+ * @id: the event's id
+ *
+ * Return: 0, -ENOENT, or -EFAULT if the record could not be written, though
+ * the event has been stopped.
+ */
+int pv_perf_event_disable(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	int ret;
+
+	if (!event)
+		return -ENOENT;
+
+	perf_event_disable(event->backing);
+	ret = pv_perf_update_record(kvm, event);
+	pv_perf_event_put_locked(event);
+	return ret;
+}
+
+/*
+ * A host event with precedence can take the counter of a running one.  Tell
+ * the guest that it has missed some, and try to go on.
+ */
+static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event)
+{
+	bool lost = pv_perf_lost_counter(event->backing);
+	int ret;
+
+	if (lost)
+		perf_event_enable(event->backing);
+
+	ret = pv_perf_update_record(kvm, event);
+	return ret ? : lost ? -EBUSY : 0;
+}
+
+/**
+ * pv_perf_event_read - bring an event's record up to date
+ * @kvm: the VM
+ * @id: the event's id
+ *
+ * Return: 0, -ENOENT, -EFAULT if the record could not be written, or -EBUSY
+ * if it was written but the event had lost its counter.
+ */
+int pv_perf_event_read(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	int ret;
+
+	if (!event)
+		return -ENOENT;
+
+	ret = pv_perf_read_locked(kvm, event);
+	pv_perf_event_put_locked(event);
+	return ret;
+}
+
+/**
+ * pv_perf_event_read_all - bring the records of a vCPU's events up to date
+ * @vcpu: the vCPU
+ *
+ * Only those that are enabled: the others' are up to date.
+ *
+ * Return: 0, or what the first that failed has failed with.
+ */
+int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	int ret = 0, err;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry(event, &here->events, node) {
+		if (READ_ONCE(event->backing->state) == PERF_EVENT_STATE_OFF)
+			continue;
+		err = pv_perf_read_locked(vcpu->kvm, event);
+		ret = ret ? : err;
+	}
+	mutex_unlock(&here->lock);
+
+	return ret;
+}
+
+/**
+ * pv_perf_close_vm_events - delete every event of a VM
+ * @kvm: the VM
+ *
+ * Those that are being opened meanwhile may stay.
+ */
+void pv_perf_close_vm_events(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	struct pv_perf_event *event;
+	unsigned long id;
+
+	xa_for_each(&vm->events, id, event)
+		pv_perf_event_close(kvm, id);
+}
+
+/**
+ * pv_perf_close_vcpu_events - delete every event whose home is this vCPU
+ * @vcpu: the vCPU
+ */
+void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event, *next;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry_safe(event, next, &here->events, node)
+		pv_perf_close_locked(vcpu->kvm, event);
+	mutex_unlock(&here->lock);
+}

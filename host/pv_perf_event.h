@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: the events of a VM.
+ */
+#ifndef __KVM_X86_PV_PERF_EVENT_H
+#define __KVM_X86_PV_PERF_EVENT_H
+
+#include <linux/atomic.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/refcount.h>
+#include <linux/xarray.h>
+
+/**
+ * struct pv_perf_vm - the events of a VM
+ * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
+ *	event is being opened.
+ * @nr_events: number of events that are open or being opened
+ * @limit_logged: bit 0: the log says that this VM has reached its limit
+ */
+struct pv_perf_vm {
+	struct xarray events;
+	atomic_t nr_events;
+	unsigned long limit_logged;
+};
+
+/**
+ * struct pv_perf_vcpu - the events whose home is this vCPU
+ * @lock: protects @events and the state of each event in it.  Operations may
+ *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
+ * @events: list of struct pv_perf_event
+ * @vcpu_id: the vCPU's id
+ */
+struct pv_perf_vcpu {
+	struct mutex lock;
+	struct list_head events;
+	int vcpu_id;
+};
+
+/**
+ * struct pv_perf_event - an event that a guest has opened
+ * @id: the guest's name for it
+ * @refs: one for being open, one for each operation under way.  An operation
+ *	can sleep and so cannot stay in the RCU section that it found the
+ *	event in.
+ * @rcu: defers freeing until look-ups that have seen it are over
+ * @attr: what a backing event is created from; never changes
+ * @home: the vCPU it was opened or last enabled on.  Changes only with the
+ *	locks of both the old and the new home held.
+ * @node: in the home's list
+ * @backing: the host's event, on the home's thread; NULL once closed
+ * @record: where the guest's struct guest_perf_event is
+ * @sequence: last value of the record's sequence
+ * @past_count: what earlier backing events have counted
+ * @past_enabled: their time enabled
+ * @past_running: their time running
+ *
+ * The home's lock protects what follows @home.
+ */
+struct pv_perf_event {
+	u32 id;
+	refcount_t refs;
+	struct rcu_head rcu;
+	struct perf_event_attr attr;
+	struct pv_perf_vcpu *home;
+	struct list_head node;
+	struct perf_event *backing;
+	struct gfn_to_hva_cache record;
+	u32 sequence;
+	u64 past_count;
+	u64 past_enabled;
+	u64 past_running;
+};
+
+int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
+		       const struct perf_event_attr *attr, gpa_t record);
+int pv_perf_event_close(struct kvm *kvm, u32 id);
+int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
+int pv_perf_event_disable(struct kvm *kvm, u32 id);
+int pv_perf_event_read(struct kvm *kvm, u32 id);
+int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
+
+struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id);
+void pv_perf_event_put_locked(struct pv_perf_event *event);
+u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
+			u64 *running);
+
+void pv_perf_close_vm_events(struct kvm *kvm);
+void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
+
+unsigned int pv_perf_max_events(struct kvm *kvm);
+
+#endif /* __KVM_X86_PV_PERF_EVENT_H */
