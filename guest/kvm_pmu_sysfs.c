@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: format/, events/ and caps/ in
+ * /sys/bus/event_source/devices/, named as x86's own PMU names them.
+ */
+#include <linux/device.h>
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/sysfs.h>
+
+#include <asm/perf_event.h>
+
+#include "kvm_pmu.h"
+
+/* AMD's event numbers have 12 bits, Intel's 8. */
+static ssize_t event_show(struct device *dev, struct device_attribute *attr,
+			  char *buf)
+{
+	if (kvm_pmu_raw_event_mask() & GENMASK_ULL(35, 32))
+		return sysfs_emit(buf, "config:0-7,32-35\n");
+
+	return sysfs_emit(buf, "config:0-7\n");
+}
+static DEVICE_ATTR_RO(event);
+
+PMU_FORMAT_ATTR(umask,	"config:8-15");
+PMU_FORMAT_ATTR(edge,	"config:18");
+PMU_FORMAT_ATTR(inv,	"config:23");
+PMU_FORMAT_ATTR(cmask,	"config:24-31");
+
+static struct attribute *kvm_pmu_format_attrs[] = {
+	&dev_attr_event.attr,
+	&format_attr_umask.attr,
+	&format_attr_edge.attr,
+	&format_attr_inv.attr,
+	&format_attr_cmask.attr,
+	NULL
+};
+
+static const struct attribute_group kvm_pmu_format_group = {
+	.name	= "format",
+	.attrs	= kvm_pmu_format_attrs,
+};
+
+/* As x86_event_sysfs_show(). */
+static ssize_t hw_event_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	struct perf_pmu_events_attr *event_attr =
+		container_of(attr, struct perf_pmu_events_attr, attr);
+	u64 config = kvm_pmu_hw_config(event_attr->id);
+	u64 cmask = (config & ARCH_PERFMON_EVENTSEL_CMASK) >> 24;
+	int len;
+
+	len = sysfs_emit(buf, "event=0x%02llx,umask=0x%02llx",
+			 (config & 0xff) | (config >> 24 & 0xf00),
+			 config >> 8 & 0xff);
+	if (config & ARCH_PERFMON_EVENTSEL_EDGE)
+		len += sysfs_emit_at(buf, len, ",edge");
+	if (config & ARCH_PERFMON_EVENTSEL_INV)
+		len += sysfs_emit_at(buf, len, ",inv");
+	if (cmask)
+		len += sysfs_emit_at(buf, len, ",cmask=0x%02llx", cmask);
+
+	return len + sysfs_emit_at(buf, len, "\n");
+}
+
+PMU_EVENT_ATTR(cpu-cycles, hw_cpu_cycles, PERF_COUNT_HW_CPU_CYCLES,
+	       hw_event_show);
+PMU_EVENT_ATTR(instructions, hw_instructions, PERF_COUNT_HW_INSTRUCTIONS,
+	       hw_event_show);
+PMU_EVENT_ATTR(cache-references, hw_cache_references,
+	       PERF_COUNT_HW_CACHE_REFERENCES, hw_event_show);
+PMU_EVENT_ATTR(cache-misses, hw_cache_misses, PERF_COUNT_HW_CACHE_MISSES,
+	       hw_event_show);
+PMU_EVENT_ATTR(branch-instructions, hw_branch_instructions,
+	       PERF_COUNT_HW_BRANCH_INSTRUCTIONS, hw_event_show);
+PMU_EVENT_ATTR(branch-misses, hw_branch_misses, PERF_COUNT_HW_BRANCH_MISSES,
+	       hw_event_show);
+PMU_EVENT_ATTR(bus-cycles, hw_bus_cycles, PERF_COUNT_HW_BUS_CYCLES,
+	       hw_event_show);
+PMU_EVENT_ATTR(stalled-cycles-frontend, hw_stalled_frontend,
+	       PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, hw_event_show);
+PMU_EVENT_ATTR(stalled-cycles-backend, hw_stalled_backend,
+	       PERF_COUNT_HW_STALLED_CYCLES_BACKEND, hw_event_show);
+PMU_EVENT_ATTR(ref-cycles, hw_ref_cycles, PERF_COUNT_HW_REF_CPU_CYCLES,
+	       hw_event_show);
+
+static struct attribute *kvm_pmu_events_attrs[] = {
+	&hw_cpu_cycles.attr.attr,
+	&hw_instructions.attr.attr,
+	&hw_cache_references.attr.attr,
+	&hw_cache_misses.attr.attr,
+	&hw_branch_instructions.attr.attr,
+	&hw_branch_misses.attr.attr,
+	&hw_bus_cycles.attr.attr,
+	&hw_stalled_frontend.attr.attr,
+	&hw_stalled_backend.attr.attr,
+	&hw_ref_cycles.attr.attr,
+	NULL
+};
+
+/* Only the events that the host has. */
+static umode_t kvm_pmu_event_is_visible(struct kobject *kobj,
+					struct attribute *attr, int i)
+{
+	struct perf_pmu_events_attr *event_attr =
+		container_of(attr, struct perf_pmu_events_attr, attr.attr);
+
+	return kvm_pmu_hw_config(event_attr->id) ? attr->mode : 0;
+}
+
+static const struct attribute_group kvm_pmu_events_group = {
+	.name		= "events",
+	.attrs		= kvm_pmu_events_attrs,
+	.is_visible	= kvm_pmu_event_is_visible,
+};
+
+/* perf asks for this much precise_ip with the modifier P. */
+static ssize_t max_precise_show(struct device *dev,
+				struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "0\n");
+}
+static DEVICE_ATTR_RO(max_precise);
+
+static ssize_t pmu_name_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "kvm_pmu\n");
+}
+static DEVICE_ATTR_RO(pmu_name);
+
+static ssize_t counters_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%u\n", kvm_pmu_nr_counters());
+}
+static DEVICE_ATTR_RO(counters);
+
+static struct attribute *kvm_pmu_caps_attrs[] = {
+	&dev_attr_max_precise.attr,
+	&dev_attr_pmu_name.attr,
+	&dev_attr_counters.attr,
+	NULL
+};
+
+static const struct attribute_group kvm_pmu_caps_group = {
+	.name	= "caps",
+	.attrs	= kvm_pmu_caps_attrs,
+};
+
+const struct attribute_group *kvm_pmu_attr_groups[] = {
+	&kvm_pmu_format_group,
+	&kvm_pmu_events_group,
+	&kvm_pmu_caps_group,
+	NULL
+};
