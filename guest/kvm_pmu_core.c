@@ -74,9 +74,11 @@ static u64 kvm_pmu_record_count(const struct guest_perf_event *record)
 	/* Only matters where 64 bits are two loads. */
 	do {
 		sequence = READ_ONCE(record->sequence);
-		rmb();
+		/* The count is read between the two sequence numbers. */
+		virt_rmb();
 		count = record->count;
-		rmb();
+		/* As above. */
+		virt_rmb();
 	} while ((sequence & 1) || sequence != READ_ONCE(record->sequence));
 
 	return count;

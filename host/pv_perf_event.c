@@ -185,10 +185,12 @@ static int pv_perf_put_record(struct kvm *kvm, struct pv_perf_event *event,
 	 * a reader on another vCPU never takes a mixture for a reading.
 	 */
 	unsafe_put_user(event->sequence + 1, &record->sequence, fault);
+	/* Pairs with the reader's barriers between sequence and fields. */
 	smp_wmb();
 	unsafe_put_user(count, &record->count, fault);
 	unsafe_put_user(enabled, &record->time_enabled, fault);
 	unsafe_put_user(running, &record->time_running, fault);
+	/* As above. */
 	smp_wmb();
 	unsafe_put_user(event->sequence + 2, &record->sequence, fault);
 	user_access_end();

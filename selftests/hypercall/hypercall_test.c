@@ -1,0 +1,682 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every operation and every error of the contract, from a guest.
+ *
+ * A reference event counts all the while: after each operation that fails it
+ * has to be as it was.
+ *
+ * Usage: hypercall_test		the contract
+ *	  hypercall_test --absent	a VM that has not the feature
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/kvm_para.h>
+#include <linux/perf_event.h>
+
+#include "kselftest.h"
+#include "kvm_perf.h"
+#include "kvm_perf_hypercall.h"
+
+/* Away from the ids of the guest's own driver. */
+#define ID		1000000
+#define REF_ID		999999
+#define NO_ID		999998
+
+/* More than any machine has. */
+#define NO_MEMORY	(1ULL << 45)
+
+/* What the shared memory is used for. */
+struct shared {
+	struct guest_perf_event ref;
+	struct guest_perf_event record[128];
+	struct guest_perf_event_param param;
+	struct guest_perf_attr attr;
+	char after_attr[GUEST_PERF_ATTR_SIZE_MAX];
+	struct guest_perf_query query;
+	char after_query[64];
+};
+
+static int dev;
+static struct shared *shared;
+static uint64_t shared_phys;
+
+static uint64_t phys(void *p)
+{
+	return shared_phys + ((char *)p - (char *)shared);
+}
+
+static long call(uint64_t op, uint64_t a1, uint64_t a2)
+{
+	struct kvm_perf_hypercall c = {
+		.nr = KVM_PERF_OP, .a = { op, a1, a2 },
+	};
+
+	if (ioctl(dev, KVM_PERF_HYPERCALL_CALL, &c))
+		ksft_exit_fail_msg("ioctl: %s\n", strerror(errno));
+
+	return c.ret;
+}
+
+static long call_addr(uint64_t op, uint64_t addr)
+{
+	return call(op, (uint32_t)addr, addr >> 32);
+}
+
+/* From CPL 3; AMD's instruction, or Intel's. */
+static long call_from_user(uint64_t op, uint64_t a1, uint64_t a2)
+{
+	unsigned int eax = 0, ebx, ecx, edx;
+	long ret;
+
+	__asm__("cpuid" : "+a"(eax), "=b"(ebx), "=c"(ecx), "=d"(edx));
+	if (ecx == 0x6c65746e)	/* the end of GenuineIntel */
+		__asm__ volatile("vmcall" : "=a"(ret)
+				 : "a"(KVM_PERF_OP), "b"(op), "c"(a1), "d"(a2)
+				 : "memory");
+	else
+		__asm__ volatile("vmmcall" : "=a"(ret)
+				 : "a"(KVM_PERF_OP), "b"(op), "c"(a1), "d"(a2)
+				 : "memory");
+	return ret;
+}
+
+static void expect(const char *what, long got, long want)
+{
+	if (got != want)
+		ksft_print_msg("%s: %ld, not %ld\n", what, got, want);
+	ksft_test_result(got == want, "%s\n", what);
+}
+
+static void expect_true(const char *what, bool ok)
+{
+	ksft_test_result(ok, "%s\n", what);
+}
+
+/* Some hundred thousand instructions in user mode. */
+static void burn(void)
+{
+	volatile int i;
+
+	for (i = 0; i < 100000; i++)
+		;
+}
+
+static void default_open(uint32_t id, struct guest_perf_event *record)
+{
+	memset(&shared->attr, 0, sizeof(shared->attr));
+	memset(shared->after_attr, 0, sizeof(shared->after_attr));
+	shared->attr.size = sizeof(shared->attr);
+	shared->attr.type = KVM_PERF_TYPE_HARDWARE;
+	shared->attr.config = PERF_COUNT_HW_INSTRUCTIONS;
+	shared->param.attr_addr = phys(&shared->attr);
+	shared->param.event_addr = phys(record);
+	shared->param.id = id;
+	shared->param.reserved = 0;
+}
+
+static long do_open(void)
+{
+	return call_addr(KVM_PERF_OP_OPEN, phys(&shared->param));
+}
+
+static long open_id(uint32_t id, struct guest_perf_event *record)
+{
+	default_open(id, record);
+	return do_open();
+}
+
+static bool ref_counts(void)
+{
+	uint64_t before = shared->ref.count;
+
+	burn();
+	return !call(KVM_PERF_OP_READ, REF_ID, 0) &&
+	       shared->ref.count > before + 100000 &&
+	       !(shared->ref.sequence & 1);
+}
+
+/* A failed OPEN has opened nothing and touched nothing. */
+static void expect_open_fails(const char *what, long want)
+{
+	struct guest_perf_event pattern;
+	long ret, close_ret;
+	bool clean;
+
+	memset(&pattern, 0x5a, sizeof(pattern));
+	shared->record[0] = pattern;
+	ret = do_open();
+	clean = !memcmp(&shared->record[0], &pattern, sizeof(pattern));
+	close_ret = call(KVM_PERF_OP_CLOSE, ID, 0);
+	if (close_ret != -KVM_ENOENT)
+		ksft_print_msg("%s: it did open\n", what);
+	if (!clean)
+		ksft_print_msg("%s: it wrote the record\n", what);
+	if (!ref_counts())
+		ksft_print_msg("%s: the reference event has stopped\n", what);
+	expect(what, clean && close_ret == -KVM_ENOENT && ref_counts() ?
+	       ret : -9999, want);
+}
+
+static void test_dispatch(void)
+{
+	expect("operation 0: ENOSYS", call(0, 0, 0), -KVM_ENOSYS);
+	expect("operation 10: ENOSYS", call(10, 0, 0), -KVM_ENOSYS);
+	expect("operation 2^32 + READ: ENOSYS",
+	       call((1ULL << 32) + KVM_PERF_OP_READ, REF_ID, 0), -KVM_ENOSYS);
+	expect("SET_PERIOD is not in this version: ENOSYS",
+	       call(KVM_PERF_OP_SET_PERIOD, REF_ID, 1), -KVM_ENOSYS);
+	expect("BATCH is not in this version: ENOSYS",
+	       call(KVM_PERF_OP_BATCH, 0, 0), -KVM_ENOSYS);
+	expect("READ from CPL 3: EPERM",
+	       call_from_user(KVM_PERF_OP_READ, REF_ID, 0), -KVM_EPERM);
+	expect("RESET from CPL 3: EPERM",
+	       call_from_user(KVM_PERF_OP_RESET, 0, 0), -KVM_EPERM);
+	expect("READ with bit 32 in the id: EINVAL",
+	       call(KVM_PERF_OP_READ, (1ULL << 32) | REF_ID, 0), -KVM_EINVAL);
+	expect("OPEN with bit 32 in the address's low half: EINVAL",
+	       call(KVM_PERF_OP_OPEN, 1ULL << 32, 0), -KVM_EINVAL);
+	expect("OPEN with bit 32 in the address's high half: EINVAL",
+	       call(KVM_PERF_OP_OPEN, 0, 1ULL << 32), -KVM_EINVAL);
+	expect_true("the reference event counts on", ref_counts());
+}
+
+static void test_unknown_id(void)
+{
+	expect("CLOSE of an unknown id: ENOENT",
+	       call(KVM_PERF_OP_CLOSE, NO_ID, 0), -KVM_ENOENT);
+	expect("ENABLE of an unknown id: ENOENT",
+	       call(KVM_PERF_OP_ENABLE, NO_ID, 0), -KVM_ENOENT);
+	expect("DISABLE of an unknown id: ENOENT",
+	       call(KVM_PERF_OP_DISABLE, NO_ID, 0), -KVM_ENOENT);
+	expect("READ of an unknown id: ENOENT",
+	       call(KVM_PERF_OP_READ, NO_ID, 0), -KVM_ENOENT);
+	expect("CLOSE of the id for all: ENOENT",
+	       call(KVM_PERF_OP_CLOSE, KVM_PERF_ID_ALL, 0), -KVM_ENOENT);
+}
+
+static void test_open_param(void)
+{
+	expect("OPEN at a misaligned address: EINVAL",
+	       call_addr(KVM_PERF_OP_OPEN, phys(&shared->param) + 4),
+	       -KVM_EINVAL);
+	expect("OPEN outside of memory: EFAULT",
+	       call_addr(KVM_PERF_OP_OPEN, NO_MEMORY), -KVM_EFAULT);
+	expect("OPEN at the end of the address space: EFAULT",
+	       call_addr(KVM_PERF_OP_OPEN, -8ULL), -KVM_EFAULT);
+
+	default_open(ID, &shared->record[0]);
+	shared->param.reserved = 1;
+	expect_open_fails("OPEN with a reserved field set: EINVAL",
+			  -KVM_EINVAL);
+
+	default_open(KVM_PERF_ID_ALL, &shared->record[0]);
+	expect_open_fails("OPEN of the id for all: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->param.event_addr += 32;
+	expect_open_fails("OPEN with a misaligned record: EINVAL",
+			  -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->param.event_addr = NO_MEMORY;
+	expect_open_fails("OPEN with a record outside of memory: EFAULT",
+			  -KVM_EFAULT);
+
+	/* The firmware's ROM below 4 GiB: the reset vector is in it. */
+	default_open(ID, &shared->record[0]);
+	shared->param.event_addr = 0xffffffc0;
+	expect_open_fails("OPEN with a record in read-only memory: EFAULT",
+			  -KVM_EFAULT);
+
+	default_open(ID, &shared->record[0]);
+	shared->param.attr_addr += 4;
+	expect_open_fails("OPEN with a misaligned attr: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->param.attr_addr = NO_MEMORY;
+	expect_open_fails("OPEN with an attr outside of memory: EFAULT",
+			  -KVM_EFAULT);
+
+	default_open(REF_ID, &shared->record[0]);
+	expect_open_fails("OPEN of an id that is open: EEXIST", -KVM_EEXIST);
+}
+
+static void test_open_attr(void)
+{
+	default_open(ID, &shared->record[0]);
+	shared->attr.size = 0;
+	expect_open_fails("attr of size 0: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.size = GUEST_PERF_ATTR_SIZE_VER0 - 8;
+	expect_open_fails("attr smaller than version 0: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.size = GUEST_PERF_ATTR_SIZE_MAX + 1;
+	expect_open_fails("attr larger than the largest: EINVAL",
+			  -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.size = GUEST_PERF_ATTR_SIZE_VER0 + 8;
+	shared->after_attr[7] = 1;
+	expect_open_fails("attr with an unknown field set: EINVAL",
+			  -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.size = GUEST_PERF_ATTR_SIZE_MAX;
+	expect("attr with unknown fields that are 0: 0", do_open(), 0);
+	expect("and CLOSE of it: 0", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.type = PERF_TYPE_SOFTWARE;
+	expect_open_fails("type software: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.type = PERF_TYPE_BREAKPOINT;
+	expect_open_fails("type breakpoint: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.type = 8;	/* some PMU of the host */
+	expect_open_fails("type of another PMU: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.flags = 1ULL << 3;
+	expect_open_fails("unknown flag, bit 3: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.flags = 1ULL << 63;
+	expect_open_fails("unknown flag, bit 63: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.flags = KVM_PERF_ATTR_FREQ;
+	expect_open_fails("a frequency of 0: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.sample_period = 100000;
+	expect_open_fails("sampling: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.config1 = 1;
+	expect_open_fails("config1: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.config2 = 1;
+	expect_open_fails("config2: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.config = PERF_COUNT_HW_MAX;
+	expect_open_fails("a generic event that is none: EOPNOTSUPP",
+			  -KVM_EOPNOTSUPP);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.config = 4ULL << 32;
+	expect_open_fails("a generic event of a chosen PMU: EOPNOTSUPP",
+			  -KVM_EOPNOTSUPP);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.type = KVM_PERF_TYPE_HW_CACHE;
+	shared->attr.config = 0xffffff;
+	expect_open_fails("a cache event that is none: EOPNOTSUPP",
+			  -KVM_EOPNOTSUPP);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.type = KVM_PERF_TYPE_HW_CACHE;
+	shared->attr.config = 1ULL << 24;
+	expect_open_fails("a cache event beyond 24 bits: EOPNOTSUPP",
+			  -KVM_EOPNOTSUPP);
+}
+
+/* Bits that an event select has, and that the host sets itself. */
+static void test_raw_filter(void)
+{
+	static const struct {
+		const char *what;
+		uint64_t bit;
+	} bits[] = {
+		{ "USR", 1 << 16 }, { "OS", 1 << 17 }, { "PIN", 1 << 19 },
+		{ "INT", 1 << 20 }, { "ANY", 1 << 21 }, { "EN", 1 << 22 },
+		{ "GuestOnly", 1ULL << 40 }, { "HostOnly", 1ULL << 41 },
+		{ "63", 1ULL << 63 },
+	};
+	char what[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
+		default_open(ID, &shared->record[0]);
+		shared->attr.type = KVM_PERF_TYPE_RAW;
+		shared->attr.config = 0xc0 | bits[i].bit;
+		snprintf(what, sizeof(what), "raw event with bit %s: EINVAL",
+			 bits[i].what);
+		expect_open_fails(what, -KVM_EINVAL);
+	}
+}
+
+static void test_query(void)
+{
+	struct guest_perf_query *q = &shared->query;
+
+	memset(q, 0xff, sizeof(*q) + sizeof(shared->after_query));
+	q->size = GUEST_PERF_QUERY_SIZE_VER0 - 1;
+	expect("QUERY with too small a struct: EINVAL",
+	       call_addr(KVM_PERF_OP_QUERY, phys(q)), -KVM_EINVAL);
+	expect("QUERY at a misaligned address: EINVAL",
+	       call_addr(KVM_PERF_OP_QUERY, phys(q) + 4), -KVM_EINVAL);
+	expect("QUERY outside of memory: EFAULT",
+	       call_addr(KVM_PERF_OP_QUERY, NO_MEMORY), -KVM_EFAULT);
+
+	q->size = sizeof(*q) + sizeof(shared->after_query);
+	expect("QUERY with a larger struct: 0",
+	       call_addr(KVM_PERF_OP_QUERY, phys(q)), 0);
+	ksft_print_msg("version %u features %#x max_events %u counters %u mask %#llx\n",
+		       q->version, q->features, q->max_events, q->nr_counters,
+		       (unsigned long long)q->raw_event_mask);
+	expect("QUERY tells the size it has filled", q->size, sizeof(*q));
+	expect_true("QUERY leaves the rest alone",
+		    shared->after_query[0] == (char)0xff);
+	expect("QUERY tells the version", q->version, KVM_PERF_ABI_VERSION);
+	expect_true("QUERY tells counters and a limit",
+		    q->nr_counters >= 4 && q->max_events >= 1);
+	expect_true("QUERY tells the raw config of instructions",
+		    q->hw_config[PERF_COUNT_HW_INSTRUCTIONS] == 0xc0);
+}
+
+static void test_counting(void)
+{
+	struct guest_perf_event *r = &shared->record[1];
+	uint64_t count;
+
+	memset(r, 0xff, sizeof(*r));
+	expect("OPEN", open_id(ID, r), 0);
+	expect_true("OPEN zeroes the record",
+		    !r->count && !r->overflows && !r->sequence &&
+		    !r->time_enabled && !r->reserved[2]);
+
+	burn();
+	expect("READ of an event never enabled", call(KVM_PERF_OP_READ, ID, 0),
+	       0);
+	expect("it has counted nothing", r->count, 0);
+
+	expect("ENABLE", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
+	expect("ENABLE again", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
+	burn();
+	expect("READ", call(KVM_PERF_OP_READ, ID, 0), 0);
+	expect_true("it has counted", r->count > 100000);
+	expect_true("it has run all the time",
+		    r->time_enabled && r->time_enabled == r->time_running);
+
+	count = r->count;
+	burn();
+	expect("the record changes only when asked", r->count, count);
+	expect("DISABLE", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
+	expect_true("DISABLE brings the record up to date",
+		    r->count > count + 100000);
+
+	count = r->count;
+	burn();
+	expect("READ of a disabled event", call(KVM_PERF_OP_READ, ID, 0), 0);
+	expect("it has stopped", r->count, count);
+	expect("DISABLE again", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
+
+	expect("ENABLE once more", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
+	burn();
+	expect("READ for all events", call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL,
+					   0), 0);
+	expect_true("it carries on from its count",
+		    r->count > count + 100000);
+	expect_true("the overflows are untouched", !r->overflows);
+
+	memset(r, 0x5a, sizeof(*r));
+	expect("CLOSE", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+	burn();
+	call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	expect_true("CLOSE leaves the record alone, and for good",
+		    r->count == 0x5a5a5a5a5a5a5a5aULL &&
+		    r->sequence == 0x5a5a5a5a);
+	expect("CLOSE again: ENOENT", call(KVM_PERF_OP_CLOSE, ID, 0),
+	       -KVM_ENOENT);
+}
+
+static void test_raw(void)
+{
+	struct guest_perf_event *r = &shared->record[1];
+
+	default_open(ID, r);
+	shared->attr.type = KVM_PERF_TYPE_RAW;
+	shared->attr.config = 0xc0;
+	shared->attr.flags = KVM_PERF_ATTR_EXCLUDE_KERNEL;
+	expect("OPEN of a raw event for user mode", do_open(), 0);
+	call(KVM_PERF_OP_ENABLE, ID, 0);
+	burn();
+	call(KVM_PERF_OP_DISABLE, ID, 0);
+	expect_true("it counts", r->count > 100000);
+	call(KVM_PERF_OP_CLOSE, ID, 0);
+}
+
+/* Enable events until there is no counter. */
+static void test_no_counter(void)
+{
+	unsigned int i, n = 0;
+	long ret = 0;
+
+	for (i = 0; i < 32; i++) {
+		open_id(ID + i, &shared->record[i]);
+		ret = call(KVM_PERF_OP_ENABLE, ID + i, 0);
+		if (ret)
+			break;
+		n++;
+	}
+	ksft_print_msg("%u events beside the reference event\n", n);
+	expect("ENABLE with no counter free: EBUSY", ret, -KVM_EBUSY);
+	expect_true("not before several count", n >= 3);
+	expect_true("the reference event counts on", ref_counts());
+
+	burn();
+	call(KVM_PERF_OP_READ, ID + n, 0);
+	expect("the event without a counter counts nothing",
+	       shared->record[n].count, 0);
+	call(KVM_PERF_OP_DISABLE, ID, 0);
+	expect("ENABLE when a counter is free again",
+	       call(KVM_PERF_OP_ENABLE, ID + n, 0), 0);
+	for (i = 0; i <= n; i++)
+		call(KVM_PERF_OP_CLOSE, ID + i, 0);
+}
+
+static void test_limit(void)
+{
+	uint32_t max = shared->query.max_events, n;
+	long ret = 0;
+
+	/* The reference event is one of them. */
+	for (n = 1; n <= max + 1; n++) {
+		ret = open_id(ID + n, &shared->record[1]);
+		if (ret)
+			break;
+	}
+	expect("OPEN at the limit: ENOSPC", ret, -KVM_ENOSPC);
+	expect("the limit is what QUERY said", n, max);
+	call(KVM_PERF_OP_CLOSE, ID + 1, 0);
+	expect("OPEN after a CLOSE", open_id(ID + 1, &shared->record[1]), 0);
+	expect("OPEN at the limit again: ENOSPC",
+	       open_id(ID + n, &shared->record[1]), -KVM_ENOSPC);
+	expect_true("the reference event counts on", ref_counts());
+	while (--n)
+		call(KVM_PERF_OP_CLOSE, ID + n, 0);
+}
+
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		ksft_exit_fail_msg("CPU %d: %s\n", cpu, strerror(errno));
+}
+
+static void test_move(void)
+{
+	struct guest_perf_event *r = &shared->record[1];
+	uint64_t count;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		ksft_test_result_skip("moving needs two CPUs\n");
+		return;
+	}
+
+	open_id(ID, r);
+	call(KVM_PERF_OP_ENABLE, ID, 0);
+	burn();
+	call(KVM_PERF_OP_READ, ID, 0);
+	count = r->count;
+
+	run_on(1);
+	expect("ENABLE on another CPU", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
+	burn();
+	expect("DISABLE there", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
+	expect_true("the count carries on", r->count > count + 100000);
+	count = r->count;
+
+	call(KVM_PERF_OP_ENABLE, ID, 0);
+	run_on(0);
+	expect("READ from the first CPU", call(KVM_PERF_OP_READ, ID, 0), 0);
+	count = r->count;
+	expect("DISABLE from the first CPU", call(KVM_PERF_OP_DISABLE, ID, 0),
+	       0);
+	expect("CLOSE from the first CPU", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+	expect_true("no count was lost", r->count >= count);
+}
+
+#define RACE_IDS	4
+#define RACE_CALLS	2000
+
+static void *racer(void *arg)
+{
+	static const uint64_t ops[] = {
+		KVM_PERF_OP_OPEN, KVM_PERF_OP_ENABLE, KVM_PERF_OP_ENABLE,
+		KVM_PERF_OP_READ, KVM_PERF_OP_DISABLE, KVM_PERF_OP_CLOSE,
+	};
+	unsigned int seed = (uintptr_t)arg;
+	long bad = 0;
+	int i;
+
+	run_on(seed % sysconf(_SC_NPROCESSORS_ONLN));
+	for (i = 0; i < RACE_CALLS; i++) {
+		uint64_t op = ops[rand_r(&seed) % 6];
+		uint32_t id = rand_r(&seed) % RACE_IDS;
+		struct guest_perf_event_param *param =
+			(void *)&shared->record[64 + id];
+		long ret;
+
+		if (op == KVM_PERF_OP_OPEN)
+			ret = call_addr(op, phys(param));
+		else
+			ret = call(op, ID + id, 0);
+		if (ret && ret != -KVM_ENOENT && ret != -KVM_EEXIST &&
+		    ret != -KVM_EBUSY)
+			bad = ret;
+	}
+	return (void *)bad;
+}
+
+static void test_races(void)
+{
+	pthread_t threads[4];
+	long bad = 0;
+	int i;
+
+	for (i = 0; i < RACE_IDS; i++) {
+		struct guest_perf_event_param *param =
+			(void *)&shared->record[64 + i];
+
+		default_open(ID + i, &shared->record[i]);
+		*param = shared->param;
+	}
+	for (i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, racer,
+			       (void *)(uintptr_t)(i + 1));
+	for (i = 0; i < 4; i++) {
+		void *ret;
+
+		pthread_join(threads[i], &ret);
+		bad = bad ? : (long)ret;
+	}
+	expect("4 threads race for the same ids: no other error", bad, 0);
+	for (i = 0; i < RACE_IDS; i++)
+		call(KVM_PERF_OP_CLOSE, ID + i, 0);
+	expect_true("the reference event counts on", ref_counts());
+}
+
+static void test_reset(void)
+{
+	expect("OPEN", open_id(ID, &shared->record[1]), 0);
+	expect("RESET", call(KVM_PERF_OP_RESET, 0, 0), 0);
+	expect("the event is gone", call(KVM_PERF_OP_READ, ID, 0),
+	       -KVM_ENOENT);
+	expect("and the reference event", call(KVM_PERF_OP_READ, REF_ID, 0),
+	       -KVM_ENOENT);
+	expect("RESET of nothing", call(KVM_PERF_OP_RESET, 0, 0), 0);
+}
+
+static void test_absent(void)
+{
+	uint64_t op;
+	char what[32];
+
+	for (op = 0; op <= 10; op++) {
+		snprintf(what, sizeof(what), "operation %d: ENOSYS", (int)op);
+		default_open(ID, &shared->record[0]);
+		expect(what, call_addr(op, phys(&shared->param)), -KVM_ENOSYS);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	ksft_print_header();
+
+	dev = open("/dev/kvm_perf_hypercall", O_RDWR);
+	if (dev < 0)
+		ksft_exit_fail_msg("/dev/kvm_perf_hypercall: %s\n",
+				   strerror(errno));
+	shared = mmap(NULL, KVM_PERF_HYPERCALL_MEM, PROT_READ | PROT_WRITE,
+		      MAP_SHARED, dev, 0);
+	if (shared == MAP_FAILED || sizeof(*shared) > KVM_PERF_HYPERCALL_MEM ||
+	    ioctl(dev, KVM_PERF_HYPERCALL_PHYS, &shared_phys))
+		ksft_exit_fail_msg("mmap: %s\n", strerror(errno));
+
+	if (argc > 1 && !strcmp(argv[1], "--absent")) {
+		test_absent();
+	} else {
+		run_on(0);
+		if (open_id(REF_ID, &shared->ref) ||
+		    call(KVM_PERF_OP_ENABLE, REF_ID, 0))
+			ksft_exit_fail_msg("no reference event\n");
+		test_dispatch();
+		test_unknown_id();
+		test_open_param();
+		test_open_attr();
+		test_raw_filter();
+		test_query();
+		test_counting();
+		test_raw();
+		test_no_counter();
+		test_limit();
+		test_move();
+		test_races();
+		test_reset();
+	}
+
+	ksft_set_plan(ksft_test_num());
+	ksft_finished();
+}

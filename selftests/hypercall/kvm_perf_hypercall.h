@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * /dev/kvm_perf_hypercall: makes a hypercall for a test program, from CPL 0,
+ * and lends it memory of which it knows the guest-physical address (mmap).
+ */
+#ifndef _KVM_PERF_HYPERCALL_H
+#define _KVM_PERF_HYPERCALL_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define KVM_PERF_HYPERCALL_MEM	(4 * 4096)
+
+/**
+ * struct kvm_perf_hypercall - a hypercall and its result
+ * @nr: its number
+ * @a: its arguments
+ * @ret: the result, when the ioctl has returned 0
+ */
+struct kvm_perf_hypercall {
+	__u64 nr;
+	__u64 a[4];
+	__s64 ret;
+};
+
+/* Make the hypercall on the current CPU. */
+#define KVM_PERF_HYPERCALL_CALL	_IOWR('P', 1, struct kvm_perf_hypercall)
+/* Get the guest-physical address of the memory that mmap() maps. */
+#define KVM_PERF_HYPERCALL_PHYS	_IOR('P', 2, __u64)
+
+#endif

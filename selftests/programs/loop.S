@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Executes exactly 2 * LOOPS + 4 instructions in user mode, the system call
+ * that ends it included; LOOPS of them are branches (conditional jumps).
+ */
+#ifndef LOOPS
+#define LOOPS 5000000
+#endif
+	.globl	_start
+_start:
+	mov	$LOOPS, %ecx
+1:	dec	%ecx
+	jnz	1b
+	xor	%edi, %edi
+	mov	$60, %eax		# exit(0)
+	syscall
+
+	.section .note.GNU-stack, "", @progbits
