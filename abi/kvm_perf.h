@@ -66,8 +66,13 @@
  * %KVM_PERF_OP_QUERY (low, high: address of struct guest_perf_query): tells
  * what this host offers.
  *
- * %KVM_PERF_OP_SET_PERIOD, %KVM_PERF_OP_BATCH: not in this version, they
- * answer -%KVM_ENOSYS.
+ * %KVM_PERF_OP_SET_PERIOD (id, low, high: the new sample_period): the next
+ * overflow comes after this many events, or, for an event with
+ * %KVM_PERF_ATTR_FREQ, overflows come at this many per second from now on.
+ * -%KVM_EINVAL if it is 0, if the event was opened with a sample_period of 0,
+ * or if the host allows no such rate.
+ *
+ * %KVM_PERF_OP_BATCH: not in this version, it answers -%KVM_ENOSYS.
  *
  * %KVM_PERF_OP_RESET: closes every event of the VM.  A kernel that starts
  * calls it before anything else, one that ends calls it last.
@@ -144,10 +149,9 @@
  *	guest_perf_query.raw_event_mask may be set.
  * @config1: 0, or the host answers -KVM_EOPNOTSUPP
  * @config2: 0, or the host answers -KVM_EOPNOTSUPP
- * @sample_period: number of events from one overflow to the next; 0: no
- *	overflows, only counting.  With KVM_PERF_ATTR_FREQ it is the number of
- *	overflows per second to aim at.  A host without
- *	KVM_PERF_FEATURE_SAMPLING answers -KVM_EOPNOTSUPP if it is not 0.
+ * @sample_period: number of events from one overflow to the next, at most
+ *	2^63 - 1; 0: no overflows, only counting.  With KVM_PERF_ATTR_FREQ it
+ *	is the number of overflows per second to aim at, at most 2^31 - 1.
  * @flags: KVM_PERF_ATTR_*.  EXCLUDE_USER and EXCLUDE_KERNEL: do not count at
  *	CPL 3, and at CPL 0 to 2.
  *
@@ -181,7 +185,7 @@ struct guest_perf_attr {
  *	run time on the host
  * @time_running: how long of this a counter counted it
  * @last_period: number of events in the period that ended with the last
- *	overflow
+ *	overflow; the average where several are delivered together
  * @reserved: of no meaning yet
  *
  * At a 64-byte aligned guest-physical address.  The host writes it on OPEN,

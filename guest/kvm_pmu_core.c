@@ -5,21 +5,29 @@
  *
  * Each perf_event of this PMU is an event of the host with an id.  The host
  * writes the event's count into its record, in this kernel's memory, when it
- * is asked to read or disable it.
+ * is asked to read or disable it, and before it injects an NMI because events
+ * have overflowed.
  *
  * event_init and destroy may sleep.  add, del, start, stop and read run with
- * interrupts off, on the CPU that the event is for.
+ * interrupts off, on the CPU that the event is for; start, stop and read also
+ * from the NMI handler.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/cc_platform.h>
+#include <linux/debugfs.h>
 #include <linux/idr.h>
 #include <linux/io.h>
+#include <linux/kprobes.h>
 #include <linux/kvm_para.h>
 #include <linux/module.h>
+#include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
+#include <linux/static_call.h>
 #include <linux/sysfs.h>
+
+#include <asm/nmi.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
@@ -37,14 +45,36 @@ struct kvm_pmu_event {
 	struct guest_perf_event_param param;
 };
 
+/* More than a CPU has counters. */
+#define KVM_PMU_MAX_SAMPLING	32
+
+/**
+ * struct kvm_pmu_cpu - what the NMI handler of a CPU looks at
+ * @events: the sampling events that are on this CPU
+ * @nmi_due: an event has left whose overflow's NMI is still to come
+ * @overflows: number of overflows handled
+ */
+struct kvm_pmu_cpu {
+	struct perf_event *events[KVM_PMU_MAX_SAMPLING];
+	bool nmi_due;
+	u64 overflows;
+};
+
+static DEFINE_PER_CPU(struct kvm_pmu_cpu, kvm_pmu_cpu);
+
+/* perf_event_overflow(), which is not for modules. */
+DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
+
 static struct kmem_cache *kvm_pmu_cache;
 static DEFINE_IDA(kvm_pmu_ids);
 static struct guest_perf_query *kvm_pmu_host;
 static struct pmu *kvm_pmu;
+static struct dentry *kvm_pmu_debugfs;
 
-static long kvm_perf_op(unsigned int op, unsigned long a1, unsigned long a2)
+static long kvm_perf_op(unsigned int op, unsigned long a1, u64 a2)
 {
-	return kvm_hypercall3(KVM_PERF_OP, op, a1, a2);
+	return kvm_hypercall4(KVM_PERF_OP, op, a1, lower_32_bits(a2),
+			      upper_32_bits(a2));
 }
 
 /* @p: in the linear mapping, not on the stack. */
@@ -52,7 +82,8 @@ static long kvm_perf_op_addr(unsigned int op, void *p)
 {
 	u64 addr = virt_to_phys(p);
 
-	return kvm_perf_op(op, lower_32_bits(addr), upper_32_bits(addr));
+	return kvm_hypercall3(KVM_PERF_OP, op, lower_32_bits(addr),
+			      upper_32_bits(addr));
 }
 
 static struct kvm_pmu_event *to_kvm_pmu_event(struct perf_event *event)
@@ -84,11 +115,15 @@ static u64 kvm_pmu_record_count(const struct guest_perf_event *record)
 	return count;
 }
 
-/* Bring the event's count up to its record. */
+/* Bring the event's count up to its record.  An NMI may do so in between. */
 static void kvm_pmu_update(struct perf_event *event)
 {
-	u64 count = kvm_pmu_record_count(&to_kvm_pmu_event(event)->record);
-	u64 prev = local64_xchg(&event->hw.prev_count, count);
+	u64 count, prev;
+
+	do {
+		prev = local64_read(&event->hw.prev_count);
+		count = kvm_pmu_record_count(&to_kvm_pmu_event(event)->record);
+	} while (local64_cmpxchg(&event->hw.prev_count, prev, count) != prev);
 
 	local64_add(count - prev, &event->count);
 }
@@ -131,8 +166,24 @@ static void kvm_pmu_read(struct perf_event *event)
 		kvm_pmu_update(event);
 }
 
+/* PERF_EVENT_IOC_PERIOD has changed it: a frequency where that was opened. */
+static void kvm_pmu_set_period(struct perf_event *event)
+{
+	struct kvm_pmu_event *kvm_event = to_kvm_pmu_event(event);
+	u64 period = event->hw.sample_period;
+
+	if (!is_sampling_event(event) ||
+	    period == kvm_event->attr.sample_period)
+		return;
+
+	if (!kvm_perf_op(KVM_PERF_OP_SET_PERIOD, kvm_pmu_id(event), period))
+		kvm_event->attr.sample_period = period;
+}
+
 static int kvm_pmu_try_start(struct perf_event *event)
 {
+	kvm_pmu_set_period(event);
+
 	if (kvm_pmu_enable(event))
 		return -EAGAIN;
 
@@ -156,24 +207,113 @@ static void kvm_pmu_stop(struct perf_event *event, int flags)
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 }
 
+/* Find @old among the sampling events of this CPU and put @new there. */
+static bool kvm_pmu_exchange(struct perf_event *old, struct perf_event *new)
+{
+	struct kvm_pmu_cpu *cpu = this_cpu_ptr(&kvm_pmu_cpu);
+	int i;
+
+	for (i = 0; i < KVM_PMU_MAX_SAMPLING; i++) {
+		if (cpu->events[i] != old)
+			continue;
+		WRITE_ONCE(cpu->events[i], new);
+		return true;
+	}
+
+	return false;
+}
+
+/* An overflow that the host has told of, but whose NMI is still to come. */
+static void kvm_pmu_leave_overflows(struct perf_event *event)
+{
+	struct kvm_pmu_cpu *cpu = this_cpu_ptr(&kvm_pmu_cpu);
+	u32 n = xchg(&to_kvm_pmu_event(event)->record.overflows, 0);
+
+	if (!n)
+		return;
+
+	cpu->overflows += n;
+	WRITE_ONCE(cpu->nmi_due, true);
+}
+
 /* -EAGAIN, for want of a counter, makes perf multiplex the events. */
 static int kvm_pmu_add(struct perf_event *event, int flags)
 {
-	int ret = 0;
+	bool sampling = is_sampling_event(event);
+
+	/* Before it can overflow. */
+	if (sampling && !kvm_pmu_exchange(NULL, event))
+		return -EAGAIN;
 
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-	if (flags & PERF_EF_START)
-		ret = kvm_pmu_try_start(event);
-	if (!ret)
-		perf_event_update_userpage(event);
+	if ((flags & PERF_EF_START) && kvm_pmu_try_start(event)) {
+		if (sampling)
+			kvm_pmu_exchange(event, NULL);
+		return -EAGAIN;
+	}
 
-	return ret;
+	perf_event_update_userpage(event);
+	return 0;
 }
 
 static void kvm_pmu_del(struct perf_event *event, int flags)
 {
 	kvm_pmu_stop(event, PERF_EF_UPDATE);
+	if (is_sampling_event(event)) {
+		kvm_pmu_exchange(event, NULL);
+		kvm_pmu_leave_overflows(event);
+	}
 	perf_event_update_userpage(event);
+}
+
+static void kvm_pmu_sample(struct perf_event *event, struct pt_regs *regs)
+{
+	struct perf_sample_data data;
+
+	perf_sample_data_init(&data, 0, event->hw.last_period);
+	if (static_call(kvm_pmu_perf_overflow)(event, &data, regs))
+		kvm_pmu_stop(event, 0);
+}
+
+static u32 kvm_pmu_handle_overflows(struct perf_event *event,
+				    struct pt_regs *regs)
+{
+	struct guest_perf_event *record = &to_kvm_pmu_event(event)->record;
+	u32 n = xchg(&record->overflows, 0), i;
+
+	if (!n)
+		return 0;
+
+	kvm_pmu_update(event);
+	event->hw.last_period = READ_ONCE(record->last_period);
+
+	/* Once perf has throttled it, it wants to hear no more of it. */
+	for (i = 0; i < n && !(event->hw.state & PERF_HES_STOPPED); i++)
+		kvm_pmu_sample(event, regs);
+
+	return n;
+}
+
+/*
+ * Claims an NMI only where the host has told of overflows.  Returns how many:
+ * with more than one the kernel expects a second NMI that finds none.
+ */
+static int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
+{
+	struct kvm_pmu_cpu *cpu = this_cpu_ptr(&kvm_pmu_cpu);
+	int due = xchg(&cpu->nmi_due, false);
+	struct perf_event *event;
+	u32 n = 0;
+	int i;
+
+	for (i = 0; i < KVM_PMU_MAX_SAMPLING; i++) {
+		event = READ_ONCE(cpu->events[i]);
+		if (event)
+			n += kvm_pmu_handle_overflows(event, regs);
+	}
+
+	cpu->overflows += n;
+	return n + due;
 }
 
 static void kvm_pmu_free(struct kvm_pmu_event *kvm_event)
@@ -188,8 +328,33 @@ static void kvm_pmu_destroy(struct perf_event *event)
 	kvm_pmu_free(to_kvm_pmu_event(event));
 }
 
-static struct kvm_pmu_event *kvm_pmu_alloc(const struct perf_event_attr *attr)
+/* An inherited event has its parent's attr, which has lost its freq below. */
+static bool kvm_pmu_has_freq(struct perf_event *event)
 {
+	if (event->parent)
+		return to_kvm_pmu_event(event->parent)->attr.flags &
+		       KVM_PERF_ATTR_FREQ;
+
+	return event->attr.freq;
+}
+
+/*
+ * The host adjusts the period to the frequency.  For the perf core here it is
+ * an event with a fixed period, which it leaves alone.
+ */
+static void kvm_pmu_hide_freq(struct perf_event *event)
+{
+	if (!event->attr.freq)
+		return;
+
+	event->attr.freq = 0;
+	event->hw.sample_period = event->attr.sample_period;
+	local64_set(&event->hw.period_left, event->hw.sample_period);
+}
+
+static struct kvm_pmu_event *kvm_pmu_alloc(struct perf_event *event)
+{
+	const struct perf_event_attr *attr = &event->attr;
 	struct kvm_pmu_event *kvm_event;
 	int id;
 
@@ -212,6 +377,9 @@ static struct kvm_pmu_event *kvm_pmu_alloc(const struct perf_event_attr *attr)
 	kvm_event->attr.config = attr->config;
 	kvm_event->attr.config1 = attr->config1;
 	kvm_event->attr.config2 = attr->config2;
+	kvm_event->attr.sample_period = attr->sample_period;
+	if (kvm_pmu_has_freq(event))
+		kvm_event->attr.flags |= KVM_PERF_ATTR_FREQ;
 	if (attr->exclude_user)
 		kvm_event->attr.flags |= KVM_PERF_ATTR_EXCLUDE_USER;
 	if (attr->exclude_kernel)
@@ -233,14 +401,13 @@ static bool kvm_pmu_serves(const struct perf_event_attr *attr)
 }
 
 /*
- * Sampling, precise_ip, branch stacks and AUX: not by this PMU.  exclude_host
- * asks for nested guests alone, which the host cannot tell from this one.
+ * precise_ip, branch stacks and AUX: not by this PMU.  exclude_host asks for
+ * nested guests alone, which the host cannot tell from this one.
  */
 static bool kvm_pmu_supports(struct perf_event *event)
 {
-	return !is_sampling_event(event) && !has_branch_stack(event) &&
-	       !event->attr.precise_ip && !event->attr.aux_output &&
-	       !event->attr.exclude_host;
+	return !has_branch_stack(event) && !event->attr.precise_ip &&
+	       !event->attr.aux_output && !event->attr.exclude_host;
 }
 
 /* What event_init returns; perf takes -ENOENT for <not supported>. */
@@ -276,7 +443,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	if (!kvm_pmu_supports(event))
 		return -EOPNOTSUPP;
 
-	kvm_event = kvm_pmu_alloc(&event->attr);
+	kvm_event = kvm_pmu_alloc(event);
 	if (!kvm_event)
 		return -ENOMEM;
 
@@ -291,6 +458,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 		return ret;
 	}
 
+	kvm_pmu_hide_freq(event);
 	event->destroy = kvm_pmu_destroy;
 	return 0;
 }
@@ -298,8 +466,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 static const struct pmu kvm_pmu_template = {
 	.module		= THIS_MODULE,
 	.attr_groups	= kvm_pmu_attr_groups,
-	.capabilities	= PERF_PMU_CAP_NO_INTERRUPT |
-			  PERF_PMU_CAP_HETEROGENEOUS_CPUS,
+	.capabilities	= PERF_PMU_CAP_HETEROGENEOUS_CPUS,
 	.task_ctx_nr	= perf_hw_context,
 	.event_init	= kvm_pmu_event_init,
 	.add		= kvm_pmu_add,
@@ -401,8 +568,35 @@ static bool kvm_pmu_slot_is_free(void)
 	return false;
 }
 
+/* Where a kprobe goes is where the function is. */
+static bool kvm_pmu_find_perf_overflow(void)
+{
+	struct kprobe kp = { .symbol_name = "perf_event_overflow" };
+
+	if (register_kprobe(&kp))
+		return false;
+
+	static_call_update(kvm_pmu_perf_overflow, (void *)kp.addr);
+	unregister_kprobe(&kp);
+	return true;
+}
+
+static int kvm_pmu_overflows_get(void *data, u64 *val)
+{
+	int cpu;
+
+	*val = 0;
+	for_each_possible_cpu(cpu)
+		*val += READ_ONCE(per_cpu(kvm_pmu_cpu, cpu).overflows);
+
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(kvm_pmu_overflows_fops, kvm_pmu_overflows_get, NULL,
+			 "%llu\n");
+
 static int kvm_pmu_register(void)
 {
+	bool sampling = kvm_pmu_find_perf_overflow();
 	bool slot = kvm_pmu_slot_is_free();
 	const char *name = slot ? "cpu" : "kvm_pmu";
 	int ret;
@@ -411,6 +605,9 @@ static int kvm_pmu_register(void)
 	if (!kvm_pmu)
 		return -ENOMEM;
 
+	if (!sampling)
+		kvm_pmu->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
+
 	ret = perf_pmu_register(kvm_pmu, name, slot ? PERF_TYPE_RAW : -1);
 	if (ret) {
 		pr_err("not loaded: registering the PMU failed with %d\n", ret);
@@ -418,9 +615,10 @@ static int kvm_pmu_register(void)
 		return ret;
 	}
 
-	pr_info("PMU '%s'%s: %u counters of the host, at most %u events, counting only\n",
+	pr_info("PMU '%s'%s: %u counters of the host, at most %u events%s\n",
 		name, slot ? "" : " (another PMU has 'cpu')",
-		kvm_pmu_host->nr_counters, kvm_pmu_host->max_events);
+		kvm_pmu_host->nr_counters, kvm_pmu_host->max_events,
+		sampling ? "" : ", counting only (no perf_event_overflow)");
 	return 0;
 }
 
@@ -447,12 +645,22 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto destroy_cache;
 
-	ret = kvm_pmu_register();
+	ret = register_nmi_handler(NMI_LOCAL, kvm_pmu_handle_nmi, 0,
+				   KBUILD_MODNAME);
 	if (ret)
 		goto compat_exit;
 
+	ret = kvm_pmu_register();
+	if (ret)
+		goto unregister_nmi;
+
+	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
+	debugfs_create_file_unsafe("overflows", 0400, kvm_pmu_debugfs, NULL,
+				   &kvm_pmu_overflows_fops);
 	return 0;
 
+unregister_nmi:
+	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 compat_exit:
 	kvm_pmu_compat_exit();
 destroy_cache:
@@ -466,7 +674,9 @@ module_init(kvm_pmu_init);
 /* Each event holds a reference to the module, so none is open. */
 static void __exit kvm_pmu_exit(void)
 {
+	debugfs_remove_recursive(kvm_pmu_debugfs);
 	kvm_pmu_unregister(kvm_pmu);
+	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 	kvm_pmu_compat_exit();
 	kmem_cache_destroy(kvm_pmu_cache);
 	ida_destroy(&kvm_pmu_ids);

@@ -135,7 +135,13 @@ static int pv_perf_check_attr(const struct guest_perf_attr *attr)
 	if ((attr->flags & KVM_PERF_ATTR_FREQ) && !attr->sample_period)
 		return -EINVAL;
 
-	if (attr->sample_period || attr->config1 || attr->config2)
+	/* perf's own limits: a period has 63 bits, a frequency an int. */
+	if (attr->sample_period > S64_MAX ||
+	    ((attr->flags & KVM_PERF_ATTR_FREQ) &&
+	     attr->sample_period > INT_MAX))
+		return -EINVAL;
+
+	if (attr->config1 || attr->config2)
 		return -EOPNOTSUPP;
 
 	return pv_perf_check_config(attr);
@@ -153,6 +159,8 @@ static void pv_perf_backing_attr(const struct guest_perf_attr *guest,
 		.size		= sizeof(*attr),
 		.type		= guest->type,
 		.config		= guest->config,
+		.sample_period	= guest->sample_period,
+		.freq		= !!(guest->flags & KVM_PERF_ATTR_FREQ),
 		.disabled	= 1,
 		.pinned		= 1,
 		.exclude_host	= 1,
@@ -216,6 +224,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	perf_get_x86_pmu_capability(&cap);
 	query.size = min_t(u32, size, sizeof(query));
 	query.version = KVM_PERF_ABI_VERSION;
+	query.features = KVM_PERF_FEATURE_SAMPLING;
 	query.max_events = pv_perf_max_events(vcpu->kvm);
 	query.nr_counters = cap.num_counters_gp;
 	query.raw_event_mask = pv_perf_raw_event_mask();
@@ -229,7 +238,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 }
 
 static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long op,
-		      unsigned long a1, unsigned long a2)
+		      unsigned long a1, unsigned long a2, unsigned long a3)
 {
 	struct kvm *kvm = vcpu->kvm;
 	gpa_t gpa;
@@ -261,6 +270,10 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long op,
 		return pv_perf_event_read(kvm, a1);
 	case KVM_PERF_OP_QUERY:
 		return pv_perf_op_query(vcpu, gpa);
+	case KVM_PERF_OP_SET_PERIOD:
+		if (upper_32_bits(a3))
+			return -EINVAL;
+		return pv_perf_event_set_period(kvm, a1, (u64)a3 << 32 | a2);
 	case KVM_PERF_OP_RESET:
 		pv_perf_close_vm_events(kvm);
 		return 0;
@@ -275,15 +288,17 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long op,
  * @op: KVM_PERF_OP_*
  * @a1: first argument of the operation
  * @a2: second argument
+ * @a3: third argument
  *
  * Runs on the vCPU's thread, may sleep, with kvm->srcu held for reading.
  *
  * Return: what the guest gets: 0 or -KVM_E*.
  */
 unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
-				unsigned long a1, unsigned long a2)
+				unsigned long a1, unsigned long a2,
+				unsigned long a3)
 {
-	int ret = pv_perf_op(vcpu, op, a1, a2);
+	int ret = pv_perf_op(vcpu, op, a1, a2, a3);
 
 	trace_kvm_pv_perf_op(vcpu->vcpu_id, op, a1, a2, ret);
 	return ret;
@@ -314,7 +329,7 @@ static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
 		   event->id, event->attr.type, event->attr.config,
 		   event->attr.exclude_user ? "-" : "u",
 		   event->attr.exclude_kernel ? "-" : "k",
-		   event->home->vcpu_id, pv_perf_state_name(event->backing),
+		   event->home->vcpu->vcpu_id, pv_perf_state_name(event->backing),
 		   count, enabled, running);
 }
 
@@ -327,6 +342,7 @@ static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 
 	seq_printf(m, "events %d of %u\n", atomic_read(&vm->nr_events),
 		   pv_perf_max_events(kvm));
+	seq_printf(m, "overflows %lld\n", atomic64_read(&vm->delivered));
 	seq_printf(m, "%10s %4s %18s %2s %4s %-10s %20s %16s %16s\n", "id",
 		   "type", "config", "uk", "vcpu", "state", "count",
 		   "enabled_ns", "running_ns");
@@ -429,7 +445,8 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 
 	mutex_init(&pv->lock);
 	INIT_LIST_HEAD(&pv->events);
-	pv->vcpu_id = vcpu->vcpu_id;
+	pv->vcpu = vcpu;
+	init_irq_work(&pv->irq_work, pv_perf_wake_vcpu);
 	vcpu->arch.pv_perf = pv;
 	return 0;
 }
@@ -452,5 +469,7 @@ void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu)
 {
 	pv_perf_close_vcpu_events(vcpu);
+	/* No event is left to queue it. */
+	irq_work_sync(&vcpu->arch.pv_perf->irq_work);
 	kfree(vcpu->arch.pv_perf);
 }

@@ -2,9 +2,9 @@
 /*
  * Paravirtual performance events, host side: the events of a VM.
  *
- * Every function here may sleep, and those that take a vCPU run on its thread
- * with kvm->srcu held for reading.  Errors are -E*, which are the contract's
- * -KVM_E* by value.
+ * Every function here may sleep, but for the overflow callback, and those
+ * that take a vCPU run on its thread with kvm->srcu held for reading.  Errors
+ * are -E*, which are the contract's -KVM_E* by value.
  *
  * Locking: an event is protected by the lock of its home, the vCPU that it
  * was opened or last enabled on.  A guest that keeps its events per CPU only
@@ -18,8 +18,12 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include <asm/futex.h>
+
 #include "kvm_perf.h"
+#include "pv_perf.h"
 #include "pv_perf_event.h"
+#include "pv_perf_trace.h"
 #include "x86.h"
 #include "pmu.h"
 
@@ -159,24 +163,40 @@ u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 /*
  * Guest memory is reached by its user-space mapping, as the steal time is:
  * nothing is pinned, the page may be anywhere or nowhere, and a write may
- * fault and sleep.  The sequence number is kept here because the guest may
- * have written anything into its copy.
+ * fault and sleep.
  */
-static int pv_perf_put_record(struct kvm *kvm, struct pv_perf_event *event,
-			      u64 count, u64 enabled, u64 running)
+static struct guest_perf_event __user *
+pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 {
 	struct gfn_to_hva_cache *ghc = &event->record;
-	struct guest_perf_event __user *record;
 
 	if (kvm_memslots(kvm)->generation != ghc->generation &&
-	    kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa, sizeof(*record)))
-		return -EFAULT;
+	    kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa,
+				      sizeof(struct guest_perf_event)))
+		return NULL;
 
 	/* No memory there any more, or read-only. */
 	if (kvm_is_error_hva(ghc->hva))
-		return -EFAULT;
+		return NULL;
 
-	record = (struct guest_perf_event __user *)ghc->hva;
+	return (struct guest_perf_event __user *)ghc->hva;
+}
+
+struct pv_perf_reading {
+	u64 count;
+	u64 enabled;
+	u64 running;
+	u64 last_period;
+};
+
+/*
+ * The sequence number is kept here because the guest may have written anything
+ * into its copy.
+ */
+static int pv_perf_put_record(struct pv_perf_event *event,
+			      struct guest_perf_event __user *record,
+			      const struct pv_perf_reading *reading)
+{
 	if (!user_access_begin(record, sizeof(*record)))
 		return -EFAULT;
 
@@ -187,16 +207,16 @@ static int pv_perf_put_record(struct kvm *kvm, struct pv_perf_event *event,
 	unsafe_put_user(event->sequence + 1, &record->sequence, fault);
 	/* Pairs with the reader's barriers between sequence and fields. */
 	smp_wmb();
-	unsafe_put_user(count, &record->count, fault);
-	unsafe_put_user(enabled, &record->time_enabled, fault);
-	unsafe_put_user(running, &record->time_running, fault);
+	unsafe_put_user(reading->count, &record->count, fault);
+	unsafe_put_user(reading->enabled, &record->time_enabled, fault);
+	unsafe_put_user(reading->running, &record->time_running, fault);
+	unsafe_put_user(reading->last_period, &record->last_period, fault);
 	/* As above. */
 	smp_wmb();
 	unsafe_put_user(event->sequence + 2, &record->sequence, fault);
 	user_access_end();
 
 	event->sequence += 2;
-	mark_page_dirty_in_slot(kvm, ghc->memslot, gpa_to_gfn(ghc->gpa));
 	return 0;
 
 fault:
@@ -204,12 +224,31 @@ fault:
 	return -EFAULT;
 }
 
-static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event)
+/*
+ * Bring the record up to date, and tell the guest of @overflows more.  They
+ * come last: a guest that sees them finds the rest there.
+ */
+static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
+				 unsigned int overflows)
 {
-	u64 count, enabled, running;
+	struct guest_perf_event __user *record = pv_perf_record(kvm, event);
+	struct pv_perf_reading reading;
+	int ret, old;
 
-	count = pv_perf_event_count(event, &enabled, &running);
-	return pv_perf_put_record(kvm, event, count, enabled, running);
+	if (!record)
+		return -EFAULT;
+
+	reading.count = pv_perf_event_count(event, &reading.enabled,
+					    &reading.running);
+	reading.last_period = event->last_period;
+	ret = pv_perf_put_record(event, record, &reading);
+	if (!ret && overflows)
+		ret = arch_futex_atomic_op_inuser(FUTEX_OP_ADD, overflows, &old,
+						  &record->overflows);
+	if (!ret)
+		mark_page_dirty_in_slot(kvm, event->record.memslot,
+					gpa_to_gfn(event->record.gpa));
+	return ret;
 }
 
 /* A record starts with every field 0. */
@@ -224,15 +263,53 @@ static int pv_perf_init_record(struct kvm *kvm, struct pv_perf_event *event,
 	return kvm_write_guest(kvm, gpa, &zero, sizeof(zero)) ? -EFAULT : 0;
 }
 
+/*
+ * The backing event has overflowed.  In NMI context, on the backing event's
+ * thread: note it, and have the vCPU see it before it enters the guest.
+ */
+static void pv_perf_overflow(struct perf_event *backing,
+			     struct perf_sample_data *data,
+			     struct pt_regs *regs)
+{
+	struct pv_perf_event *event = backing->overflow_handler_context;
+	struct pv_perf_vcpu *home = READ_ONCE(event->home);
+
+	atomic64_add(data->period, &event->passed);
+	atomic_inc(&event->overflows);
+	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
+
+	/*
+	 * An NMI that ended guest mode leads back to a check for requests.
+	 * One that came later may find the vCPU on its way to halt, from which
+	 * an NMI cannot wake it.
+	 */
+	if (!kvm_handling_nmi_from_guest(home->vcpu))
+		irq_work_queue(&home->irq_work);
+}
+
+/**
+ * pv_perf_wake_vcpu - have a vCPU that may be halted deliver its overflows
+ * @irq_work: of its struct pv_perf_vcpu
+ */
+void pv_perf_wake_vcpu(struct irq_work *irq_work)
+{
+	struct pv_perf_vcpu *pv = container_of(irq_work, struct pv_perf_vcpu,
+					       irq_work);
+
+	kvm_inject_nmi(pv->vcpu);
+	kvm_vcpu_kick(pv->vcpu);
+}
+
 /* A disabled backing event on this thread. */
 static struct perf_event *
-pv_perf_create_backing(const struct perf_event_attr *attr)
+pv_perf_create_backing(struct pv_perf_event *event,
+		       const struct perf_event_attr *attr)
 {
 	struct perf_event_attr copy = *attr;
 	struct perf_event *backing;
 
-	backing = perf_event_create_kernel_counter(&copy, -1, current, NULL,
-						   NULL);
+	backing = perf_event_create_kernel_counter(&copy, -1, current,
+						   pv_perf_overflow, event);
 	if (!IS_ERR(backing))
 		return backing;
 
@@ -307,7 +384,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	event->home = home;
 	refcount_set(&event->refs, 1);
 
-	event->backing = pv_perf_create_backing(attr);
+	event->backing = pv_perf_create_backing(event, attr);
 	if (IS_ERR(event->backing)) {
 		ret = PTR_ERR(event->backing);
 		goto free_event;
@@ -410,6 +487,33 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->backing = backing;
 	list_move_tail(&event->node, &here->events);
 	WRITE_ONCE(event->home, here);
+
+	/* The old home may have noted overflows and not delivered them. */
+	if (atomic_read(&event->overflows))
+		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+}
+
+/* What a stopped event has left of its period, and a frequency's period. */
+struct pv_perf_position {
+	u64 sample_period;
+	u64 period_left;
+};
+
+static void pv_perf_get_position(struct perf_event *backing,
+				 struct pv_perf_position *position)
+{
+	position->sample_period = backing->hw.sample_period;
+	position->period_left = local64_read(&backing->hw.period_left);
+}
+
+static void pv_perf_set_position(struct perf_event *backing,
+				 const struct pv_perf_position *position)
+{
+	if (!is_sampling_event(backing))
+		return;
+
+	backing->hw.sample_period = position->sample_period;
+	local64_set(&backing->hw.period_left, position->period_left);
 }
 
 /*
@@ -418,17 +522,20 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
  * changes nothing; this thread is in the host meanwhile, so none counts twice.
  */
 static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
-				   struct pv_perf_event *event)
+				   struct pv_perf_event *event,
+				   const struct perf_event_attr *attr,
+				   const struct pv_perf_position *position)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct perf_event *backing;
 	struct pv_perf_vcpu *home;
 	int ret;
 
-	backing = pv_perf_create_backing(&event->attr);
+	backing = pv_perf_create_backing(event, attr);
 	if (IS_ERR(backing))
 		return PTR_ERR(backing);
 
+	pv_perf_set_position(backing, position);
 	ret = pv_perf_start(backing);
 	if (ret)
 		goto release;
@@ -465,6 +572,8 @@ release:
  */
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 {
+	struct pv_perf_position position;
+	struct perf_event_attr attr;
 	struct pv_perf_event *event;
 	int ret;
 
@@ -478,8 +587,10 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 		return ret;
 	}
 
+	attr = event->attr;
+	pv_perf_get_position(event->backing, &position);
 	mutex_unlock(&event->home->lock);
-	ret = pv_perf_move_and_enable(vcpu, event);
+	ret = pv_perf_move_and_enable(vcpu, event, &attr, &position);
 	pv_perf_event_put(event);
 	return ret;
 }
@@ -501,7 +612,7 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id)
 		return -ENOENT;
 
 	perf_event_disable(event->backing);
-	ret = pv_perf_update_record(kvm, event);
+	ret = pv_perf_update_record(kvm, event, 0);
 	pv_perf_event_put_locked(event);
 	return ret;
 }
@@ -518,7 +629,7 @@ static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event)
 	if (lost)
 		perf_event_enable(event->backing);
 
-	ret = pv_perf_update_record(kvm, event);
+	ret = pv_perf_update_record(kvm, event, 0);
 	return ret ? : lost ? -EBUSY : 0;
 }
 
@@ -567,6 +678,78 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
 	mutex_unlock(&here->lock);
 
 	return ret;
+}
+
+/**
+ * pv_perf_event_set_period - let an event overflow at another period
+ * @kvm: the VM
+ * @id: the event's id
+ * @period: number of events, or of overflows per second for an event with a
+ *	frequency
+ *
+ * Return: 0, -ENOENT, or -EINVAL if the event has no period or the host does
+ * not allow this one.
+ */
+int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	int ret = -EINVAL;
+
+	if (!event)
+		return -ENOENT;
+
+	if (is_sampling_event(event->backing))
+		ret = perf_event_period(event->backing, period);
+	if (!ret)
+		event->attr.sample_period = period;
+
+	pv_perf_event_put_locked(event);
+	return ret ? -EINVAL : 0;
+}
+
+/* Tell the guest of an event's overflows; true if there were any. */
+static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+	unsigned int n = atomic_xchg(&event->overflows, 0);
+
+	if (!n)
+		return false;
+
+	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
+	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
+				   event->last_period);
+
+	/* A guest that took the record's memory away gets no NMI for it. */
+	if (pv_perf_update_record(vcpu->kvm, event, n))
+		return false;
+
+	atomic64_add(n, &vm->delivered);
+	return true;
+}
+
+/**
+ * pv_perf_deliver_overflows - KVM_REQ_PV_PERF
+ * @vcpu: the vCPU, about to enter the guest
+ *
+ * Brings the records of the events that have overflowed up to date and injects
+ * an NMI.  One that is pending already does: the guest looks at all its
+ * events on any NMI.
+ */
+void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool nmi = false;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry(event, &here->events, node)
+		nmi |= pv_perf_deliver(vcpu, event);
+	mutex_unlock(&here->lock);
+
+	if (nmi && !vcpu->arch.nmi_pending &&
+	    !atomic_read(&vcpu->arch.nmi_queued))
+		kvm_inject_nmi(vcpu);
 }
 
 /**

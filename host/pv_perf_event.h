@@ -6,6 +6,7 @@
 #define __KVM_X86_PV_PERF_EVENT_H
 
 #include <linux/atomic.h>
+#include <linux/irq_work.h>
 #include <linux/kvm_host.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -19,11 +20,13 @@
  *	event is being opened.
  * @nr_events: number of events that are open or being opened
  * @limit_logged: bit 0: the log says that this VM has reached its limit
+ * @delivered: number of overflows that the guest has been told of
  */
 struct pv_perf_vm {
 	struct xarray events;
 	atomic_t nr_events;
 	unsigned long limit_logged;
+	atomic64_t delivered;
 };
 
 /**
@@ -31,12 +34,14 @@ struct pv_perf_vm {
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
  * @events: list of struct pv_perf_event
- * @vcpu_id: the vCPU's id
+ * @vcpu: the vCPU itself
+ * @irq_work: has the vCPU deliver overflows that it had while not in the guest
  */
 struct pv_perf_vcpu {
 	struct mutex lock;
 	struct list_head events;
-	int vcpu_id;
+	struct kvm_vcpu *vcpu;
+	struct irq_work irq_work;
 };
 
 /**
@@ -46,13 +51,17 @@ struct pv_perf_vcpu {
  *	can sleep and so cannot stay in the RCU section that it found the
  *	event in.
  * @rcu: defers freeing until look-ups that have seen it are over
- * @attr: what a backing event is created from; never changes
+ * @overflows: number of overflows that the guest has not been told of; the
+ *	overflow callback adds to it, in NMI context
+ * @passed: sum of their periods
  * @home: the vCPU it was opened or last enabled on.  Changes only with the
  *	locks of both the old and the new home held.
+ * @attr: what a backing event is created from
  * @node: in the home's list
  * @backing: the host's event, on the home's thread; NULL once closed
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
+ * @last_period: last value of the record's last_period
  * @past_count: what earlier backing events have counted
  * @past_enabled: their time enabled
  * @past_running: their time running
@@ -63,12 +72,15 @@ struct pv_perf_event {
 	u32 id;
 	refcount_t refs;
 	struct rcu_head rcu;
-	struct perf_event_attr attr;
+	atomic_t overflows;
+	atomic64_t passed;
 	struct pv_perf_vcpu *home;
+	struct perf_event_attr attr;
 	struct list_head node;
 	struct perf_event *backing;
 	struct gfn_to_hva_cache record;
 	u32 sequence;
+	u64 last_period;
 	u64 past_count;
 	u64 past_enabled;
 	u64 past_running;
@@ -81,6 +93,9 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
 int pv_perf_event_disable(struct kvm *kvm, u32 id);
 int pv_perf_event_read(struct kvm *kvm, u32 id);
 int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
+int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period);
+
+void pv_perf_wake_vcpu(struct irq_work *irq_work);
 
 struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id);
 void pv_perf_event_put_locked(struct pv_perf_event *event);

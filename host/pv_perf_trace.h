@@ -37,6 +37,7 @@ TRACE_EVENT(kvm_pv_perf_op,
 				   { KVM_PERF_OP_DISABLE,	"DISABLE" },
 				   { KVM_PERF_OP_READ,		"READ" },
 				   { KVM_PERF_OP_QUERY,		"QUERY" },
+				   { KVM_PERF_OP_SET_PERIOD,	"SET_PERIOD" },
 				   { KVM_PERF_OP_RESET,		"RESET" }),
 		  __entry->a1, __entry->a2, __entry->ret)
 );
@@ -65,6 +66,29 @@ TRACE_EVENT(kvm_pv_perf_open,
 	TP_printk("vcpu %d id %u type %u config 0x%llx flags 0x%llx",
 		  __entry->vcpu_id, __entry->id, __entry->type,
 		  __entry->config, __entry->flags)
+);
+
+/* Overflows that the guest has been told of. */
+TRACE_EVENT(kvm_pv_perf_overflow,
+	TP_PROTO(int vcpu_id, u32 id, u32 overflows, u64 period),
+	TP_ARGS(vcpu_id, id, overflows, period),
+
+	TP_STRUCT__entry(
+		__field(int,		vcpu_id)
+		__field(u32,		id)
+		__field(u32,		overflows)
+		__field(u64,		period)
+	),
+
+	TP_fast_assign(
+		__entry->vcpu_id	= vcpu_id;
+		__entry->id		= id;
+		__entry->overflows	= overflows;
+		__entry->period		= period;
+	),
+
+	TP_printk("vcpu %d id %u overflows %u period %llu", __entry->vcpu_id,
+		  __entry->id, __entry->overflows, __entry->period)
 );
 
 #endif /* _TRACE_KVM_PV_PERF_H */
