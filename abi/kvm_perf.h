@@ -258,11 +258,12 @@ struct guest_perf_query {
 #define GUEST_PERF_QUERY_SIZE_VER0	112
 
 /* Both sides build with this: no struct may change its layout unnoticed. */
-#if defined(__cplusplus) || defined(static_assert) || \
-	(defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L)
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define KVM_PERF_ASSERT(cond)	static_assert(cond, #cond)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 #define KVM_PERF_ASSERT(cond)	_Static_assert(cond, #cond)
 #else
-#define KVM_PERF_ASSERT(cond)
+#define KVM_PERF_ASSERT(cond)	struct kvm_perf_no_assert
 #endif
 
 KVM_PERF_ASSERT(sizeof(struct guest_perf_attr) == GUEST_PERF_ATTR_SIZE_VER0);

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# `make help` says what there is. All that is downloaded or built is in build/.
+
+# The kernel line that host and guest run.
+LINE ?= 6.1
+
+B := build
+K := $(B)/linux-$(LINE)
+stage := selftests/machine/stage
+vm := selftests/vm
+
+qemu := $(B)/qemu/qemu-system-x86_64
+modules := $(K)/modules.built
+programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test amd-pmu)
+
+# The file that `make run` compresses.
+sample := $(B)/tests/sample
+
+help:
+	@echo 'make run        profile a real program in a guest: builds what is missing (20'
+	@echo '                minutes the first time), boots machine, host and guest'
+	@echo 'make test       run every test (25 minutes), build what is missing'
+	@echo '                TESTS="stat record" runs only these, of selftests/tests'
+	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
+	@echo 'make shell      a shell in a guest with the pair loaded'
+	@echo 'make qemu       build the emulated machine (5 minutes)'
+	@echo 'make kernel     fetch and unpack the kernel (1 minute)'
+	@echo 'make modules    build the modules of host and guest (1 minute)'
+	@echo 'make clean      remove what was built, keep the downloads'
+	@echo 'make distclean  remove build/'
+	@echo
+	@echo 'LINE=6.1 is the kernel line. On a real machine: see README.md.'
+
+run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
+	@selftests/show $(sample)
+
+test: $(qemu) $(modules) $(K)/initrd $(programs)
+	@selftests/run $(TESTS)
+
+shell: $(qemu) $(modules) $(K)/initrd
+	@$(vm) guest -i
+
+qemu: $(qemu)
+kernel: $(K)/release
+modules: $(modules)
+
+check: $(modules)
+	@selftests/check $(LINE)
+
+# Every time, as it is quick when nothing is missing.
+packages:
+	@selftests/machine/install-packages >/dev/null 2>&1 || \
+		$(stage) packages 'installing packages (1 minute)' \
+			selftests/machine/install-packages
+
+$(qemu): $(wildcard selftests/machine/qemu/*.patch) selftests/machine/build-qemu | packages
+	@$(stage) qemu 'building QEMU, the emulated machine (5 minutes)' \
+		selftests/machine/build-qemu
+
+$(K)/release: selftests/machine/fetch-kernel | packages
+	@$(stage) kernel-$(LINE) 'fetching Linux $(LINE), image and source (1 minute)' \
+		selftests/machine/fetch-kernel $(LINE)
+	@touch $@
+
+$(K)/initrd: $(addprefix selftests/machine/,build-initrd init run-job) $(K)/release
+	@$(stage) initrd-$(LINE) 'making the initrd' \
+		selftests/machine/build-initrd $(LINE)
+
+$(modules): $(K)/release selftests/machine/build-modules host/build \
+		$(wildcard host/*.[ch] host/hooks/linux-$(LINE).patch abi/*.h) \
+		$(wildcard guest/*.[ch] guest/Kbuild selftests/hypercall/*)
+	@$(stage) modules-$(LINE) 'building the modules for Linux $(LINE) (1 minute)' \
+		selftests/machine/build-modules $(LINE) W=1
+	@touch $@
+
+# No library, so that the count of instructions is known.
+freestanding := -O2 -nostdlib -static -no-pie -fno-stack-protector
+
+$(B)/tests/loop: selftests/programs/loop.S | packages
+	@mkdir -p $(@D)
+	@$(CC) $(freestanding) -o $@ $<
+
+$(B)/tests/longloop: selftests/programs/loop.S | packages
+	@mkdir -p $(@D)
+	@$(CC) $(freestanding) -DLOOPS=250000000 -o $@ $<
+
+$(B)/tests/hop: selftests/programs/hop.c | packages
+	@mkdir -p $(@D)
+	@$(CC) $(freestanding) -Wall -o $@ $<
+
+$(B)/tests/calltree: selftests/programs/calltree.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O1 -g -Wall -fno-inline -fno-omit-frame-pointer \
+		-mno-omit-leaf-frame-pointer -static -o $@ $<
+
+$(B)/tests/hypercall_test: selftests/hypercall/hypercall_test.c \
+		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h $(K)/release
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -Iabi -I$(K)/source/tools/testing/selftests \
+		-o $@ $< -lpthread
+
+# The test that comes with the patches for QEMU.
+$(B)/tests/amd-pmu: $(qemu)
+	@mkdir -p $(@D)
+	@cd $(B)/qemu-src && D=tests/tcg/x86_64/system && $(CC) -nostdlib -O0 \
+		-ffreestanding -fno-pie -no-pie -static -fno-stack-protector \
+		-mgeneral-regs-only -mno-red-zone -fcf-protection=none \
+		-Wa,--noexecstack -Itests/tcg/minilib -Wl,-T$$D/kernel.ld \
+		-Wl,-melf_x86_64 -Wl,--build-id=none $$D/boot.S \
+		tests/tcg/minilib/printf.c $$D/amd-pmu.c \
+		-o $(CURDIR)/$@ -lgcc
+
+$(sample): $(K)/release
+	@mkdir -p $(@D)
+	@head -c 2000000 $(K)/source/MAINTAINERS $(K)/source/kernel/*/*.c | \
+		head -c 3000000 >$@
+
+clean:
+	rm -rf $(B)/qemu $(B)/qemu-src $(B)/linux-*/kvm $(B)/linux-*/guest \
+		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
+		$(B)/linux-*/initrd $(B)/tests $(B)/run $(B)/log
+
+distclean:
+	rm -rf $(B)
+
+.PHONY: help run test shell qemu kernel modules check packages clean distclean
+.DELETE_ON_ERROR:
+# A stage at a time: each uses all CPUs itself.
+.NOTPARALLEL:

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A call tree with known shares of the time: main calls a, b and c; a takes 2
+ * parts and its callee aa 1; b takes 1, bb 2 and bbb 1; c takes 3 of the 10.
+ */
+/* In the function itself, not in a callee. */
+#define PARTS(n) do {							\
+	int left = (n) * 100000;					\
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left));		\
+} while (0)
+
+void aa(void)
+{
+	PARTS(1);
+}
+
+void a(void)
+{
+	PARTS(2);
+	aa();
+}
+
+void bbb(void)
+{
+	PARTS(1);
+}
+
+void bb(void)
+{
+	PARTS(2);
+	bbb();
+}
+
+void b(void)
+{
+	PARTS(1);
+	bb();
+}
+
+void c(void)
+{
+	PARTS(3);
+}
+
+int main(void)
+{
+	int i;
+
+	for (i = 0; i < 50; i++) {
+		a();
+		b();
+		c();
+	}
+	return 0;
+}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# TAP for test scripts, as the kernel's ktap_helpers.sh (Linux 6.8 and later).
+# A script sources this, calls these functions, and ends with `finish`.
+
+tap_n=0
+tap_failed=0
+
+# ok NAME COMMAND...: passes when the command succeeds
+ok() {
+	local name=$1 mark=ok
+	shift
+	"$@" || { mark="not ok"; tap_failed=1; }
+	tap_n=$((tap_n + 1))
+	echo "$mark $tap_n $name"
+}
+
+# is NAME GOT WANT
+is() {
+	[ "$2" = "$3" ] || echo "# $1: got '$2', want '$3'"
+	ok "$1" test "$2" = "$3"
+}
+
+# within NAME GOT WANT PERCENT: GOT is WANT to within so many percent
+within() {
+	local verdict
+	verdict=$(awk -v g="$2" -v w="$3" -v p="$4" 'BEGIN {
+		if (g !~ /^[0-9.]+$/ || w !~ /^[0-9.]+$/) { print "no"; exit }
+		d = g - w; if (d < 0) d = -d
+		print d <= w * p / 100 ? "yes" : "no" }')
+	echo "# $1: $2 against $3, at most $4 %"
+	is "$1" "$verdict" yes
+}
+
+# more NAME GOT THAN
+more() {
+	echo "# $1: $2"
+	ok "$1" test "$2" -gt "$3"
+}
+
+# has NAME REGEX FILE: the file has a line that matches; else shows its end
+has() {
+	if ! grep -qE -- "$2" "$3"; then
+		echo "# $1: no '$2' in:"
+		tail -n 15 "$3" | sed 's/^/#   /'
+	fi
+	ok "$1" grep -qE -- "$2" "$3"
+}
+
+finish() {
+	echo "1..$tap_n"
+	exit $tap_failed
+}
+
+# count EVENT FILE: an event's count in the output of perf stat -x,
+count() {
+	awk -F, -v e="$1" '$3 == e { print $1; exit }' "$2"
+}

@@ -1,0 +1,93 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What the host sees: its own counts beside a guest's, two guests at once, a
+# VMM that is killed, debugfs and tracepoints.
+# vm: host --host-cpus 2 --timeout 900
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+vm=$VM_TREE/selftests/vm
+cd "$VM_SCRATCH" || exit 1
+kvm=/sys/kernel/debug/kvm
+tracing=/sys/kernel/tracing
+slab_before=$(awk '$1 == "perf_event" { print $2 }' /proc/slabinfo)
+
+# Until the file's condition holds, at most a minute.
+until_true() {
+	for _ in $(seq 300); do
+		"$@" && return
+		sleep 0.2
+	done
+	return 1
+}
+
+echo 1 >$tracing/events/kvm/kvm_pv_perf_op/enable
+echo 1 >$tracing/events/kvm/kvm_pv_perf_open/enable
+mkfifo go1 go2
+guest() {
+	$vm guest -- sh -c "cat go$1 >/dev/null; \
+		perf stat -x, -e instructions:u,instructions $T/loop; \
+		perf stat -x, -a -e instructions:u,instructions -o busy$1 \
+			sh -c 'while [ ! -e stop$1 ]; do $T/loop; done'" >guest$1 2>&1
+}
+guest 1 &
+one=$!
+guest 2 &
+two=$!
+: >go.1; : >go.2
+(echo >go1) &
+(echo >go2) &
+
+counting() {
+	grep -qs ' active ' $kvm/*/pv_perf
+}
+ok "debugfs shows the events that count" until_true counting
+cat $kvm/*/pv_perf >events
+sed 's/^/# /' events | head -8
+
+for i in 1 2 3; do
+	perf stat -x, -o out -e instructions:u "$T/loop"
+	is "run $i: the host counts its own program right meanwhile" \
+		"$(count instructions:u out)" 10000004
+done
+perf stat -x, -o out -a -e instructions:G,instructions:H,instructions sleep 1
+within ":G and :H on the host add up" \
+	$(($(count instructions:G out) + $(count instructions:H out))) \
+	"$(count instructions out)" 2
+more ":G counts the guests" "$(count instructions:G out)" 1000
+
+touch stop1 stop2
+wait $one $two
+for n in 1 2; do
+	is "guest $n of two counts its own program exactly" \
+		"$(count instructions:u guest$n)" 10000004
+done
+cat $tracing/trace >trace
+has "kvm_pv_perf_op in the trace" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
+has "kvm_pv_perf_open in the trace" 'kvm_pv_perf_open: vcpu 0 id' trace
+echo 0 >$tracing/events/kvm/enable
+
+# A VMM that dies while events count.
+$vm guest -- perf stat -a -e instructions,cycles sleep 1000 >out 2>&1 &
+victim=$!
+ok "the next guest counts" until_true counting
+pkill -9 -f 'accel kvm'
+wait $victim
+gone() {
+	[ -z "$(find $kvm -name pv_perf)" ]
+}
+ok "killed: no VM is left in debugfs" until_true gone
+used() {
+	[ "$(cat /sys/module/kvm_amd/refcnt)" = 0 ]
+}
+ok "killed: kvm_amd has no users" until_true used
+perf stat -x, -o out -e "{instructions:u,instructions:u,instructions:u,instructions:u,instructions:u}" "$T/loop"
+is "killed: all counters are free" "$(grep -c '^10000004,' out)" 5
+slab_after=$(awk '$1 == "perf_event" { print $2 }' /proc/slabinfo)
+echo "# perf_event slab: $slab_before objects before, $slab_after after"
+ok "killed: no perf_event is left in the slab" \
+	test "$slab_after" -le $((slab_before + 25))
+ok "the modules unload" rmmod kvm_amd kvm
+ok "and the stock ones load" modprobe kvm_amd
+"$vm" guest --pmu=none -- true >out 2>&1
+is "and run a guest" $? 0
+finish

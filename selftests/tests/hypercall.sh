@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Every operation and error of the contract, by raw hypercalls from a guest.
+# vm: host --host-cpus 2 --timeout 600
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+vm=$VM_TREE/selftests/vm
+load="insmod $VM_TREE/build/linux-6.1/hypercall/kvm_perf_hypercall.ko"
+cd "$VM_SCRATCH" || exit 1
+
+# The results of the program are results of this test, renumbered.
+tap_of() {
+	while read -r line; do
+		case $line in
+		"ok "*|"not ok "*)
+			mark=${line%%ok*}ok
+			tap_n=$((tap_n + 1))
+			echo "$mark $tap_n ${line#*ok * }"
+			;;
+		"#"*)	echo "$line" ;;
+		esac
+	done <"$1"
+}
+
+$vm guest --cpus 2 -- sh -c "$load; $T/hypercall_test" >out 2>&1
+status=$?
+tap_of out
+is "hypercall_test ends well" $status 0
+
+# The log tells of the limit, once.
+dmesg >log
+is "the host's log tells of the limit once" \
+	"$(grep -c 'has reached its limit of 128 events' log)" 1
+
+# Without the CPUID bit, which QEMU drops by default.
+$vm guest --pmu=none -- sh -c "$load; $T/hypercall_test --absent" >out 2>&1
+status=$?
+tap_of out
+is "hypercall_test --absent ends well" $status 0
+
+$vm guest --pmu=none -- sh -c \
+	"insmod $VM_TREE/build/linux-6.1/guest/kvm_pmu.ko; dmesg" >out 2>&1
+has "without the feature the module says why it does nothing" \
+	'kvm_pmu: not loaded: the host does not offer' out
+finish

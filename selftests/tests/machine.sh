@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The emulated machine: its PMU counts and samples right, for the host and for
+# stock KVM's virtual PMU.
+# vm: host --host-cpus 2 --stock-kvm --timeout 600
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+cd "$VM_SCRATCH" || exit 1
+
+dmesg >dmesg
+has "the stock kernel finds the AMD PMU" 'AMD PMU driver' dmesg
+
+for i in 1 2 3; do
+	perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
+	is "run $i: the loop has 2 * 5,000,000 + 4 instructions" \
+		"$(count instructions:u out)" 10000004
+	# The system call that ends it is a branch.
+	is "run $i: the loop has 5,000,000 + 1 branches" \
+		"$(count branches:u out)" 5000001
+done
+
+perf stat -x, -o out -e cycles,dTLB-load-misses,cpu/event=0x2c/ \
+	gzip -c /usr/bin/perf >/dev/null
+more "cycles count" "$(count cycles out)" 100000000
+more "dTLB misses count" "$(count dTLB-load-misses out)" 1000
+more "interrupts count" "$(count cpu/event=0x2c/ out)" 10
+
+perf stat -x, -o out -e branch-misses "$T/loop"
+is "an event that is not modelled reads 0" "$(count branch-misses out)" 0
+
+perf record -q -e instructions:u -c 10000 -o data "$T/loop"
+perf script -i data -F ip 2>/dev/null | sort | uniq -c >out
+is "perf record on the host: 1,000 samples at one address" \
+	"$(awk '{ print NR, $1 }' out)" "1 1000"
+
+perf stat -x, -a -A -o out -e instructions taskset -c 1 "$T/loop"
+is "each CPU has a PMU" "$(grep -c 'CPU[01],' out)" 2
+
+"$VM_TREE/selftests/vm" guest --pmu=vpmu -- \
+	perf stat -x, -e instructions:u,branches:u "$T/loop" >out 2>&1
+is "stock KVM's virtual PMU counts instructions" \
+	"$(count instructions:u out)" 10000004
+is "stock KVM's virtual PMU counts branches" "$(count branches:u out)" 5000001
+finish

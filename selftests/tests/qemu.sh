@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The guest program that comes with the patches for QEMU: every counter, bit
+# and event of the emulated PMU, without a kernel.
+# vm: none
+top=$(realpath "$(dirname "$0")/../..")
+. "$top/selftests/tap.sh"
+
+for icount in "" "-icount shift=0,sleep=off"; do
+	# shellcheck disable=SC2086 # $icount is words
+	timeout 60 "$top/build/qemu/qemu-system-x86_64" \
+		-L /usr/share/seabios -L /usr/share/qemu \
+		-nodefaults -display none -debugcon stdio \
+		-device isa-debug-exit,iobase=0xf4,iosize=0x4 \
+		-cpu EPYC,pmu=on,+perfctr-core,+perfmon-v2 \
+		-kernel "$top/build/tests/amd-pmu" $icount >"$top/build/tests/out" 2>&1
+	status=$?
+	[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
+	is "amd-pmu ${icount:-without icount}" $status 0
+done
+finish

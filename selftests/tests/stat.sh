@@ -1,0 +1,148 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# perf stat in a guest, its forms and its errors.
+# vm: host --host-cpus 2 --timeout 900
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+cd "$VM_SCRATCH" || exit 1
+
+in_guest() {
+	cpu=/sys/bus/event_source/devices/cpu
+	dmesg >dmesg
+	has "the module says what it found" \
+		"kvm_pmu: PMU 'cpu': 6 counters of the host, at most 128" dmesg
+
+	perf stat -x, -o out -e cycles,instructions,branches,dTLB-load-misses \
+		gzip -c /usr/bin/perf >/dev/null
+	for event in cycles instructions branches; do
+		more "$event count" "$(count $event out)" 10000000
+	done
+	more "dTLB-load-misses count" "$(count dTLB-load-misses out)" 100
+
+	for i in 1 2 3; do
+		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
+		is "run $i: exact instructions in user mode" \
+			"$(count instructions:u out)" 10000004
+		is "run $i: exact branches in user mode" \
+			"$(count branches:u out)" 5000001
+	done
+
+	perf stat -x, -o out -e instructions:u,instructions:k,instructions "$T/loop"
+	within ":u and :k add up" \
+		$(($(count instructions:u out) + $(count instructions:k out))) \
+		"$(count instructions out)" 0.1
+
+	perf stat -o out -e bus-cycles,instructions "$T/loop"
+	has "an event the host has not" '<not supported> +bus-cycles' out
+
+	perf stat -x, -o out -e cpu/event=0xc0/u,cpu/instructions/u,r00c0:u "$T/loop"
+	is "cpu/event=0xc0/" "$(count cpu/event=0xc0/u out)" 10000004
+	is "cpu/instructions/" "$(count cpu/instructions/u out)" 10000004
+	is "r00c0" "$(count r00c0:u out)" 10000004
+	is "format/event" "$(cat $cpu/format/event)" config:0-7,32-35
+	is "events/instructions" "$(cat $cpu/events/instructions)" \
+		event=0xc0,umask=0x00
+	ok "events/ has not what the host has not" test ! -e $cpu/events/bus-cycles
+	is "caps/max_precise" "$(cat $cpu/caps/max_precise)" 0
+	perf list hw >out 2>&1
+	has "perf list" 'cpu-cycles OR cycles' out
+
+	# 8 events on at most 6 counters, one of which the host's watchdog has.
+	eight=instructions:u,instructions:u,instructions:u,instructions:u
+	perf stat -x, -o out -e $eight,$eight "$T/longloop"
+	want=500000004
+	is "8 events in 8 lines" "$(grep -c instructions:u out)" 8
+	has "they are multiplexed" 'instructions:u,[0-9]+,[1-9][0-9]?\.' out
+	worst=$(awk -F, -v w=$want '$3 == "instructions:u" {
+		d = ($1 - w) / w * 100; if (d < 0) d = -d; if (d > m) m = d }
+		END { printf "%.3f", m }' out)
+	echo "# the worst of them is off by $worst %"
+	ok "scaled counts are within 2 %" awk "BEGIN { exit !($worst <= 2) }"
+
+	perf stat -x, -o out \
+		-e '{instructions:u,branches:u,cycles:u,instructions:u}' \
+		-e '{cycles:u,branches:u,instructions:u,cycles:u}' "$T/loop"
+	is "two groups of four" "$(grep -cE '^[0-9]+,' out)" 8
+
+	perf stat -x, -a -o out -e instructions:u taskset -c 1 "$T/loop"
+	more "perf stat -a" "$(count instructions:u out)" 10000003
+	perf stat -x, -a -A -o out -e instructions:u taskset -c 1 "$T/loop"
+	ok "perf stat -a -A: CPU 1 has executed it" awk -F, \
+		'$1 == "CPU1" && $2 >= 10000004 { found = 1 } END { exit !found }' out
+	perf stat -a --per-core -o out -e instructions "$T/loop"
+	has "perf stat --per-core" 'instructions' out
+
+	perf stat -x, -o out -r 5 -e instructions:u "$T/loop"
+	is "perf stat -r 5" "$(count instructions:u out)" 10000004
+
+	perf stat -x, -o out -I 100 -e instructions:u "$T/longloop"
+	sum=$(awk -F, '$4 == "instructions:u" { s += $2 } END { print s }' out)
+	is "perf stat -I 100: the intervals add up" "$sum" $want
+
+	# It starts when we say so, profiled from before.
+	mkfifo go
+	sh -c "read x <go; $T/loop; $T/loop" &
+	pid=$!
+	perf stat -x, -o out -e instructions:u -p $pid &
+	stat=$!
+	sleep 1
+	echo >go
+	wait $pid $stat
+	more "perf stat -p PID, and inherited by its children" \
+		"$(count instructions:u out)" 20000007
+
+	for i in 1 2; do
+		perf stat -x, -o out -e instructions:u "$T/hop"
+		echo "$(count instructions:u out)" >>hops
+	done
+	is "1,000 moves between CPUs: the same count twice" \
+		"$(sort -u hops | wc -l)" 1
+	cp hops "$VM_SCRATCH/hops.guest"
+
+	# Host and log when the limit is reached.
+	perf stat -e "$(yes instructions:u | head -130 | paste -sd,)" true >out 2>&1
+	has "the limit in perf" 'No space left on device|Too many events' out
+	dmesg >dmesg
+	has "the limit in the guest's log" 'the host allows no more events' dmesg
+
+	# CPU hotplug with events on the CPU.
+	perf stat -x, -a -o out -e instructions:u sleep 2 &
+	sleep 0.5
+	echo 0 >/sys/devices/system/cpu/cpu1/online
+	"$T/loop"
+	echo 1 >/sys/devices/system/cpu/cpu1/online
+	wait $!
+	more "a CPU goes and comes while perf stat -a counts" \
+		"$(count instructions:u out)" 10000003
+	perf stat -x, -o out -e instructions:u taskset -c 1 "$T/loop"
+	more "the CPU that came back counts" "$(count instructions:u out)" 10000003
+
+	# Unloading.
+	perf stat -e instructions sleep 2 2>/dev/null &
+	sleep 1
+	ok "rmmod is refused while an event is open" \
+		sh -c '! rmmod kvm_pmu 2>/dev/null'
+	wait $!
+	ok "rmmod when all are closed" rmmod kvm_pmu
+	ok "insmod again" insmod "$VM_TREE/build/linux-6.1/guest/kvm_pmu.ko"
+	perf stat -x, -o out -e instructions:u "$T/loop"
+	is "and it counts" "$(count instructions:u out)" 10000004
+	finish
+}
+
+if [ "$VM_LEVEL" = guest ]; then
+	in_guest
+fi
+
+perf stat -x, -o host -e instructions:u "$T/hop"
+"$VM_TREE/selftests/vm" guest --cpus 2 -- "$0"
+status=$?
+echo "# hop: $(count instructions:u host) on the host, $(head -1 hops.guest) in the guest"
+tap_n=100
+is "the moved program counts the same on the host" "$(head -1 hops.guest)" \
+	"$(count instructions:u host)"
+is "nothing is left open on the host" \
+	"$(find /sys/kernel/debug/kvm -name pv_perf | wc -l)" 0
+is "the guest's part ends well" $status 0
+echo "1..3"
+exit $tap_failed
