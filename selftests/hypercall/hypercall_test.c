@@ -57,16 +57,21 @@ static uint64_t phys(void *p)
 	return shared_phys + ((char *)p - (char *)shared);
 }
 
-static long call(uint64_t op, uint64_t a1, uint64_t a2)
+static long call3(uint64_t op, uint64_t a1, uint64_t a2, uint64_t a3)
 {
 	struct kvm_perf_hypercall c = {
-		.nr = KVM_PERF_OP, .a = { op, a1, a2 },
+		.nr = KVM_PERF_OP, .a = { op, a1, a2, a3 },
 	};
 
 	if (ioctl(dev, KVM_PERF_HYPERCALL_CALL, &c))
 		ksft_exit_fail_msg("ioctl: %s\n", strerror(errno));
 
 	return c.ret;
+}
+
+static long call(uint64_t op, uint64_t a1, uint64_t a2)
+{
+	return call3(op, a1, a2, 0);
 }
 
 static long call_addr(uint64_t op, uint64_t addr)
@@ -175,8 +180,6 @@ static void test_dispatch(void)
 	expect("operation 10: ENOSYS", call(10, 0, 0), -KVM_ENOSYS);
 	expect("operation 2^32 + READ: ENOSYS",
 	       call((1ULL << 32) + KVM_PERF_OP_READ, REF_ID, 0), -KVM_ENOSYS);
-	expect("SET_PERIOD is not in this version: ENOSYS",
-	       call(KVM_PERF_OP_SET_PERIOD, REF_ID, 1), -KVM_ENOSYS);
 	expect("BATCH is not in this version: ENOSYS",
 	       call(KVM_PERF_OP_BATCH, 0, 0), -KVM_ENOSYS);
 	expect("READ from CPL 3: EPERM",
@@ -304,8 +307,13 @@ static void test_open_attr(void)
 	expect_open_fails("a frequency of 0: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
-	shared->attr.sample_period = 100000;
-	expect_open_fails("sampling: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+	shared->attr.sample_period = 1ULL << 63;
+	expect_open_fails("a period of 2^63: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.flags = KVM_PERF_ATTR_FREQ;
+	shared->attr.sample_period = 1ULL << 31;
+	expect_open_fails("a frequency of 2^31: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.config1 = 1;
@@ -462,6 +470,37 @@ static void test_raw(void)
 	call(KVM_PERF_OP_DISABLE, ID, 0);
 	expect_true("it counts", r->count > 100000);
 	call(KVM_PERF_OP_CLOSE, ID, 0);
+}
+
+/* Never enabled: nobody here would handle the NMI. */
+static void test_set_period(void)
+{
+	const uint64_t op = KVM_PERF_OP_SET_PERIOD;
+
+	expect("SET_PERIOD of an unknown id: ENOENT", call(op, NO_ID, 1000),
+	       -KVM_ENOENT);
+	expect("SET_PERIOD of an event without one: EINVAL",
+	       call(op, REF_ID, 1000), -KVM_EINVAL);
+
+	default_open(ID, &shared->record[1]);
+	shared->attr.sample_period = 100000;
+	expect("OPEN with a period", do_open(), 0);
+	expect("SET_PERIOD", call(op, ID, 200000), 0);
+	expect("SET_PERIOD beyond 32 bits", call3(op, ID, 0, 1), 0);
+	expect("SET_PERIOD to 0: EINVAL", call(op, ID, 0), -KVM_EINVAL);
+	expect("SET_PERIOD with bit 32 in the high half: EINVAL",
+	       call3(op, ID, 1, 1ULL << 32), -KVM_EINVAL);
+	expect("CLOSE", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+
+	default_open(ID, &shared->record[1]);
+	shared->attr.sample_period = 1000;
+	shared->attr.flags = KVM_PERF_ATTR_FREQ;
+	expect("OPEN with a frequency", do_open(), 0);
+	expect("SET_PERIOD to another frequency", call(op, ID, 2000), 0);
+	expect("SET_PERIOD to no possible frequency: EINVAL",
+	       call(op, ID, 2000000000), -KVM_EINVAL);
+	expect("CLOSE of it", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+	expect_true("the reference event counts on", ref_counts());
 }
 
 /* Enable events until there is no counter. */
@@ -670,6 +709,7 @@ int main(int argc, char **argv)
 		test_query();
 		test_counting();
 		test_raw();
+		test_set_period();
 		test_no_counter();
 		test_limit();
 		test_move();
