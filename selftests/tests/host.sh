@@ -37,7 +37,7 @@ guest 2 &
 two=$!
 
 counting() {
-	grep -qs ' active ' $kvm/*/pv_perf
+	grep -Eqs ' (in)?active ' $kvm/*/pv_perf
 }
 ok "debugfs shows the events that count" until_true counting
 cat $kvm/*/pv_perf >events
