@@ -65,6 +65,12 @@ has "kvm_pv_perf_op in the trace" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
 has "kvm_pv_perf_open in the trace" 'kvm_pv_perf_open: vcpu 0 id' trace
 echo 0 >$tracing/events/kvm/enable
 
+# More CPUs in the guest than the host has.
+perf stat -x, -o out -e instructions:u "$T/hop"
+$vm guest --cpus 4 -- perf stat -x, -e instructions:u "$T/hop" >guest4 2>&1
+is "4 CPUs: moved 1,000 times, the same count as on the host" \
+	"$(count instructions:u guest4)" "$(count instructions:u out)"
+
 # A VMM that dies while events count.
 $vm guest -- perf stat -a -e instructions,cycles sleep 1000 >out 2>&1 &
 victim=$!

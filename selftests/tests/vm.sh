@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The tool that all other tests use: what it passes on, and when it fails.
+# vm: none
+top=$(realpath "$(dirname "$0")/../..")
+. "$top/selftests/tap.sh"
+vm=$top/selftests/vm
+out=$top/build/tests/vm.out
+dir=$top/build/tests/vm.share
+mkdir -p "$dir" "$dir.scratch"
+echo shared >"$dir/file"
+
+echo input | "$vm" host --share "$dir" --scratch "$dir.scratch" -- sh -c \
+	"cat; echo error >&2; cat $dir/file; echo \$VM_SCRATCH; \
+	 echo written >\$VM_SCRATCH/file; touch $dir/new 2>/dev/null || echo read-only; \
+	 exit 42" >"$out" 2>"$out.err"
+is "the command's exit status" $? 42
+is "its stdin and stdout" "$(tr '\n' ' ' <"$out")" \
+	"input shared $dir.scratch read-only "
+is "its stderr" "$(cat "$out.err")" error
+is "its scratch folder" "$(cat "$dir.scratch/file")" written
+
+"$vm" host --timeout 120 -- sh -c 'echo c >/proc/sysrq-trigger' >"$out" 2>&1
+is "a panic is a failure" $? 125
+has "with the console's last lines" 'Kernel panic - not syncing' "$out"
+
+"$vm" guest --timeout 120 --pmu=none -- sh -c \
+	'echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg' >"$out" 2>&1
+is "a kernel warning in the guest is a failure" $? 125
+
+"$vm" host --timeout 20 -- sleep 1000000 >"$out" 2>&1
+is "a timeout" $? 124
+finish
