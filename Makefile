@@ -18,11 +18,12 @@ programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test am
 sample := $(B)/tests/sample
 
 help:
-	@echo 'make run        profile a real program in a guest: builds what is missing (20'
+	@echo 'make run        profile a real program in a guest: builds what is missing (10'
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (25 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
+	@echo 'make record     perf record, report and top in a guest (2 minutes)'
 	@echo 'make shell      a shell in a guest with the pair loaded'
 	@echo 'make qemu       build the emulated machine (5 minutes)'
 	@echo 'make kernel     fetch and unpack the kernel (1 minute)'
@@ -33,7 +34,10 @@ help:
 	@echo 'LINE=6.1 is the kernel line. On a real machine: see README.md.'
 
 run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
-	@selftests/show $(sample)
+	@selftests/show stat $(CURDIR)/$(sample)
+
+record: $(qemu) $(modules) $(K)/initrd
+	@selftests/show record
 
 test: $(qemu) $(modules) $(K)/initrd $(programs)
 	@selftests/run $(TESTS)
@@ -124,7 +128,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run test shell qemu kernel modules check packages clean distclean
+.PHONY: help run record test shell qemu kernel modules check packages clean distclean
 .DELETE_ON_ERROR:
 # A stage at a time: each uses all CPUs itself.
 .NOTPARALLEL:

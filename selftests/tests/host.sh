@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What the host sees: its own counts beside a guest's, two guests at once, a
 # VMM that is killed, debugfs and tracepoints.
-# vm: host --host-cpus 2 --timeout 900
+# vm: host --host-cpus 2 --timeout 2400
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm
