@@ -329,14 +329,50 @@ static bool pv_perf_lost_counter(struct perf_event *backing)
 	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
 }
 
-/* Runs on the backing event's thread, so the answer is there at once. */
-static int pv_perf_start(struct perf_event *backing)
+/* How many events of this vCPU, but for @but, have lost their counters? */
+static unsigned int pv_perf_nr_lost(struct pv_perf_vcpu *here,
+				    struct perf_event *but)
 {
+	struct pv_perf_event *event;
+	unsigned int n = 0;
+
+	list_for_each_entry(event, &here->events, node)
+		n += event->backing != but &&
+		     pv_perf_lost_counter(event->backing);
+
+	return n;
+}
+
+static void pv_perf_restart_lost(struct pv_perf_vcpu *here)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &here->events, node) {
+		if (pv_perf_lost_counter(event->backing))
+			perf_event_enable(event->backing);
+	}
+}
+
+/*
+ * Runs on the backing event's thread, so the answer is there at once.  perf
+ * schedules all pinned events of a thread anew: the one that finds no counter
+ * is the youngest of them, not always the one that is being enabled.  It gets
+ * its counter back; the vCPU is in the host, so it has missed nothing.
+ */
+static int pv_perf_start(struct pv_perf_vcpu *here, struct perf_event *backing)
+{
+	unsigned int lost;
+
+	lockdep_assert_held(&here->lock);
+
+	lost = pv_perf_nr_lost(here, backing);
 	perf_event_enable(backing);
-	if (!pv_perf_lost_counter(backing))
+	if (!pv_perf_lost_counter(backing) &&
+	    pv_perf_nr_lost(here, backing) <= lost)
 		return 0;
 
 	perf_event_disable(backing);
+	pv_perf_restart_lost(here);
 	return -EBUSY;
 }
 
@@ -536,7 +572,9 @@ static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
 		return PTR_ERR(backing);
 
 	pv_perf_set_position(backing, position);
-	ret = pv_perf_start(backing);
+	mutex_lock(&here->lock);
+	ret = pv_perf_start(here, backing);
+	mutex_unlock(&here->lock);
 	if (ret)
 		goto release;
 
@@ -582,7 +620,7 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 		return -ENOENT;
 
 	if (pv_perf_is_here(vcpu, event)) {
-		ret = pv_perf_start(event->backing);
+		ret = pv_perf_start(event->home, event->backing);
 		pv_perf_event_put_locked(event);
 		return ret;
 	}

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# perf record and perf top in a guest, against the host.
+# perf record in a guest, against the host.
 # vm: host --host-cpus 2 --timeout 2400
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
