@@ -95,8 +95,7 @@ $(B)/tests/hop: selftests/programs/hop.c | packages
 
 $(B)/tests/calltree: selftests/programs/calltree.c | packages
 	@mkdir -p $(@D)
-	@$(CC) -O1 -g -Wall -fno-inline -fno-omit-frame-pointer \
-		-mno-omit-leaf-frame-pointer -static -o $@ $<
+	@$(CC) -O0 -g -Wall -static -o $@ $<
 
 $(B)/tests/hypercall_test: selftests/hypercall/hypercall_test.c \
 		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h $(K)/release
