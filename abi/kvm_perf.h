@@ -61,7 +61,8 @@
  * With -%KVM_EBUSY it holds the count, but the event had lost its counter to
  * the host and has missed some; it counts again where a counter was free.
  * With %KVM_PERF_ID_ALL the result is that of the first event that failed,
- * and every other event's record was brought up to date all the same.
+ * and every other event's record was brought up to date all the same;
+ * -%KVM_ENOENT where there is no such event.
  *
  * %KVM_PERF_OP_QUERY (low, high: address of struct guest_perf_query): tells
  * what this host offers.
@@ -72,10 +73,22 @@
  * -%KVM_EINVAL if it is 0, if the event was opened with a sample_period of 0,
  * or if the host allows no such rate.
  *
- * %KVM_PERF_OP_BATCH: not in this version, it answers -%KVM_ENOSYS.
+ * %KVM_PERF_OP_BATCH (low, high: address of an array of struct guest_perf_op;
+ * number of them, 1 to %KVM_PERF_BATCH_MAX): runs them in order.  Each has its
+ * own result, one that fails does not keep the next from running, and the
+ * hypercall's result is 0 where they were run.  An array that is not writable
+ * is not run.
  *
  * %KVM_PERF_OP_RESET: closes every event of the VM.  A kernel that starts
  * calls it before anything else, one that ends calls it last.
+ *
+ * %KVM_PERF_OP_SET_LEFT (id, low, high: number of events, at most 2^63 - 1):
+ * the record holds the count and the period_left of now; then, the next
+ * overflow comes after this many events, 0 standing for a whole period, and
+ * those after it at the event's period again.  So several users of one event
+ * can each have a period of their own under way.  An event with a frequency
+ * may overflow earlier, as the host adapts its period.  -%KVM_EINVAL if the
+ * event was opened with a sample_period of 0.
  */
 #define KVM_PERF_OP_OPEN		1
 #define KVM_PERF_OP_CLOSE		2
@@ -86,6 +99,7 @@
 #define KVM_PERF_OP_SET_PERIOD		7
 #define KVM_PERF_OP_BATCH		8
 #define KVM_PERF_OP_RESET		9
+#define KVM_PERF_OP_SET_LEFT		10
 
 /* No event's id: stands for all events of this vCPU. */
 #define KVM_PERF_ID_ALL			0xffffffffU
@@ -177,20 +191,22 @@ struct guest_perf_attr {
  * @count: number of events since OPEN; never decreases
  * @overflows: number of overflows that the guest has not seen yet.  The host
  *	adds to it and the guest exchanges it with 0, both atomically.
- * @sequence: odd while the host is writing @count, @time_enabled,
- *	@time_running and @last_period.  To read more than one of them, or
- *	64 bits with 32-bit instructions, read @sequence before and after,
- *	and again if it was odd or has changed.
+ * @sequence: odd while the host is writing any other field but @overflows.
+ *	To read more than one of them, or 64 bits with 32-bit instructions,
+ *	read @sequence before and after, and again if it was odd or has
+ *	changed.
  * @time_enabled: how long the event was enabled, in ns of the vCPU thread's
  *	run time on the host
  * @time_running: how long of this a counter counted it
  * @last_period: number of events in the period that ended with the last
  *	overflow; the average where several are delivered together
+ * @period_left: number of events to the next overflow, at least 1; 0 if the
+ *	event was opened with a sample_period of 0
  * @reserved: of no meaning yet
  *
  * At a 64-byte aligned guest-physical address.  The host writes it on OPEN,
- * READ, DISABLE and, for a sampling event, before it injects the NMI; it reads
- * nothing from it but @overflows, and that only to add to it.
+ * READ, DISABLE, SET_LEFT and, for a sampling event, before it injects the NMI;
+ * it reads nothing from it but @overflows, and that only to add to it.
  */
 struct guest_perf_event {
 	__aligned_u64	count;
@@ -199,7 +215,8 @@ struct guest_perf_event {
 	__aligned_u64	time_enabled;
 	__aligned_u64	time_running;
 	__aligned_u64	last_period;
-	__aligned_u64	reserved[3];
+	__aligned_u64	period_left;
+	__aligned_u64	reserved[2];
 };
 
 /**
@@ -219,6 +236,30 @@ struct guest_perf_event_param {
 	__u32	id;
 	__u32	reserved;
 };
+
+/**
+ * struct guest_perf_op - an operation of a KVM_PERF_OP_BATCH
+ * @op: KVM_PERF_OP_*, but not KVM_PERF_OP_BATCH: that has the result
+ *	-KVM_EINVAL
+ * @result: out: what the operation would have returned as a hypercall
+ * @id: the operation's id; 0 where it takes none
+ * @reserved: 0
+ * @arg: the operation's address, or its other 64-bit argument; 0 where it
+ *	takes neither.  Out: the event's count where READ of one event, DISABLE
+ *	or SET_LEFT have brought its record up to date; unchanged otherwise.
+ *
+ * The array is 8-byte aligned.
+ */
+struct guest_perf_op {
+	__u32	op;
+	__s32	result;
+	__u32	id;
+	__u32	reserved;
+	__aligned_u64	arg;
+};
+
+/* How many operations a batch may have. */
+#define KVM_PERF_BATCH_MAX		64
 
 /* Bits of guest_perf_query.features. */
 #define KVM_PERF_FEATURE_SAMPLING	(1U << 0)
@@ -271,7 +312,9 @@ KVM_PERF_ASSERT(sizeof(struct guest_perf_event) == 64);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, overflows) == 8);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, sequence) == 12);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, last_period) == 32);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, period_left) == 40);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_op) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER0);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, hw_config) == 32);
 

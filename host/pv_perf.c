@@ -224,7 +224,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	perf_get_x86_pmu_capability(&cap);
 	query.size = min_t(u32, size, sizeof(query));
 	query.version = KVM_PERF_ABI_VERSION;
-	query.features = KVM_PERF_FEATURE_SAMPLING;
+	query.features = KVM_PERF_FEATURE_SAMPLING | KVM_PERF_FEATURE_BATCH;
 	query.max_events = pv_perf_max_events(vcpu->kvm);
 	query.nr_counters = cap.num_counters_gp;
 	query.raw_event_mask = pv_perf_raw_event_mask();
@@ -237,11 +237,103 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	return 0;
 }
 
-static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long op,
-		      unsigned long a1, unsigned long a2, unsigned long a3)
+/* One operation, whether it came alone or in a batch. */
+static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 {
 	struct kvm *kvm = vcpu->kvm;
-	gpa_t gpa;
+
+	switch (op->op) {
+	case KVM_PERF_OP_OPEN:
+		return pv_perf_op_open(vcpu, op->arg);
+	case KVM_PERF_OP_CLOSE:
+		return pv_perf_event_close(kvm, op->id);
+	case KVM_PERF_OP_ENABLE:
+		return pv_perf_event_enable(vcpu, op->id);
+	case KVM_PERF_OP_DISABLE:
+		return pv_perf_event_disable(kvm, op->id, &op->arg);
+	case KVM_PERF_OP_READ:
+		if (op->id == KVM_PERF_ID_ALL)
+			return pv_perf_event_read_all(vcpu);
+		return pv_perf_event_read(kvm, op->id, &op->arg);
+	case KVM_PERF_OP_QUERY:
+		return pv_perf_op_query(vcpu, op->arg);
+	case KVM_PERF_OP_SET_PERIOD:
+		return pv_perf_event_set_period(kvm, op->id, op->arg);
+	case KVM_PERF_OP_RESET:
+		pv_perf_close_vm_events(kvm);
+		return 0;
+	case KVM_PERF_OP_SET_LEFT:
+		return pv_perf_event_set_left(kvm, op->id, &op->arg);
+	default:
+		return -KVM_ENOSYS;
+	}
+}
+
+static int pv_perf_run_batched(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
+{
+	if (op->reserved || op->op == KVM_PERF_OP_BATCH)
+		return -EINVAL;
+
+	return pv_perf_run(vcpu, op);
+}
+
+static int pv_perf_op_batch(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
+{
+	struct guest_perf_op *ops = vcpu->arch.pv_perf->batch;
+	struct guest_perf_op op;
+	unsigned long i;
+
+	if (!IS_ALIGNED(gpa, sizeof(u64)) || !nr || nr > KVM_PERF_BATCH_MAX)
+		return -EINVAL;
+
+	/* Nothing must happen that the guest cannot be told the result of. */
+	if (kvm_read_guest(vcpu->kvm, gpa, ops, nr * sizeof(*ops)) ||
+	    kvm_write_guest(vcpu->kvm, gpa, ops, nr * sizeof(*ops)))
+		return -EFAULT;
+
+	for (i = 0; i < nr; i++) {
+		op = ops[i];
+		ops[i].result = pv_perf_run_batched(vcpu, &ops[i]);
+		trace_kvm_pv_perf_op(vcpu->vcpu_id, op.op, op.id, op.arg,
+				     ops[i].result);
+	}
+
+	if (kvm_write_guest(vcpu->kvm, gpa, ops, nr * sizeof(*ops)))
+		return -EFAULT;
+
+	return 0;
+}
+
+/* The arguments of a hypercall as those of an operation. */
+static int pv_perf_op_decode(struct guest_perf_op *op, unsigned long nr,
+			     unsigned long a1, unsigned long a2,
+			     unsigned long a3)
+{
+	if (upper_32_bits(a1) || upper_32_bits(a2))
+		return -EINVAL;
+
+	*op = (struct guest_perf_op) { .op = nr, .id = a1 };
+
+	switch (nr) {
+	case KVM_PERF_OP_OPEN:
+	case KVM_PERF_OP_QUERY:
+	case KVM_PERF_OP_BATCH:
+		op->arg = (u64)a2 << 32 | a1;
+		return 0;
+	case KVM_PERF_OP_SET_PERIOD:
+	case KVM_PERF_OP_SET_LEFT:
+		op->arg = (u64)a3 << 32 | a2;
+		return upper_32_bits(a3) ? -EINVAL : 0;
+	default:
+		return upper_32_bits(nr) ? -KVM_ENOSYS : 0;
+	}
+}
+
+static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
+		      unsigned long a1, unsigned long a2, unsigned long a3)
+{
+	struct guest_perf_op op;
+	int ret;
 
 	if (!pv_perf_in_cpuid(vcpu) || !pv_perf_available())
 		return -KVM_ENOSYS;
@@ -250,36 +342,14 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long op,
 	if (is_guest_mode(vcpu))
 		return -EPERM;
 
-	if (upper_32_bits(a1) || upper_32_bits(a2))
-		return -EINVAL;
+	ret = pv_perf_op_decode(&op, nr, a1, a2, a3);
+	if (ret)
+		return ret;
 
-	gpa = (u64)a2 << 32 | a1;
+	if (nr == KVM_PERF_OP_BATCH)
+		return pv_perf_op_batch(vcpu, op.arg, a3);
 
-	switch (op) {
-	case KVM_PERF_OP_OPEN:
-		return pv_perf_op_open(vcpu, gpa);
-	case KVM_PERF_OP_CLOSE:
-		return pv_perf_event_close(kvm, a1);
-	case KVM_PERF_OP_ENABLE:
-		return pv_perf_event_enable(vcpu, a1);
-	case KVM_PERF_OP_DISABLE:
-		return pv_perf_event_disable(kvm, a1);
-	case KVM_PERF_OP_READ:
-		if (a1 == KVM_PERF_ID_ALL)
-			return pv_perf_event_read_all(vcpu);
-		return pv_perf_event_read(kvm, a1);
-	case KVM_PERF_OP_QUERY:
-		return pv_perf_op_query(vcpu, gpa);
-	case KVM_PERF_OP_SET_PERIOD:
-		if (upper_32_bits(a3))
-			return -EINVAL;
-		return pv_perf_event_set_period(kvm, a1, (u64)a3 << 32 | a2);
-	case KVM_PERF_OP_RESET:
-		pv_perf_close_vm_events(kvm);
-		return 0;
-	default:
-		return -KVM_ENOSYS;
-	}
+	return pv_perf_run(vcpu, &op);
 }
 
 /**

@@ -20,6 +20,7 @@
 
 #include <asm/futex.h>
 
+#include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
@@ -141,6 +142,33 @@ void pv_perf_event_put_locked(struct pv_perf_event *event)
 	pv_perf_event_put(event);
 }
 
+/*
+ * A backing event that counts on this CPU, which is that of most, read at a
+ * tenth of the cost of perf_event_read_value().  With interrupts off perf
+ * cannot take it from this CPU meanwhile: whoever wants to sends an IPI.
+ */
+static bool pv_perf_read_here(struct perf_event *backing, u64 *count,
+			      u64 *enabled, u64 *running)
+{
+	unsigned long flags;
+	bool here;
+	u64 delta;
+
+	local_irq_save(flags);
+	here = backing->state == PERF_EVENT_STATE_ACTIVE &&
+	       backing->oncpu == smp_processor_id();
+	if (here) {
+		backing->pmu->read(backing);
+		*count = local64_read(&backing->count);
+		delta = pv_perf_context_time(backing->ctx) - backing->tstamp;
+		*enabled = backing->total_time_enabled + delta;
+		*running = backing->total_time_running + delta;
+	}
+	local_irq_restore(flags);
+
+	return here;
+}
+
 /**
  * pv_perf_event_count - what an event has counted so far
  * @event: an open event, its home locked
@@ -154,7 +182,8 @@ u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 
 	lockdep_assert_held(&event->home->lock);
 
-	count = perf_event_read_value(event->backing, enabled, running);
+	if (!pv_perf_read_here(event->backing, &count, enabled, running))
+		count = perf_event_read_value(event->backing, enabled, running);
 	*enabled += event->past_enabled;
 	*running += event->past_running;
 	return count + event->past_count;
@@ -187,7 +216,17 @@ struct pv_perf_reading {
 	u64 enabled;
 	u64 running;
 	u64 last_period;
+	u64 period_left;
 };
+
+/* As of the last reading of its count.  Not positive: it overflows now. */
+static u64 pv_perf_period_left(struct perf_event *backing)
+{
+	if (!is_sampling_event(backing))
+		return 0;
+
+	return max_t(s64, local64_read(&backing->hw.period_left), 1);
+}
 
 /*
  * The sequence number is kept here because the guest may have written anything
@@ -211,6 +250,7 @@ static int pv_perf_put_record(struct pv_perf_event *event,
 	unsafe_put_user(reading->enabled, &record->time_enabled, fault);
 	unsafe_put_user(reading->running, &record->time_running, fault);
 	unsafe_put_user(reading->last_period, &record->last_period, fault);
+	unsafe_put_user(reading->period_left, &record->period_left, fault);
 	/* As above. */
 	smp_wmb();
 	unsafe_put_user(event->sequence + 2, &record->sequence, fault);
@@ -229,7 +269,7 @@ fault:
  * come last: a guest that sees them finds the rest there.
  */
 static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
-				 unsigned int overflows)
+				 unsigned int overflows, u64 *count)
 {
 	struct guest_perf_event __user *record = pv_perf_record(kvm, event);
 	struct pv_perf_reading reading;
@@ -241,6 +281,8 @@ static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
 	reading.count = pv_perf_event_count(event, &reading.enabled,
 					    &reading.running);
 	reading.last_period = event->last_period;
+	reading.period_left = pv_perf_period_left(event->backing);
+	*count = reading.count;
 	ret = pv_perf_put_record(event, record, &reading);
 	if (!ret && overflows)
 		ret = arch_futex_atomic_op_inuser(FUTEX_OP_ADD, overflows, &old,
@@ -324,21 +366,24 @@ pv_perf_create_backing(struct pv_perf_event *event,
 }
 
 /* A pinned event that finds no counter goes to the error state. */
-static bool pv_perf_lost_counter(struct perf_event *backing)
+static bool pv_perf_has_no_counter(struct perf_event *backing)
 {
 	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
 }
 
-/* How many events of this vCPU, but for @but, have lost their counters? */
-static unsigned int pv_perf_nr_lost(struct pv_perf_vcpu *here,
-				    struct perf_event *but)
+/* It has counted, and another event has taken its counter. */
+static bool pv_perf_lost_counter(struct pv_perf_event *event)
+{
+	return event->enabled && pv_perf_has_no_counter(event->backing);
+}
+
+static unsigned int pv_perf_nr_lost(struct pv_perf_vcpu *here)
 {
 	struct pv_perf_event *event;
 	unsigned int n = 0;
 
 	list_for_each_entry(event, &here->events, node)
-		n += event->backing != but &&
-		     pv_perf_lost_counter(event->backing);
+		n += pv_perf_lost_counter(event);
 
 	return n;
 }
@@ -348,7 +393,7 @@ static void pv_perf_restart_lost(struct pv_perf_vcpu *here)
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &here->events, node) {
-		if (pv_perf_lost_counter(event->backing))
+		if (pv_perf_lost_counter(event))
 			perf_event_enable(event->backing);
 	}
 }
@@ -365,10 +410,9 @@ static int pv_perf_start(struct pv_perf_vcpu *here, struct perf_event *backing)
 
 	lockdep_assert_held(&here->lock);
 
-	lost = pv_perf_nr_lost(here, backing);
+	lost = pv_perf_nr_lost(here);
 	perf_event_enable(backing);
-	if (!pv_perf_lost_counter(backing) &&
-	    pv_perf_nr_lost(here, backing) <= lost)
+	if (!pv_perf_has_no_counter(backing) && pv_perf_nr_lost(here) <= lost)
 		return 0;
 
 	perf_event_disable(backing);
@@ -521,6 +565,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->past_enabled = enabled;
 	event->past_running = running;
 	event->backing = backing;
+	event->enabled = true;
 	list_move_tail(&event->node, &here->events);
 	WRITE_ONCE(event->home, here);
 
@@ -621,6 +666,8 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 
 	if (pv_perf_is_here(vcpu, event)) {
 		ret = pv_perf_start(event->home, event->backing);
+		if (!ret)
+			event->enabled = true;
 		pv_perf_event_put_locked(event);
 		return ret;
 	}
@@ -637,11 +684,12 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
  * pv_perf_event_disable - stop an event and bring its record up to date
  * @kvm: the VM
  * @id: the event's id
+ * @count: set to its count where the record was found
  *
  * Return: 0, -ENOENT, or -EFAULT if the record could not be written, though
  * the event has been stopped.
  */
-int pv_perf_event_disable(struct kvm *kvm, u32 id)
+int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 {
 	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
 	int ret;
@@ -650,7 +698,8 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id)
 		return -ENOENT;
 
 	perf_event_disable(event->backing);
-	ret = pv_perf_update_record(kvm, event, 0);
+	event->enabled = false;
+	ret = pv_perf_update_record(kvm, event, 0, count);
 	pv_perf_event_put_locked(event);
 	return ret;
 }
@@ -659,15 +708,16 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id)
  * A host event with precedence can take the counter of a running one.  Tell
  * the guest that it has missed some, and try to go on.
  */
-static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event)
+static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
+			       u64 *count)
 {
-	bool lost = pv_perf_lost_counter(event->backing);
+	bool lost = pv_perf_lost_counter(event);
 	int ret;
 
 	if (lost)
 		perf_event_enable(event->backing);
 
-	ret = pv_perf_update_record(kvm, event, 0);
+	ret = pv_perf_update_record(kvm, event, 0, count);
 	return ret ? : lost ? -EBUSY : 0;
 }
 
@@ -675,11 +725,12 @@ static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event)
  * pv_perf_event_read - bring an event's record up to date
  * @kvm: the VM
  * @id: the event's id
+ * @count: set to its count where the record was found
  *
  * Return: 0, -ENOENT, -EFAULT if the record could not be written, or -EBUSY
  * if it was written but the event had lost its counter.
  */
-int pv_perf_event_read(struct kvm *kvm, u32 id)
+int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count)
 {
 	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
 	int ret;
@@ -687,7 +738,7 @@ int pv_perf_event_read(struct kvm *kvm, u32 id)
 	if (!event)
 		return -ENOENT;
 
-	ret = pv_perf_read_locked(kvm, event);
+	ret = pv_perf_read_locked(kvm, event, count);
 	pv_perf_event_put_locked(event);
 	return ret;
 }
@@ -698,24 +749,28 @@ int pv_perf_event_read(struct kvm *kvm, u32 id)
  *
  * Only those that are enabled: the others' are up to date.
  *
- * Return: 0, or what the first that failed has failed with.
+ * Return: 0, what the first that failed has failed with, or -ENOENT if none is
+ * enabled.
  */
 int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event;
 	int ret = 0, err;
+	bool any = false;
+	u64 count;
 
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node) {
-		if (READ_ONCE(event->backing->state) == PERF_EVENT_STATE_OFF)
+		if (!event->enabled)
 			continue;
-		err = pv_perf_read_locked(vcpu->kvm, event);
+		any = true;
+		err = pv_perf_read_locked(vcpu->kvm, event, &count);
 		ret = ret ? : err;
 	}
 	mutex_unlock(&here->lock);
 
-	return ret;
+	return any ? ret : -ENOENT;
 }
 
 /**
@@ -745,11 +800,85 @@ int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period)
 	return ret ? -EINVAL : 0;
 }
 
+/*
+ * perf lets the period be changed, but not what is left of it: that is between
+ * a stop and a start of the counter, as when perf itself adjusts a period.
+ * One that perf has throttled stays stopped.
+ */
+static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
+{
+	unsigned long flags;
+	bool here;
+
+	local_irq_save(flags);
+	here = backing->state == PERF_EVENT_STATE_ACTIVE &&
+	       backing->oncpu == smp_processor_id();
+	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
+		local64_set(&backing->hw.period_left, left);
+	} else if (here) {
+		backing->pmu->stop(backing, PERF_EF_UPDATE);
+		local64_set(&backing->hw.period_left, left);
+		backing->pmu->start(backing, PERF_EF_RELOAD);
+	}
+	local_irq_restore(flags);
+
+	return here;
+}
+
+/* One that counts elsewhere, or not at all. */
+static void pv_perf_set_left_there(struct perf_event *backing, u64 left)
+{
+	bool enabled = READ_ONCE(backing->state) >= PERF_EVENT_STATE_INACTIVE;
+
+	perf_event_disable(backing);
+	local64_set(&backing->hw.period_left, left);
+	if (enabled)
+		perf_event_enable(backing);
+}
+
+/**
+ * pv_perf_event_set_left - bring an event's record up to date, and set when it
+ * overflows next
+ * @kvm: the VM
+ * @id: the event's id
+ * @left: after how many events, 0 for a whole period; set to the event's count
+ *
+ * Return: 0, -ENOENT, -EINVAL if the event has no period, or -EFAULT if the
+ * record could not be written.
+ */
+int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	struct perf_event *backing;
+	u64 next = *left;
+	int ret = -EINVAL;
+
+	if (!event)
+		return -ENOENT;
+
+	backing = event->backing;
+	if (!is_sampling_event(backing) || next > S64_MAX)
+		goto out;
+
+	ret = pv_perf_update_record(kvm, event, 0, left);
+	if (ret)
+		goto out;
+
+	next = next ? : backing->hw.sample_period;
+	if (!pv_perf_set_left_here(backing, next))
+		pv_perf_set_left_there(backing, next);
+
+out:
+	pv_perf_event_put_locked(event);
+	return ret;
+}
+
 /* Tell the guest of an event's overflows; true if there were any. */
 static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 {
 	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
 	unsigned int n = atomic_xchg(&event->overflows, 0);
+	u64 count;
 
 	if (!n)
 		return false;
@@ -759,7 +888,7 @@ static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 				   event->last_period);
 
 	/* A guest that took the record's memory away gets no NMI for it. */
-	if (pv_perf_update_record(vcpu->kvm, event, n))
+	if (pv_perf_update_record(vcpu->kvm, event, n, &count))
 		return false;
 
 	atomic64_add(n, &vm->delivered);

@@ -14,6 +14,8 @@
 #include <linux/refcount.h>
 #include <linux/xarray.h>
 
+#include "kvm_perf.h"
+
 /**
  * struct pv_perf_vm - the events of a VM
  * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
@@ -36,12 +38,15 @@ struct pv_perf_vm {
  * @events: list of struct pv_perf_event
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
+ * @batch: the operations of a KVM_PERF_OP_BATCH, which only the vCPU's thread
+ *	runs
  */
 struct pv_perf_vcpu {
 	struct mutex lock;
 	struct list_head events;
 	struct kvm_vcpu *vcpu;
 	struct irq_work irq_work;
+	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
 };
 
 /**
@@ -59,6 +64,7 @@ struct pv_perf_vcpu {
  * @attr: what a backing event is created from
  * @node: in the home's list
  * @backing: the host's event, on the home's thread; NULL once closed
+ * @enabled: between an ENABLE that succeeded and DISABLE
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
@@ -78,6 +84,7 @@ struct pv_perf_event {
 	struct perf_event_attr attr;
 	struct list_head node;
 	struct perf_event *backing;
+	bool enabled;
 	struct gfn_to_hva_cache record;
 	u32 sequence;
 	u64 last_period;
@@ -90,10 +97,11 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		       const struct perf_event_attr *attr, gpa_t record);
 int pv_perf_event_close(struct kvm *kvm, u32 id);
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
-int pv_perf_event_disable(struct kvm *kvm, u32 id);
-int pv_perf_event_read(struct kvm *kvm, u32 id);
+int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count);
+int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count);
 int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
 int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period);
+int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left);
 
 void pv_perf_wake_vcpu(struct irq_work *irq_work);
 

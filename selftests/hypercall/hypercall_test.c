@@ -46,6 +46,7 @@ struct shared {
 	char after_attr[GUEST_PERF_ATTR_SIZE_MAX];
 	struct guest_perf_query query;
 	char after_query[64];
+	struct guest_perf_op ops[KVM_PERF_BATCH_MAX + 1];
 };
 
 static int dev;
@@ -177,11 +178,9 @@ static void expect_open_fails(const char *what, long want)
 static void test_dispatch(void)
 {
 	expect("operation 0: ENOSYS", call(0, 0, 0), -KVM_ENOSYS);
-	expect("operation 10: ENOSYS", call(10, 0, 0), -KVM_ENOSYS);
+	expect("operation 11: ENOSYS", call(11, 0, 0), -KVM_ENOSYS);
 	expect("operation 2^32 + READ: ENOSYS",
 	       call((1ULL << 32) + KVM_PERF_OP_READ, REF_ID, 0), -KVM_ENOSYS);
-	expect("BATCH is not in this version: ENOSYS",
-	       call(KVM_PERF_OP_BATCH, 0, 0), -KVM_ENOSYS);
 	expect("READ from CPL 3: EPERM",
 	       call_from_user(KVM_PERF_OP_READ, REF_ID, 0), -KVM_EPERM);
 	expect("RESET from CPL 3: EPERM",
@@ -409,7 +408,7 @@ static void test_counting(void)
 	expect("OPEN", open_id(ID, r), 0);
 	expect_true("OPEN zeroes the record",
 		    !r->count && !r->overflows && !r->sequence &&
-		    !r->time_enabled && !r->reserved[2]);
+		    !r->time_enabled && !r->reserved[1]);
 
 	burn();
 	expect("READ of an event never enabled", call(KVM_PERF_OP_READ, ID, 0),
@@ -500,6 +499,129 @@ static void test_set_period(void)
 	expect("SET_PERIOD to no possible frequency: EINVAL",
 	       call(op, ID, 2000000000), -KVM_EINVAL);
 	expect("CLOSE of it", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+	expect_true("the reference event counts on", ref_counts());
+}
+
+static void test_set_left(void)
+{
+	const uint64_t op = KVM_PERF_OP_SET_LEFT;
+	struct guest_perf_event *r = &shared->record[1];
+
+	expect("SET_LEFT of an unknown id: ENOENT", call(op, NO_ID, 1000),
+	       -KVM_ENOENT);
+	expect("SET_LEFT of an event without a period: EINVAL",
+	       call(op, REF_ID, 1000), -KVM_EINVAL);
+
+	default_open(ID, r);
+	shared->attr.sample_period = 1ULL << 40;
+	expect("OPEN with a period", do_open(), 0);
+	expect("SET_LEFT", call(op, ID, 200000), 0);
+	expect("it first tells what was left", r->period_left, 1ULL << 40);
+	expect("READ of it", call(KVM_PERF_OP_READ, ID, 0), 0);
+	expect("it has that much left", r->period_left, 200000);
+	expect("SET_LEFT beyond 32 bits", call3(op, ID, 0, 1), 0);
+	expect("SET_LEFT with bit 63: EINVAL", call3(op, ID, 0, 1U << 31),
+	       -KVM_EINVAL);
+	expect("SET_LEFT with bit 32 in the high half: EINVAL",
+	       call3(op, ID, 1, 1ULL << 32), -KVM_EINVAL);
+	call(KVM_PERF_OP_READ, ID, 0);
+	expect("that has changed nothing", r->period_left, 1ULL << 32);
+
+	/* It never overflows: nobody here would handle the NMI. */
+	call(KVM_PERF_OP_ENABLE, ID, 0);
+	burn();
+	expect("SET_LEFT of an event that counts", call3(op, ID, 0, 2), 0);
+	expect_true("the record is up to date",
+		    r->count > 100000 && r->count + r->period_left == 1ULL << 32);
+	burn();
+	call(KVM_PERF_OP_DISABLE, ID, 0);
+	expect_true("it counts on",
+		    r->count > 200000 && r->period_left < 2ULL << 32);
+	expect("SET_LEFT to a whole period", call(op, ID, 0), 0);
+	call(KVM_PERF_OP_READ, ID, 0);
+	expect("it is one", r->period_left, 1ULL << 40);
+	expect("CLOSE", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+}
+
+static void set_op(int i, uint32_t op, uint32_t id, uint64_t arg)
+{
+	shared->ops[i] = (struct guest_perf_op) {
+		.op = op, .id = id, .arg = arg, .result = 1,
+	};
+}
+
+static long batch(uint64_t addr, uint64_t nr)
+{
+	return call3(KVM_PERF_OP_BATCH, (uint32_t)addr, addr >> 32, nr);
+}
+
+static void test_batch_errors(void)
+{
+	uint64_t ops = phys(shared->ops);
+	int i;
+
+	for (i = 0; i <= KVM_PERF_BATCH_MAX; i++)
+		set_op(i, KVM_PERF_OP_CLOSE, REF_ID, 0);
+	expect("BATCH of none: EINVAL", batch(ops, 0), -KVM_EINVAL);
+	expect("BATCH of too many: EINVAL", batch(ops, KVM_PERF_BATCH_MAX + 1),
+	       -KVM_EINVAL);
+	expect("BATCH of 2^32 + 1: EINVAL", batch(ops, (1ULL << 32) + 1),
+	       -KVM_EINVAL);
+	expect("BATCH at a misaligned address: EINVAL", batch(ops + 4, 1),
+	       -KVM_EINVAL);
+	expect("BATCH outside of memory: EFAULT", batch(NO_MEMORY, 1),
+	       -KVM_EFAULT);
+	/* The firmware's ROM: whatever the bytes mean, they are not run. */
+	expect("BATCH in read-only memory: EFAULT", batch(0xffffff00, 8),
+	       -KVM_EFAULT);
+	expect("a batch that fails has no results", shared->ops[0].result, 1);
+	expect_true("the reference event counts on", ref_counts());
+}
+
+static void test_batch(void)
+{
+	struct guest_perf_event *r = &shared->record[1];
+	uint64_t count;
+
+	default_open(ID, r);
+	set_op(0, KVM_PERF_OP_OPEN, 0, phys(&shared->param));
+	set_op(1, KVM_PERF_OP_BATCH, 0, phys(shared->ops));
+	set_op(2, KVM_PERF_OP_READ, NO_ID, 77);
+	set_op(3, KVM_PERF_OP_ENABLE, ID, 0);
+	shared->ops[3].reserved = 1;
+	set_op(4, KVM_PERF_OP_ENABLE, ID, 0);
+	set_op(5, 11, ID, 0);
+	set_op(6, KVM_PERF_OP_READ, REF_ID, 0);
+	expect("BATCH", batch(phys(shared->ops), 7), 0);
+	expect("OPEN in it", shared->ops[0].result, 0);
+	expect("BATCH in it: EINVAL", shared->ops[1].result, -KVM_EINVAL);
+	expect("READ of an unknown id in it: ENOENT", shared->ops[2].result,
+	       -KVM_ENOENT);
+	expect("which leaves its argument alone", shared->ops[2].arg, 77);
+	expect("an operation with a reserved field set: EINVAL",
+	       shared->ops[3].result, -KVM_EINVAL);
+	expect("ENABLE in it", shared->ops[4].result, 0);
+	expect("operation 11 in it: ENOSYS", shared->ops[5].result,
+	       -KVM_ENOSYS);
+	expect("READ in it", shared->ops[6].result, 0);
+	expect("which tells the count", shared->ops[6].arg, shared->ref.count);
+
+	burn();
+	set_op(0, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	set_op(1, KVM_PERF_OP_DISABLE, ID, 0);
+	expect("BATCH of READ for all and DISABLE", batch(phys(shared->ops), 2),
+	       0);
+	expect_true("the event has counted",
+		    !shared->ops[0].result && !shared->ops[1].result &&
+		    r->count > 100000);
+	expect("DISABLE tells the count", shared->ops[1].arg, r->count);
+	count = r->count;
+	burn();
+	set_op(0, KVM_PERF_OP_READ, ID, 0);
+	set_op(1, KVM_PERF_OP_CLOSE, ID, 0);
+	expect("BATCH of READ and CLOSE", batch(phys(shared->ops), 2), 0);
+	expect("the event had stopped", shared->ops[0].arg, count);
+	expect("and is gone", call(KVM_PERF_OP_READ, ID, 0), -KVM_ENOENT);
 	expect_true("the reference event counts on", ref_counts());
 }
 
@@ -665,6 +787,8 @@ static void test_reset(void)
 	       -KVM_ENOENT);
 	expect("and the reference event", call(KVM_PERF_OP_READ, REF_ID, 0),
 	       -KVM_ENOENT);
+	expect("READ for all where there is none: ENOENT",
+	       call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0), -KVM_ENOENT);
 	expect("RESET of nothing", call(KVM_PERF_OP_RESET, 0, 0), 0);
 }
 
@@ -673,7 +797,7 @@ static void test_absent(void)
 	uint64_t op;
 	char what[32];
 
-	for (op = 0; op <= 10; op++) {
+	for (op = 0; op <= 11; op++) {
 		snprintf(what, sizeof(what), "operation %d: ENOSYS", (int)op);
 		default_open(ID, &shared->record[0]);
 		expect(what, call_addr(op, phys(&shared->param)), -KVM_ENOSYS);
@@ -710,6 +834,9 @@ int main(int argc, char **argv)
 		test_counting();
 		test_raw();
 		test_set_period();
+		test_set_left();
+		test_batch_errors();
+		test_batch();
 		test_no_counter();
 		test_limit();
 		test_move();

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between the kernels that the host side is built for.
+ */
+#ifndef __KVM_X86_PV_PERF_COMPAT_H
+#define __KVM_X86_PV_PERF_COMPAT_H
+
+#include <linux/perf_event.h>
+#include <linux/sched/clock.h>
+
+/* The time of a context that is running: perf_event_time_now(). */
+static inline u64 pv_perf_context_time(struct perf_event_context *ctx)
+{
+	return local_clock() + READ_ONCE(ctx->timeoffset);
+}
+
+#endif /* __KVM_X86_PV_PERF_COMPAT_H */
