@@ -1,14 +1,160 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, guest side: what its files share.
+ */
 #ifndef _KVM_PMU_H
 #define _KVM_PMU_H
 
+#include <linux/io.h>
+#include <linux/irq_work.h>
+#include <linux/kvm_para.h>
+#include <linux/perf_event.h>
 #include <linux/sysfs.h>
 #include <linux/types.h>
 
+#include "kvm_perf.h"
+
+/**
+ * struct kvm_pmu_config - something that perf_events here count
+ * @attr: as the host is asked for it, but for the sample_period
+ * @error: what event_init returns for it: 0 if the host can count it
+ * @users: number of perf_events that count it
+ */
+struct kvm_pmu_config {
+	struct guest_perf_attr attr;
+	int error;
+	atomic_t users;
+};
+
+/* What the host knows of a counter. */
+enum kvm_pmu_counter_state {
+	KVM_PMU_CLOSED,
+	KVM_PMU_STOPPED,
+	KVM_PMU_RUNNING,
+};
+
+/**
+ * struct kvm_pmu_counter - an event of the host that a CPU keeps open
+ * @record: the host writes it from OPEN to CLOSE
+ * @attr: what it counts
+ * @param: argument of OPEN; its id never changes
+ * @state: of the host's event
+ * @event: the perf_event that has this counter now, or NULL
+ * @leaving: the one that had it, whose final count is not known yet
+ * @starting: @event is to count from the next flush on
+ * @last_used: tells which counter has been without an event the longest
+ */
+struct kvm_pmu_counter {
+	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
+	struct guest_perf_attr attr;
+	struct guest_perf_event_param param;
+	enum kvm_pmu_counter_state state;
+	struct perf_event *event;
+	struct perf_event *leaving;
+	bool starting;
+	unsigned long last_used;
+};
+
+/* Those of the hardware, and some whose configuration may be needed again. */
+#define KVM_PMU_NR_COUNTERS	16
+
+/**
+ * struct kvm_pmu_cpu - the counters of a CPU
+ * @counters: the counters
+ * @ops: the operations of a flush
+ * @op_counters: which counters they are for
+ * @nr_ops: number of operations
+ * @disabled: perf is changing what counts here: between pmu_disable and
+ *	pmu_enable
+ * @changed: there is something to flush
+ * @no_space: the host allows this VM no more events
+ * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
+ * @txn_flags: PERF_PMU_TXN_*, the transaction that is under way
+ * @used: number of counters that have an event
+ * @limit: how many can count at the same time
+ * @limit_until: when to try more, in jiffies
+ * @clock: for last_used
+ * @work: what cannot be done where it is noticed
+ * @resched: have @work let perf schedule this CPU's events anew
+ * @unwanted: have @work stop the counters that overflow for nobody
+ * @nmi_due: the overflows that an NMI is still to come for have been handled
+ * @overflows: number of overflows handled
+ *
+ * Only its own CPU uses it, with interrupts off; the NMI handler looks at
+ * @counters, and may stop one that has an event which counts.
+ */
+struct kvm_pmu_cpu {
+	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];
+	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
+	struct kvm_pmu_counter *op_counters[KVM_PERF_BATCH_MAX];
+	unsigned int nr_ops;
+	bool disabled;
+	bool changed;
+	bool no_space;
+	bool fresh;
+	unsigned int txn_flags;
+	unsigned int used;
+	unsigned int limit;
+	unsigned long limit_until;
+	unsigned long clock;
+	struct irq_work work;
+	bool resched;
+	bool unwanted;
+	bool nmi_due;
+	u64 overflows;
+};
+
+DECLARE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
+
+static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
+{
+	return event->pmu_private;
+}
+
+static inline long kvm_perf_op(unsigned int op, u32 id, u64 arg)
+{
+	return kvm_hypercall4(KVM_PERF_OP, op, id, lower_32_bits(arg),
+			      upper_32_bits(arg));
+}
+
+/* @p: in the linear mapping, not on the stack; @nr: of a batch's operations. */
+static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
+{
+	u64 addr = virt_to_phys(p);
+
+	return kvm_hypercall4(KVM_PERF_OP, op, lower_32_bits(addr),
+			      upper_32_bits(addr), nr);
+}
+
+/* kvm_pmu_core.c */
+void kvm_pmu_resched(void);
+
+/* kvm_pmu_counter.c */
+int kvm_pmu_counters_create(void);
+void kvm_pmu_counters_destroy(void);
+int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
+			    struct perf_event *event);
+void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_stop_unused(struct kvm_pmu_config *config);
+
+/* kvm_pmu_config.c */
+struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
+void kvm_pmu_config_put(struct kvm_pmu_config *config);
+void kvm_pmu_config_forget(void);
+void kvm_pmu_config_destroy(void);
+
+/* kvm_pmu_host.c */
 u64 kvm_pmu_raw_event_mask(void);
 u64 kvm_pmu_hw_config(unsigned int hw_event);
 unsigned int kvm_pmu_nr_counters(void);
 
+/* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];
 
 #endif /* _KVM_PMU_H */

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, guest side: a PMU whose counters are the
- * host's, by the hypercall KVM_PERF_OP.
+ * KVM host's, by the hypercall KVM_PERF_OP.
  *
- * Each perf_event of this PMU is an event of the host with an id.  The host
- * writes the event's count into its record, in this kernel's memory, when it
- * is asked to read or disable it, and before it injects an NMI because events
- * have overflowed.
+ * This file is what perf sees: a struct pmu and its NMI handler.
+ * kvm_pmu_counter.c keeps events of the host open for each CPU, which perf's
+ * events count with, and kvm_pmu_config.c remembers what the host can count.
  *
- * event_init and destroy may sleep.  add, del, start, stop and read run with
- * interrupts off, on the CPU that the event is for; start, stop and read also
- * from the NMI handler.
+ * event_init and destroy may sleep.  All else runs with interrupts off on the
+ * CPU that the event is for; stop and read also from the NMI handler.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/cc_platform.h>
 #include <linux/debugfs.h>
-#include <linux/idr.h>
-#include <linux/io.h>
 #include <linux/kprobes.h>
 #include <linux/kvm_para.h>
 #include <linux/module.h>
@@ -33,237 +29,113 @@
 #include "kvm_perf.h"
 #include "kvm_pmu.h"
 
-/**
- * struct kvm_pmu_event - what the host knows of a perf_event
- * @record: the host writes it from OPEN to CLOSE
- * @attr: what OPEN asked for; kept to open the event again
- * @param: argument of OPEN
- */
-struct kvm_pmu_event {
-	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
-	struct guest_perf_attr attr;
-	struct guest_perf_event_param param;
-};
-
-/* More than a CPU has counters. */
-#define KVM_PMU_MAX_SAMPLING	32
-
-/**
- * struct kvm_pmu_cpu - what the NMI handler of a CPU looks at
- * @events: the sampling events that are on this CPU
- * @nmi_due: an event has left whose overflow's NMI is still to come
- * @overflows: number of overflows handled
- */
-struct kvm_pmu_cpu {
-	struct perf_event *events[KVM_PMU_MAX_SAMPLING];
-	bool nmi_due;
-	u64 overflows;
-};
-
-static DEFINE_PER_CPU(struct kvm_pmu_cpu, kvm_pmu_cpu);
-
-/* perf_event_overflow(), which is not for modules. */
+/* Not for modules. */
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
+DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
 
-static struct kmem_cache *kvm_pmu_cache;
-static DEFINE_IDA(kvm_pmu_ids);
 static struct guest_perf_query *kvm_pmu_host;
 static struct pmu *kvm_pmu;
 static struct dentry *kvm_pmu_debugfs;
 
-static long kvm_perf_op(unsigned int op, unsigned long a1, u64 a2)
+/**
+ * kvm_pmu_resched - have perf schedule the events of this CPU anew
+ *
+ * Interrupts are off, and perf is not at work on them.
+ */
+void kvm_pmu_resched(void)
 {
-	return kvm_hypercall4(KVM_PERF_OP, op, a1, lower_32_bits(a2),
-			      upper_32_bits(a2));
+	static_call_cond(kvm_pmu_perf_resched)(kvm_pmu);
 }
 
-/* @p: in the linear mapping, not on the stack. */
-static long kvm_perf_op_addr(unsigned int op, void *p)
+static struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
 {
-	u64 addr = virt_to_phys(p);
-
-	return kvm_hypercall3(KVM_PERF_OP, op, lower_32_bits(addr),
-			      upper_32_bits(addr));
+	return this_cpu_read(kvm_pmu_cpu);
 }
 
-static struct kvm_pmu_event *to_kvm_pmu_event(struct perf_event *event)
+static void kvm_pmu_disable(struct pmu *pmu)
 {
-	return event->pmu_private;
+	this_kvm_pmu_cpu()->disabled = true;
 }
 
-/* The id that the host knows the event by. */
-static u32 kvm_pmu_id(struct perf_event *event)
+static void kvm_pmu_enable(struct pmu *pmu)
 {
-	return to_kvm_pmu_event(event)->param.id;
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	cpu->disabled = false;
+	if (cpu->changed)
+		kvm_pmu_flush(cpu);
 }
 
-static u64 kvm_pmu_record_count(const struct guest_perf_event *record)
+/* Changes to one event, outside of pmu_disable and pmu_enable. */
+static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
 {
-	u32 sequence;
-	u64 count;
-
-	/* Only matters where 64 bits are two loads. */
-	do {
-		sequence = READ_ONCE(record->sequence);
-		/* The count is read between the two sequence numbers. */
-		virt_rmb();
-		count = record->count;
-		/* As above. */
-		virt_rmb();
-	} while ((sequence & 1) || sequence != READ_ONCE(record->sequence));
-
-	return count;
+	if (!cpu->disabled && cpu->changed)
+		kvm_pmu_flush(cpu);
 }
 
-/* Bring the event's count up to its record.  An NMI may do so in between. */
-static void kvm_pmu_update(struct perf_event *event)
+static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 {
-	u64 count, prev;
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	do {
-		prev = local64_read(&event->hw.prev_count);
-		count = kvm_pmu_record_count(&to_kvm_pmu_event(event)->record);
-	} while (local64_cmpxchg(&event->hw.prev_count, prev, count) != prev);
-
-	local64_add(count - prev, &event->count);
+	cpu->txn_flags = txn_flags;
+	if (txn_flags & PERF_PMU_TXN_READ)
+		kvm_pmu_counters_read(cpu);
 }
 
-static long kvm_pmu_open(struct perf_event *event)
+static void kvm_pmu_cancel_txn(struct pmu *pmu)
 {
-	local64_set(&event->hw.prev_count, 0);
-	return kvm_perf_op_addr(KVM_PERF_OP_OPEN,
-				&to_kvm_pmu_event(event)->param);
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	cpu->txn_flags = 0;
+	cpu->fresh = false;
 }
 
-/* A host that has lost its state (migration, a restored snapshot) starts anew. */
-static long kvm_pmu_enable(struct perf_event *event)
+/* Events that were added have counters; whether they can count, see flush. */
+static int kvm_pmu_commit_txn(struct pmu *pmu)
 {
-	long ret = kvm_perf_op(KVM_PERF_OP_ENABLE, kvm_pmu_id(event), 0);
-
-	if (ret != -KVM_ENOENT)
-		return ret;
-
-	ret = kvm_pmu_open(event);
-	if (ret)
-		return ret;
-
-	return kvm_perf_op(KVM_PERF_OP_ENABLE, kvm_pmu_id(event), 0);
+	kvm_pmu_cancel_txn(pmu);
+	return 0;
 }
 
 static void kvm_pmu_read(struct perf_event *event)
 {
-	long ret;
-
-	if (event->hw.state & PERF_HES_STOPPED)
-		return;
-
-	ret = kvm_perf_op(KVM_PERF_OP_READ, kvm_pmu_id(event), 0);
-	if (ret == -KVM_EBUSY)
-		pr_warn_once("the host needed the counter of a running event: its count is too low\n");
-	if (ret == -KVM_ENOENT)
-		ret = kvm_pmu_enable(event);
-	if (!ret || ret == -KVM_EBUSY)
-		kvm_pmu_update(event);
-}
-
-/* PERF_EVENT_IOC_PERIOD has changed it: a frequency where that was opened. */
-static void kvm_pmu_set_period(struct perf_event *event)
-{
-	struct kvm_pmu_event *kvm_event = to_kvm_pmu_event(event);
-	u64 period = event->hw.sample_period;
-
-	if (!is_sampling_event(event) ||
-	    period == kvm_event->attr.sample_period)
-		return;
-
-	if (!kvm_perf_op(KVM_PERF_OP_SET_PERIOD, kvm_pmu_id(event), period))
-		kvm_event->attr.sample_period = period;
-}
-
-static int kvm_pmu_try_start(struct perf_event *event)
-{
-	kvm_pmu_set_period(event);
-
-	if (kvm_pmu_enable(event))
-		return -EAGAIN;
-
-	event->hw.state = 0;
-	return 0;
+	if (!event->hw.state)
+		kvm_pmu_counter_read(this_kvm_pmu_cpu(), event);
 }
 
 static void kvm_pmu_start(struct perf_event *event, int flags)
 {
-	if (event->hw.state & PERF_HES_STOPPED)
-		kvm_pmu_try_start(event);
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	kvm_pmu_counter_start(cpu, event);
+	kvm_pmu_flush_if_enabled(cpu);
 }
 
 static void kvm_pmu_stop(struct perf_event *event, int flags)
 {
-	if (event->hw.state & PERF_HES_STOPPED)
-		return;
-
-	if (!kvm_perf_op(KVM_PERF_OP_DISABLE, kvm_pmu_id(event), 0))
-		kvm_pmu_update(event);
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-}
-
-/* Find @old among the sampling events of this CPU and put @new there. */
-static bool kvm_pmu_exchange(struct perf_event *old, struct perf_event *new)
-{
-	struct kvm_pmu_cpu *cpu = this_cpu_ptr(&kvm_pmu_cpu);
-	int i;
-
-	for (i = 0; i < KVM_PMU_MAX_SAMPLING; i++) {
-		if (cpu->events[i] != old)
-			continue;
-		WRITE_ONCE(cpu->events[i], new);
-		return true;
-	}
-
-	return false;
-}
-
-/* An overflow that the host has told of, but whose NMI is still to come. */
-static void kvm_pmu_leave_overflows(struct perf_event *event)
-{
-	struct kvm_pmu_cpu *cpu = this_cpu_ptr(&kvm_pmu_cpu);
-	u32 n = xchg(&to_kvm_pmu_event(event)->record.overflows, 0);
-
-	if (!n)
-		return;
-
-	cpu->overflows += n;
-	WRITE_ONCE(cpu->nmi_due, true);
+	kvm_pmu_counter_stop(this_kvm_pmu_cpu(), event);
 }
 
 /* -EAGAIN, for want of a counter, makes perf multiplex the events. */
 static int kvm_pmu_add(struct perf_event *event, int flags)
 {
-	bool sampling = is_sampling_event(event);
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	int ret = kvm_pmu_counter_get(cpu, event);
 
-	/* Before it can overflow. */
-	if (sampling && !kvm_pmu_exchange(NULL, event))
-		return -EAGAIN;
+	if (ret)
+		return ret;
 
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-	if ((flags & PERF_EF_START) && kvm_pmu_try_start(event)) {
-		if (sampling)
-			kvm_pmu_exchange(event, NULL);
-		return -EAGAIN;
-	}
-
-	perf_event_update_userpage(event);
+	if (flags & PERF_EF_START)
+		kvm_pmu_start(event, 0);
 	return 0;
 }
 
 static void kvm_pmu_del(struct perf_event *event, int flags)
 {
-	kvm_pmu_stop(event, PERF_EF_UPDATE);
-	if (is_sampling_event(event)) {
-		kvm_pmu_exchange(event, NULL);
-		kvm_pmu_leave_overflows(event);
-	}
-	perf_event_update_userpage(event);
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	kvm_pmu_counter_put(cpu, event);
+	kvm_pmu_flush_if_enabled(cpu);
 }
 
 static void kvm_pmu_sample(struct perf_event *event, struct pt_regs *regs)
@@ -271,24 +143,42 @@ static void kvm_pmu_sample(struct perf_event *event, struct pt_regs *regs)
 	struct perf_sample_data data;
 
 	perf_sample_data_init(&data, 0, event->hw.last_period);
-	if (static_call(kvm_pmu_perf_overflow)(event, &data, regs))
+	/* One that is starting or leaving cannot be stopped. */
+	if (static_call(kvm_pmu_perf_overflow)(event, &data, regs) &&
+	    !event->hw.state)
 		kvm_pmu_stop(event, 0);
 }
 
-static u32 kvm_pmu_handle_overflows(struct perf_event *event,
+static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
+				    struct kvm_pmu_counter *counter,
 				    struct pt_regs *regs)
 {
-	struct guest_perf_event *record = &to_kvm_pmu_event(event)->record;
-	u32 n = xchg(&record->overflows, 0), i;
+	struct guest_perf_event *record = &counter->record;
+	struct perf_event *event;
+	u32 n, i;
 
-	if (!n)
+	if (!READ_ONCE(record->overflows))
 		return 0;
 
-	kvm_pmu_update(event);
-	event->hw.last_period = READ_ONCE(record->last_period);
+	n = xchg(&record->overflows, 0);
+	event = READ_ONCE(counter->leaving) ? : READ_ONCE(counter->event);
+	if (!event) {
+		WRITE_ONCE(cpu->unwanted, true);
+		irq_work_queue(&cpu->work);
+		return n;
+	}
 
 	/* Once perf has throttled it, it wants to hear no more of it. */
-	for (i = 0; i < n && !(event->hw.state & PERF_HES_STOPPED); i++)
+	if (event->hw.state && event == READ_ONCE(counter->event) &&
+	    !counter->starting)
+		return n;
+
+	/* The count of one that is starting begins with the flush. */
+	if (!event->hw.state)
+		kvm_pmu_counter_update(counter, event);
+	event->hw.last_period = READ_ONCE(record->last_period);
+	kvm_pmu_sample(event, regs);
+	for (i = 1; i < n && !event->hw.state; i++)
 		kvm_pmu_sample(event, regs);
 
 	return n;
@@ -300,39 +190,28 @@ static u32 kvm_pmu_handle_overflows(struct perf_event *event,
  */
 static int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 {
-	struct kvm_pmu_cpu *cpu = this_cpu_ptr(&kvm_pmu_cpu);
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	int due = xchg(&cpu->nmi_due, false);
-	struct perf_event *event;
 	u32 n = 0;
 	int i;
 
-	for (i = 0; i < KVM_PMU_MAX_SAMPLING; i++) {
-		event = READ_ONCE(cpu->events[i]);
-		if (event)
-			n += kvm_pmu_handle_overflows(event, regs);
-	}
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
 
 	cpu->overflows += n;
 	return n + due;
 }
 
-static void kvm_pmu_free(struct kvm_pmu_event *kvm_event)
-{
-	ida_free(&kvm_pmu_ids, kvm_event->param.id);
-	kmem_cache_free(kvm_pmu_cache, kvm_event);
-}
-
 static void kvm_pmu_destroy(struct perf_event *event)
 {
-	kvm_perf_op(KVM_PERF_OP_CLOSE, kvm_pmu_id(event), 0);
-	kvm_pmu_free(to_kvm_pmu_event(event));
+	kvm_pmu_config_put(to_kvm_pmu_config(event));
 }
 
 /* An inherited event has its parent's attr, which has lost its freq below. */
 static bool kvm_pmu_has_freq(struct perf_event *event)
 {
 	if (event->parent)
-		return to_kvm_pmu_event(event->parent)->attr.flags &
+		return to_kvm_pmu_config(event->parent)->attr.flags &
 		       KVM_PERF_ATTR_FREQ;
 
 	return event->attr.freq;
@@ -344,48 +223,33 @@ static bool kvm_pmu_has_freq(struct perf_event *event)
  */
 static void kvm_pmu_hide_freq(struct perf_event *event)
 {
-	if (!event->attr.freq)
-		return;
-
 	event->attr.freq = 0;
 	event->hw.sample_period = event->attr.sample_period;
-	local64_set(&event->hw.period_left, event->hw.sample_period);
+	/* It starts with whatever period the host is at. */
+	local64_set(&event->hw.period_left, 0);
 }
 
-static struct kvm_pmu_event *kvm_pmu_alloc(struct perf_event *event)
+static void kvm_pmu_guest_attr(struct perf_event *event,
+			       struct guest_perf_attr *guest)
 {
 	const struct perf_event_attr *attr = &event->attr;
-	struct kvm_pmu_event *kvm_event;
-	int id;
 
-	kvm_event = kmem_cache_zalloc(kvm_pmu_cache, GFP_KERNEL);
-	if (!kvm_event)
-		return NULL;
+	*guest = (struct guest_perf_attr) {
+		.size		= sizeof(*guest),
+		.type		= attr->type,
+		.config		= attr->config,
+		.config1	= attr->config1,
+		.config2	= attr->config2,
+	};
 
-	id = ida_alloc(&kvm_pmu_ids, GFP_KERNEL);
-	if (id < 0) {
-		kmem_cache_free(kvm_pmu_cache, kvm_event);
-		return NULL;
-	}
-
-	kvm_event->param.id = id;
-	kvm_event->param.attr_addr = virt_to_phys(&kvm_event->attr);
-	kvm_event->param.event_addr = virt_to_phys(&kvm_event->record);
-
-	kvm_event->attr.size = sizeof(kvm_event->attr);
-	kvm_event->attr.type = attr->type;
-	kvm_event->attr.config = attr->config;
-	kvm_event->attr.config1 = attr->config1;
-	kvm_event->attr.config2 = attr->config2;
-	kvm_event->attr.sample_period = attr->sample_period;
+	if (attr->type == event->pmu->type)
+		guest->type = KVM_PERF_TYPE_RAW;
 	if (kvm_pmu_has_freq(event))
-		kvm_event->attr.flags |= KVM_PERF_ATTR_FREQ;
+		guest->flags |= KVM_PERF_ATTR_FREQ;
 	if (attr->exclude_user)
-		kvm_event->attr.flags |= KVM_PERF_ATTR_EXCLUDE_USER;
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_USER;
 	if (attr->exclude_kernel)
-		kvm_event->attr.flags |= KVM_PERF_ATTR_EXCLUDE_KERNEL;
-
-	return kvm_event;
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_KERNEL;
 }
 
 /* An event type of its own holds raw events. */
@@ -410,32 +274,26 @@ static bool kvm_pmu_supports(struct perf_event *event)
 	       !event->attr.aux_output && !event->attr.exclude_host;
 }
 
-/* What event_init returns; perf takes -ENOENT for <not supported>. */
-static int kvm_pmu_open_errno(long ret)
+/* A group counts as a whole, or not at all. */
+static bool kvm_pmu_group_fits(struct perf_event *event)
 {
-	switch (ret) {
-	case 0:
-		return 0;
-	case -KVM_EOPNOTSUPP:
-		return -ENOENT;
-	case -KVM_EINVAL:
-		return -EINVAL;
-	case -KVM_ENOSPC:
-		pr_warn_once("the host allows no more events: %u may be open at a time\n",
-			     kvm_pmu_host->max_events);
-		return -ENOSPC;
-	case -KVM_EBUSY:
-		return -EBUSY;
-	default:
-		pr_warn_once("the host refused an event with error %ld\n", ret);
-		return -EIO;
-	}
+	struct perf_event *leader = event->group_leader, *sibling;
+	unsigned int n = 1;
+
+	if (leader == event)
+		return true;
+
+	n += leader->pmu == event->pmu;
+	for_each_sibling_event(sibling, leader)
+		n += sibling->pmu == event->pmu;
+
+	return n <= kvm_pmu_nr_counters();
 }
 
 static int kvm_pmu_event_init(struct perf_event *event)
 {
-	struct kvm_pmu_event *kvm_event;
-	int ret;
+	struct guest_perf_attr attr;
+	struct kvm_pmu_config *config;
 
 	if (!kvm_pmu_serves(&event->attr))
 		return -ENOENT;
@@ -443,23 +301,19 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	if (!kvm_pmu_supports(event))
 		return -EOPNOTSUPP;
 
-	kvm_event = kvm_pmu_alloc(event);
-	if (!kvm_event)
-		return -ENOMEM;
+	if (!kvm_pmu_group_fits(event))
+		return -EINVAL;
 
-	if (event->attr.type == event->pmu->type)
-		kvm_event->attr.type = KVM_PERF_TYPE_RAW;
+	kvm_pmu_guest_attr(event, &attr);
+	config = kvm_pmu_config_get(&attr);
+	if (IS_ERR(config))
+		return PTR_ERR(config);
 
-	event->pmu_private = kvm_event;
-	ret = kvm_pmu_open_errno(kvm_pmu_open(event));
-	if (ret) {
-		event->pmu_private = NULL;
-		kvm_pmu_free(kvm_event);
-		return ret;
-	}
-
-	kvm_pmu_hide_freq(event);
+	event->pmu_private = config;
 	event->destroy = kvm_pmu_destroy;
+	event->hw.idx = -1;
+	if (attr.flags & KVM_PERF_ATTR_FREQ)
+		kvm_pmu_hide_freq(event);
 	return 0;
 }
 
@@ -468,12 +322,17 @@ static const struct pmu kvm_pmu_template = {
 	.attr_groups	= kvm_pmu_attr_groups,
 	.capabilities	= PERF_PMU_CAP_HETEROGENEOUS_CPUS,
 	.task_ctx_nr	= perf_hw_context,
+	.pmu_enable	= kvm_pmu_enable,
+	.pmu_disable	= kvm_pmu_disable,
 	.event_init	= kvm_pmu_event_init,
 	.add		= kvm_pmu_add,
 	.del		= kvm_pmu_del,
 	.start		= kvm_pmu_start,
 	.stop		= kvm_pmu_stop,
 	.read		= kvm_pmu_read,
+	.start_txn	= kvm_pmu_start_txn,
+	.commit_txn	= kvm_pmu_commit_txn,
+	.cancel_txn	= kvm_pmu_cancel_txn,
 };
 
 /**
@@ -536,12 +395,15 @@ static int kvm_pmu_query_host(void)
 		return -ENOMEM;
 
 	kvm_pmu_host->size = sizeof(*kvm_pmu_host);
-	ret = kvm_perf_op_addr(KVM_PERF_OP_QUERY, kvm_pmu_host);
-	if (!ret)
+	ret = kvm_perf_op_addr(KVM_PERF_OP_QUERY, kvm_pmu_host, 0);
+	if (!ret && (kvm_pmu_host->features & KVM_PERF_FEATURE_BATCH))
 		return 0;
 
-	pr_info("not loaded: the host answers KVM_PERF_OP_QUERY with %ld\n",
-		ret);
+	if (ret)
+		pr_info("not loaded: the host answers KVM_PERF_OP_QUERY with %ld\n",
+			ret);
+	else
+		pr_info("not loaded: the host has not KVM_PERF_OP_BATCH\n");
 	kfree(kvm_pmu_host);
 	return -ENODEV;
 }
@@ -569,16 +431,29 @@ static bool kvm_pmu_slot_is_free(void)
 }
 
 /* Where a kprobe goes is where the function is. */
-static bool kvm_pmu_find_perf_overflow(void)
+static void *kvm_pmu_find_function(const char *name)
 {
-	struct kprobe kp = { .symbol_name = "perf_event_overflow" };
+	struct kprobe kp = { .symbol_name = name };
 
 	if (register_kprobe(&kp))
-		return false;
+		return NULL;
 
-	static_call_update(kvm_pmu_perf_overflow, (void *)kp.addr);
 	unregister_kprobe(&kp);
-	return true;
+	return kp.addr;
+}
+
+/* False if there can be no samples. */
+static bool kvm_pmu_find_functions(void)
+{
+	void *overflow = kvm_pmu_find_function("perf_event_overflow");
+	void *resched = kvm_pmu_find_function("perf_pmu_resched");
+
+	if (resched)
+		static_call_update(kvm_pmu_perf_resched, resched);
+	if (overflow)
+		static_call_update(kvm_pmu_perf_overflow, overflow);
+
+	return overflow;
 }
 
 static int kvm_pmu_overflows_get(void *data, u64 *val)
@@ -587,7 +462,7 @@ static int kvm_pmu_overflows_get(void *data, u64 *val)
 
 	*val = 0;
 	for_each_possible_cpu(cpu)
-		*val += READ_ONCE(per_cpu(kvm_pmu_cpu, cpu).overflows);
+		*val += READ_ONCE(per_cpu(kvm_pmu_cpu, cpu)->overflows);
 
 	return 0;
 }
@@ -596,7 +471,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(kvm_pmu_overflows_fops, kvm_pmu_overflows_get, NULL,
 
 static int kvm_pmu_register(void)
 {
-	bool sampling = kvm_pmu_find_perf_overflow();
+	bool sampling = kvm_pmu_find_functions();
 	bool slot = kvm_pmu_slot_is_free();
 	const char *name = slot ? "cpu" : "kvm_pmu";
 	int ret;
@@ -636,14 +511,13 @@ static int __init kvm_pmu_init(void)
 	/* A kernel that ran here before may have left events. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 
-	ret = -ENOMEM;
-	kvm_pmu_cache = KMEM_CACHE(kvm_pmu_event, SLAB_ACCOUNT);
-	if (!kvm_pmu_cache)
+	ret = kvm_pmu_counters_create();
+	if (ret)
 		goto free_host;
 
 	ret = kvm_pmu_compat_init();
 	if (ret)
-		goto destroy_cache;
+		goto destroy_counters;
 
 	ret = register_nmi_handler(NMI_LOCAL, kvm_pmu_handle_nmi, 0,
 				   KBUILD_MODNAME);
@@ -663,8 +537,8 @@ unregister_nmi:
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 compat_exit:
 	kvm_pmu_compat_exit();
-destroy_cache:
-	kmem_cache_destroy(kvm_pmu_cache);
+destroy_counters:
+	kvm_pmu_counters_destroy();
 free_host:
 	kfree(kvm_pmu_host);
 	return ret;
@@ -678,8 +552,8 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_unregister(kvm_pmu);
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 	kvm_pmu_compat_exit();
-	kmem_cache_destroy(kvm_pmu_cache);
-	ida_destroy(&kvm_pmu_ids);
+	kvm_pmu_counters_destroy();
+	kvm_pmu_config_destroy();
 	kfree(kvm_pmu_host);
 }
 module_exit(kvm_pmu_exit);

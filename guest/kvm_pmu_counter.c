@@ -1,0 +1,869 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: the counters of a CPU.
+ *
+ * A counter is an event that the host keeps open for this CPU, with an id and
+ * a record.  It stays open when the perf_event that used it is gone, and is
+ * used by the next one that counts the same: tasks that count the same things
+ * share counters, which then run on when the tasks switch, and each takes the
+ * difference of two readings.
+ *
+ * What perf changes between pmu_disable and pmu_enable is noted first and goes
+ * to the host as one hypercall, the flush: a context switch takes two, one as
+ * the old task's events leave and one as the new task's start, however many
+ * they are.  That the host has no counter for an event is known only then, when
+ * perf believes that it counts.  So the limit that was found is remembered, and
+ * perf made to schedule its events again, within that limit.
+ *
+ * Everything here runs on the counters' CPU with interrupts off, but for
+ * stopping and reading, which the NMI handler does too, for events that count.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpuhotplug.h>
+#include <linux/jiffies.h>
+#include <linux/percpu.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+
+#include "kvm_pmu.h"
+
+/* So far away that it is never reached. */
+#define KVM_PMU_NO_OVERFLOW	S64_MAX
+
+DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
+
+static struct kmem_cache *kvm_pmu_cache;
+static int kvm_pmu_cpuhp_state;
+
+static struct kvm_pmu_counter *kvm_pmu_counter(struct kvm_pmu_cpu *cpu,
+					       struct perf_event *event)
+{
+	return &cpu->counters[event->hw.idx];
+}
+
+static bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
+{
+	return counter->attr.sample_period;
+}
+
+static u64 kvm_pmu_record_count(const struct guest_perf_event *record)
+{
+	u32 sequence;
+	u64 count;
+
+	/* Only matters where 64 bits are two loads. */
+	do {
+		sequence = READ_ONCE(record->sequence);
+		/* The count is read between the two sequence numbers. */
+		virt_rmb();
+		count = record->count;
+		/* As above. */
+		virt_rmb();
+	} while ((sequence & 1) || sequence != READ_ONCE(record->sequence));
+
+	return count;
+}
+
+/*
+ * Bring the count of an event up to that of its counter.  An NMI may do so in
+ * between, with a higher count.
+ */
+static void kvm_pmu_count(struct perf_event *event, u64 count)
+{
+	u64 prev;
+
+	do {
+		prev = local64_read(&event->hw.prev_count);
+		if ((s64)(count - prev) <= 0)
+			return;
+	} while (local64_cmpxchg(&event->hw.prev_count, prev, count) != prev);
+
+	local64_add(count - prev, &event->count);
+}
+
+/**
+ * kvm_pmu_counter_update - bring an event's count up to its counter's record
+ * @counter: the counter
+ * @event: its event, which counts
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
+			    struct perf_event *event)
+{
+	kvm_pmu_count(event, kvm_pmu_record_count(&counter->record));
+}
+
+static void kvm_pmu_set_stopped(struct perf_event *event)
+{
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
+/* The host has forgotten (migration, a restored snapshot): open all anew. */
+static void kvm_pmu_lost(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		counter->state = KVM_PMU_CLOSED;
+		if (!counter->event || counter->event->hw.state)
+			continue;
+		kvm_pmu_set_stopped(counter->event);
+		counter->starting = true;
+	}
+
+	cpu->changed = true;
+	/* What the new host can count may be something else. */
+	kvm_pmu_config_forget();
+}
+
+static unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
+{
+	if (time_after(jiffies, cpu->limit_until))
+		cpu->limit = kvm_pmu_nr_counters();
+
+	return cpu->limit;
+}
+
+static void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit)
+{
+	cpu->limit = limit;
+	cpu->limit_until = jiffies + HZ;
+}
+
+static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter, u32 op, u64 arg)
+{
+	cpu->op_counters[cpu->nr_ops] = counter;
+	cpu->ops[cpu->nr_ops++] = (struct guest_perf_op) {
+		.op	= op,
+		/* OPEN finds the id in its argument. */
+		.id	= op == KVM_PERF_OP_OPEN ? 0 : counter->param.id,
+		.arg	= arg,
+	};
+}
+
+/* Where the period that the event was in when it stopped goes on. */
+static bool kvm_pmu_has_position(const struct kvm_pmu_counter *counter,
+				 u64 left)
+{
+	switch (counter->state) {
+	case KVM_PMU_CLOSED:
+		return !left || left == counter->attr.sample_period;
+	case KVM_PMU_STOPPED:
+		return left == counter->record.period_left;
+	default:
+		return false;
+	}
+}
+
+static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
+			       struct kvm_pmu_counter *counter)
+{
+	struct hw_perf_event *hwc = &counter->event->hw;
+	bool sampling = kvm_pmu_is_sampling(counter);
+	u64 count = kvm_pmu_record_count(&counter->record);
+
+	if (counter->state == KVM_PMU_CLOSED) {
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_OPEN,
+			       virt_to_phys(&counter->param));
+		count = 0;
+	}
+
+	/* Of a counter that runs, an operation will tell. */
+	local64_set(&hwc->prev_count, count);
+
+	/* PERF_EVENT_IOC_PERIOD has changed it. */
+	if (sampling && hwc->sample_period != counter->attr.sample_period)
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_PERIOD,
+			       hwc->sample_period);
+
+	if (sampling &&
+	    !kvm_pmu_has_position(counter, local64_read(&hwc->period_left)))
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
+			       local64_read(&hwc->period_left));
+	else if (counter->state == KVM_PMU_RUNNING)
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
+
+	if (counter->state != KVM_PMU_RUNNING)
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_ENABLE, 0);
+}
+
+/* The host counts for nobody; its event may have left since the last flush. */
+static bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter)
+{
+	return counter->state == KVM_PMU_RUNNING && !counter->starting &&
+	       (!counter->event || counter->event->hw.state);
+}
+
+/* Its event has left, or did so earlier: is another one likely to come? */
+static bool kvm_pmu_is_shared(const struct kvm_pmu_counter *counter)
+{
+	struct kvm_pmu_config *config;
+
+	if (!counter->leaving)
+		return true;
+
+	config = to_kvm_pmu_config(counter->leaving);
+	return atomic_read(&config->users) > 1;
+}
+
+/* A counter that nobody uses; true if it is to run on. */
+static bool kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
+				struct kvm_pmu_counter *counter, bool room)
+{
+	if (!room || !kvm_pmu_is_shared(counter)) {
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_DISABLE, 0);
+		return false;
+	}
+
+	if (!counter->leaving)
+		return true;
+
+	if (kvm_pmu_is_sampling(counter))
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
+			       KVM_PMU_NO_OVERFLOW);
+	else
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
+	return true;
+}
+
+/* First those that give counters free, then those that need them. */
+static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
+{
+	int room = kvm_pmu_limit(cpu) - cpu->used;
+	struct kvm_pmu_counter *counter;
+	int i;
+
+	cpu->nr_ops = 0;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (kvm_pmu_is_unused(counter) &&
+		    kvm_pmu_plan_unused(cpu, counter, room > 0))
+			room--;
+	}
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (counter->starting)
+			kvm_pmu_plan_start(cpu, counter);
+	}
+}
+
+static bool kvm_pmu_only_reads(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_ops; i++) {
+		if (cpu->ops[i].op != KVM_PERF_OP_READ)
+			return false;
+	}
+
+	return true;
+}
+
+/* No batch, whose memory the host would have to reach: as batched. */
+static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
+{
+	long ret = kvm_perf_op(op, id, arg);
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_ops; i++) {
+		cpu->ops[i].result = ret;
+		if (op == KVM_PERF_OP_READ || op == KVM_PERF_OP_DISABLE)
+			cpu->ops[i].arg =
+				kvm_pmu_record_count(&cpu->op_counters[i]->record);
+	}
+}
+
+/* After SET_LEFT the record may change before it has been read. */
+static long kvm_pmu_run(struct kvm_pmu_cpu *cpu)
+{
+	const struct guest_perf_op *op = &cpu->ops[0];
+
+	if (cpu->nr_ops == 1 && op->op != KVM_PERF_OP_SET_LEFT)
+		kvm_pmu_run_plain(cpu, op->op, op->id, op->arg);
+	else if (kvm_pmu_only_reads(cpu))
+		kvm_pmu_run_plain(cpu, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	else
+		return kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->ops,
+					cpu->nr_ops);
+
+	return 0;
+}
+
+static void kvm_pmu_done(struct kvm_pmu_cpu *cpu,
+			 struct kvm_pmu_counter *counter,
+			 const struct guest_perf_op *op)
+{
+	struct perf_event *leaving = counter->leaving;
+
+	switch (op->op) {
+	case KVM_PERF_OP_OPEN:
+		counter->state = KVM_PMU_STOPPED;
+		break;
+	case KVM_PERF_OP_SET_PERIOD:
+		counter->attr.sample_period = op->arg;
+		break;
+	case KVM_PERF_OP_DISABLE:
+		counter->state = KVM_PMU_STOPPED;
+		fallthrough;
+	case KVM_PERF_OP_READ:
+	case KVM_PERF_OP_SET_LEFT:
+		if (leaving) {
+			kvm_pmu_count(leaving, op->arg);
+			local64_set(&leaving->hw.period_left,
+				    counter->record.period_left);
+			perf_event_update_userpage(leaving);
+		}
+		if (counter->event)
+			local64_set(&counter->event->hw.prev_count, op->arg);
+		break;
+	case KVM_PERF_OP_ENABLE:
+		counter->state = KVM_PMU_RUNNING;
+		break;
+	}
+}
+
+static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter,
+			   const struct guest_perf_op *op)
+{
+	switch (op->result) {
+	case -KVM_ENOENT:
+		/* Not where OPEN has failed, or where that is known. */
+		if (counter->state != KVM_PMU_CLOSED)
+			kvm_pmu_lost(cpu);
+		break;
+	case -KVM_ENOSPC:
+		pr_warn_once("the host allows no more events\n");
+		cpu->no_space = true;
+		break;
+	case -KVM_EBUSY:
+		/* The record is up to date. */
+		if (op->op == KVM_PERF_OP_READ) {
+			pr_warn_once("the host needed the counter of a running event: its count is too low\n");
+			kvm_pmu_done(cpu, counter, op);
+		}
+		break;
+	case -KVM_EFAULT:
+		if (op->op == KVM_PERF_OP_DISABLE)
+			counter->state = KVM_PMU_STOPPED;
+		break;
+	default:
+		break;
+	}
+}
+
+static void kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
+{
+	struct guest_perf_op *op;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_ops; i++) {
+		op = &cpu->ops[i];
+		if (op->result)
+			kvm_pmu_failed(cpu, cpu->op_counters[i], op);
+		else
+			kvm_pmu_done(cpu, cpu->op_counters[i], op);
+	}
+}
+
+/* How many were to start, and do not run? */
+static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned int failed = 0;
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		counter->leaving = NULL;
+		if (!counter->starting)
+			continue;
+		if (counter->state == KVM_PMU_RUNNING) {
+			counter->event->hw.state = 0;
+			counter->starting = false;
+			perf_event_update_userpage(counter->event);
+		} else {
+			failed++;
+		}
+	}
+
+	return failed;
+}
+
+static bool kvm_pmu_any_unused(struct kvm_pmu_cpu *cpu)
+{
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		if (kvm_pmu_is_unused(&cpu->counters[i]))
+			return true;
+	}
+
+	return false;
+}
+
+static void kvm_pmu_close(struct kvm_pmu_counter *counter)
+{
+	kvm_perf_op(KVM_PERF_OP_CLOSE, counter->param.id, 0);
+	counter->state = KVM_PMU_CLOSED;
+}
+
+/* Close what is kept open in case; true if there was any. */
+static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	bool any = false;
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (counter->event || counter->state != KVM_PMU_STOPPED)
+			continue;
+		kvm_pmu_close(counter);
+		any = true;
+	}
+
+	return any;
+}
+
+/* True if what has failed may succeed now. */
+static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
+{
+	if (kvm_pmu_any_unused(cpu)) {
+		/* Stops them with the next flush. */
+		kvm_pmu_set_limit(cpu, cpu->used);
+		return true;
+	}
+
+	return xchg(&cpu->no_space, false) && kvm_pmu_close_stopped(cpu);
+}
+
+/* The host has no counter for some that perf believes to count. */
+static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu, unsigned int failed)
+{
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+		cpu->counters[i].starting = false;
+
+	kvm_pmu_set_limit(cpu, cpu->used - failed);
+	cpu->resched = true;
+	irq_work_queue(&cpu->work);
+}
+
+/**
+ * kvm_pmu_flush - have the host do what was noted
+ * @cpu: this CPU's
+ */
+void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int failed;
+	int tries;
+
+	for (tries = 0; cpu->changed && tries < 4; tries++) {
+		cpu->changed = false;
+		kvm_pmu_plan(cpu);
+		if (cpu->nr_ops && !kvm_pmu_run(cpu))
+			kvm_pmu_finish(cpu);
+
+		failed = kvm_pmu_settle(cpu);
+		/* Nothing failed, or the host had forgotten: again. */
+		if (!failed || cpu->changed)
+			continue;
+
+		if (kvm_pmu_make_room(cpu))
+			cpu->changed = true;
+		else
+			kvm_pmu_give_up(cpu, failed);
+	}
+}
+
+/* Open for exactly this already? */
+static bool kvm_pmu_fits(const struct kvm_pmu_counter *counter,
+			 const struct guest_perf_attr *attr, u64 period)
+{
+	return counter->attr.config == attr->config &&
+	       counter->attr.sample_period == period &&
+	       counter->attr.type == attr->type &&
+	       counter->attr.flags == attr->flags &&
+	       counter->attr.config1 == attr->config1 &&
+	       counter->attr.config2 == attr->config2;
+}
+
+static struct kvm_pmu_counter *
+kvm_pmu_find(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
+	     struct perf_event *event)
+{
+	struct kvm_pmu_counter *counter, *found = NULL;
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (counter->event || counter->state == KVM_PMU_CLOSED ||
+		    !kvm_pmu_fits(counter, attr, event->hw.sample_period))
+			continue;
+		/* Back where it was, it need not even stop. */
+		if (counter->leaving == event)
+			return counter;
+		if (!found || counter->state > found->state)
+			found = counter;
+	}
+
+	return found;
+}
+
+/* Handled, though nobody wants them any more; the NMI finds nothing. */
+static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
+				   struct kvm_pmu_counter *counter)
+{
+	u32 n = xchg(&counter->record.overflows, 0);
+
+	if (!n)
+		return;
+
+	cpu->overflows += n;
+	WRITE_ONCE(cpu->nmi_due, true);
+}
+
+/* One that is closed, or else the one that was not used for longest. */
+static struct kvm_pmu_counter *
+kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
+	       u64 period)
+{
+	struct kvm_pmu_counter *counter, *oldest = NULL;
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (counter->event || counter->leaving)
+			continue;
+		if (counter->state == KVM_PMU_CLOSED) {
+			oldest = counter;
+			break;
+		}
+		if (!oldest || counter->last_used < oldest->last_used)
+			oldest = counter;
+	}
+
+	if (!oldest)
+		return NULL;
+
+	if (oldest->state != KVM_PMU_CLOSED)
+		kvm_pmu_close(oldest);
+	/* OPEN would zero them. */
+	kvm_pmu_drop_overflows(cpu, oldest);
+
+	oldest->attr = *attr;
+	oldest->attr.sample_period = period;
+	return oldest;
+}
+
+/**
+ * kvm_pmu_counter_get - find a counter for an event
+ * @cpu: this CPU's
+ * @event: the event
+ *
+ * The event does not count before kvm_pmu_counter_start().
+ *
+ * Return: 0 or -EAGAIN.
+ */
+int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
+	struct kvm_pmu_counter *counter;
+
+	if (cpu->used >= kvm_pmu_limit(cpu))
+		return -EAGAIN;
+
+	counter = kvm_pmu_find(cpu, attr, event);
+	if (!counter)
+		counter = kvm_pmu_reopen(cpu, attr, event->hw.sample_period);
+	if (!counter)
+		return -EAGAIN;
+
+	kvm_pmu_set_stopped(event);
+	event->hw.idx = counter - cpu->counters;
+	WRITE_ONCE(counter->event, event);
+	cpu->used++;
+	return 0;
+}
+
+/**
+ * kvm_pmu_counter_put - an event leaves its counter
+ * @cpu: this CPU's
+ * @event: the event, whose final count the next flush brings
+ */
+void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+
+	if (!event->hw.state) {
+		WRITE_ONCE(counter->leaving, event);
+		cpu->changed = true;
+	}
+
+	kvm_pmu_set_stopped(event);
+	event->hw.idx = -1;
+	counter->starting = false;
+	WRITE_ONCE(counter->event, NULL);
+	counter->last_used = ++cpu->clock;
+	cpu->used--;
+}
+
+/**
+ * kvm_pmu_counter_start - let an event count from the next flush on
+ * @cpu: this CPU's
+ * @event: the event, which has a counter
+ */
+void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+
+	if (!event->hw.state || counter->starting)
+		return;
+
+	if (counter->leaving == event) {
+		event->hw.state = 0;
+		WRITE_ONCE(counter->leaving, NULL);
+		return;
+	}
+
+	counter->starting = true;
+	cpu->changed = true;
+}
+
+/**
+ * kvm_pmu_counter_stop - let an event count no more, from now on
+ * @cpu: this CPU's
+ * @event: the event, which keeps its counter
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+	long ret;
+
+	counter->starting = false;
+	if (event->hw.state)
+		return;
+
+	ret = kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
+	if (!ret)
+		kvm_pmu_counter_update(counter, event);
+	if (!ret || ret == -KVM_EFAULT)
+		counter->state = KVM_PMU_STOPPED;
+	local64_set(&event->hw.period_left, counter->record.period_left);
+	kvm_pmu_set_stopped(event);
+}
+
+/**
+ * kvm_pmu_counter_read - bring an event's count up to date
+ * @cpu: this CPU's
+ * @event: an event that counts
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+	long ret = 0;
+
+	if (!cpu->fresh)
+		ret = kvm_perf_op(KVM_PERF_OP_READ, counter->param.id, 0);
+	if (ret == -KVM_EBUSY)
+		pr_warn_once("the host needed the counter of a running event: its count is too low\n");
+	if (!ret || ret == -KVM_EBUSY)
+		kvm_pmu_counter_update(counter, event);
+
+	if (ret == -KVM_ENOENT && !in_nmi()) {
+		kvm_pmu_lost(cpu);
+		if (!cpu->disabled)
+			kvm_pmu_flush(cpu);
+	}
+}
+
+/**
+ * kvm_pmu_counters_read - bring all records up to date
+ * @cpu: this CPU's
+ */
+void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu)
+{
+	long ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+
+	cpu->fresh = !ret || ret == -KVM_EBUSY;
+}
+
+static void kvm_pmu_disable_counter(struct kvm_pmu_counter *counter)
+{
+	kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
+	counter->state = KVM_PMU_STOPPED;
+}
+
+static void kvm_pmu_stop_unused_here(void *config)
+{
+	const struct guest_perf_attr *attr =
+		&((const struct kvm_pmu_config *)config)->attr;
+	struct kvm_pmu_cpu *cpu = this_cpu_read(kvm_pmu_cpu);
+	struct kvm_pmu_counter *counter;
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (kvm_pmu_is_unused(counter) &&
+		    kvm_pmu_fits(counter, attr, counter->attr.sample_period))
+			kvm_pmu_disable_counter(counter);
+	}
+}
+
+static bool kvm_pmu_runs_unused(int nr, void *config)
+{
+	const struct guest_perf_attr *attr =
+		&((const struct kvm_pmu_config *)config)->attr;
+	const struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		if (READ_ONCE(cpu->counters[i].state) == KVM_PMU_RUNNING &&
+		    !READ_ONCE(cpu->counters[i].event) &&
+		    kvm_pmu_fits(&cpu->counters[i], attr,
+				 cpu->counters[i].attr.sample_period))
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_stop_unused - stop the counters that nobody will use again soon
+ * @config: what they count, which has lost its last user
+ *
+ * On all CPUs.  May sleep.
+ */
+void kvm_pmu_stop_unused(struct kvm_pmu_config *config)
+{
+	on_each_cpu_cond(kvm_pmu_runs_unused, kvm_pmu_stop_unused_here, config,
+			 true);
+}
+
+static void kvm_pmu_work(struct irq_work *work)
+{
+	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu, work);
+	int i;
+
+	if (xchg(&cpu->unwanted, false)) {
+		for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+			if (kvm_pmu_is_unused(&cpu->counters[i]) &&
+			    kvm_pmu_is_sampling(&cpu->counters[i]))
+				kvm_pmu_disable_counter(&cpu->counters[i]);
+		}
+	}
+
+	if (xchg(&cpu->resched, false))
+		kvm_pmu_resched();
+}
+
+/* Of a CPU that is offline; perf has removed its events. */
+static int kvm_pmu_cpu_dead(unsigned int nr)
+{
+	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		if (cpu->counters[i].state != KVM_PMU_CLOSED)
+			kvm_pmu_close(&cpu->counters[i]);
+	}
+
+	return 0;
+}
+
+static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
+{
+	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_cpu *cpu;
+	int i;
+
+	cpu = kmem_cache_alloc_node(kvm_pmu_cache, GFP_KERNEL | __GFP_ZERO,
+				    cpu_to_node(nr));
+	if (!cpu)
+		return NULL;
+
+	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
+	cpu->limit_until = jiffies - 1;
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		counter->param.id = nr * KVM_PMU_NR_COUNTERS + i;
+		counter->param.attr_addr = virt_to_phys(&counter->attr);
+		counter->param.event_addr = virt_to_phys(&counter->record);
+	}
+
+	return cpu;
+}
+
+static void kvm_pmu_free_cpus(void)
+{
+	int nr;
+
+	for_each_possible_cpu(nr) {
+		if (per_cpu(kvm_pmu_cpu, nr))
+			kmem_cache_free(kvm_pmu_cache, per_cpu(kvm_pmu_cpu, nr));
+		per_cpu(kvm_pmu_cpu, nr) = NULL;
+	}
+	kmem_cache_destroy(kvm_pmu_cache);
+}
+
+/**
+ * kvm_pmu_counters_create - prepare the counters of all CPUs
+ *
+ * Return: 0 or -E*.
+ */
+int kvm_pmu_counters_create(void)
+{
+	int nr, ret;
+
+	kvm_pmu_cache = KMEM_CACHE(kvm_pmu_cpu, 0);
+	if (!kvm_pmu_cache)
+		return -ENOMEM;
+
+	ret = -ENOMEM;
+	for_each_possible_cpu(nr) {
+		per_cpu(kvm_pmu_cpu, nr) = kvm_pmu_cpu_create(nr);
+		if (!per_cpu(kvm_pmu_cpu, nr))
+			goto free_cpus;
+	}
+
+	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "perf/kvm_pmu:dead",
+					NULL, kvm_pmu_cpu_dead);
+	if (ret < 0)
+		goto free_cpus;
+
+	kvm_pmu_cpuhp_state = ret;
+	return 0;
+
+free_cpus:
+	kvm_pmu_free_cpus();
+	return ret;
+}
+
+/**
+ * kvm_pmu_counters_destroy - close and free the counters of all CPUs
+ *
+ * No perf_event is left, and no NMI looks at the counters.
+ */
+void kvm_pmu_counters_destroy(void)
+{
+	int nr;
+
+	cpuhp_remove_state_nocalls(kvm_pmu_cpuhp_state);
+	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
+	for_each_possible_cpu(nr)
+		irq_work_sync(&per_cpu(kvm_pmu_cpu, nr)->work);
+	kvm_pmu_free_cpus();
+}
