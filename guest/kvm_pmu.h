@@ -11,6 +11,7 @@
 #include <linux/perf_event.h>
 #include <linux/sysfs.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
 #include "kvm_perf.h"
 
@@ -18,7 +19,8 @@
  * struct kvm_pmu_config - something that perf_events here count
  * @attr: as the host is asked for it, but for the sample_period
  * @error: what event_init returns for it: 0 if the host can count it
- * @users: number of perf_events that count it
+ * @users: number of perf_events that count it; it is not forgotten while
+ *	there are any
  */
 struct kvm_pmu_config {
 	struct guest_perf_attr attr;
@@ -42,7 +44,7 @@ enum kvm_pmu_counter_state {
  * @event: the perf_event that has this counter now, or NULL
  * @leaving: the one that had it, whose final count is not known yet
  * @starting: @event is to count from the next flush on
- * @last_used: tells which counter has been without an event the longest
+ * @last_used: when its last event has left, in jiffies
  */
 struct kvm_pmu_counter {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
@@ -73,8 +75,9 @@ struct kvm_pmu_counter {
  * @used: number of counters that have an event
  * @limit: how many can count at the same time
  * @limit_until: when to try more, in jiffies
- * @clock: for last_used
  * @work: what cannot be done where it is noticed
+ * @reap: stops counters that run unused
+ * @reaping: @reap is due
  * @resched: have @work let perf schedule this CPU's events anew
  * @unwanted: have @work stop the counters that overflow for nobody
  * @nmi_due: the overflows that an NMI is still to come for have been handled
@@ -96,8 +99,9 @@ struct kvm_pmu_cpu {
 	unsigned int used;
 	unsigned int limit;
 	unsigned long limit_until;
-	unsigned long clock;
 	struct irq_work work;
+	struct delayed_work reap;
+	bool reaping;
 	bool resched;
 	bool unwanted;
 	bool nmi_due;
@@ -141,7 +145,6 @@ void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 			    struct perf_event *event);
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_stop_unused(struct kvm_pmu_config *config);
 
 /* kvm_pmu_config.c */
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);

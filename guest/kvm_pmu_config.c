@@ -66,6 +66,9 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 		return -ENOMEM;
 
 	probe->attr = *attr;
+	/* A frequency is not 0. */
+	if (attr->flags & KVM_PERF_ATTR_FREQ)
+		probe->attr.sample_period = 1;
 	probe->param.attr_addr = virt_to_phys(&probe->attr);
 	probe->param.event_addr = virt_to_phys(&probe->record);
 	/* After those of the CPUs' counters. */
@@ -179,15 +182,10 @@ struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr)
 /**
  * kvm_pmu_config_put - one perf_event less counts this
  * @config: the configuration
- *
- * May sleep.
  */
 void kvm_pmu_config_put(struct kvm_pmu_config *config)
 {
-	mutex_lock(&kvm_pmu_config_mutex);
-	if (atomic_dec_and_test(&config->users))
-		kvm_pmu_stop_unused(config);
-	mutex_unlock(&kvm_pmu_config_mutex);
+	atomic_dec(&config->users);
 }
 
 /**

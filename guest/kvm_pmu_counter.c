@@ -3,10 +3,11 @@
  * Paravirtual performance events, guest side: the counters of a CPU.
  *
  * A counter is an event that the host keeps open for this CPU, with an id and
- * a record.  It stays open when the perf_event that used it is gone, and is
- * used by the next one that counts the same: tasks that count the same things
- * share counters, which then run on when the tasks switch, and each takes the
- * difference of two readings.
+ * a record.  It stays open when the perf_event that used it is gone, for the
+ * next one that counts the same, and even runs on for a while as long as no
+ * other needs the hardware: a perf_event takes the difference of two readings.
+ * So tasks switch, fork and exit, and events are opened and closed, without
+ * the host's enabling or disabling anything.
  *
  * What perf changes between pmu_disable and pmu_enable is noted first and goes
  * to the host as one hypercall, the flush: a context switch takes two, one as
@@ -24,12 +25,14 @@
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
-#include <linux/smp.h>
 
 #include "kvm_pmu.h"
 
 /* So far away that it is never reached. */
 #define KVM_PMU_NO_OVERFLOW	S64_MAX
+
+/* How long a counter runs on when nobody uses it: one to two times this. */
+#define KVM_PMU_LINGER		HZ
 
 DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
@@ -199,36 +202,19 @@ static bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter)
 	       (!counter->event || counter->event->hw.state);
 }
 
-/* Its event has left, or did so earlier: is another one likely to come? */
-static bool kvm_pmu_is_shared(const struct kvm_pmu_counter *counter)
-{
-	struct kvm_pmu_config *config;
-
-	if (!counter->leaving)
-		return true;
-
-	config = to_kvm_pmu_config(counter->leaving);
-	return atomic_read(&config->users) > 1;
-}
-
-/* A counter that nobody uses; true if it is to run on. */
-static bool kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
+/* Leave a counter that nobody uses running, or stop it. */
+static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
 				struct kvm_pmu_counter *counter, bool room)
 {
-	if (!room || !kvm_pmu_is_shared(counter)) {
+	if (!room)
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_DISABLE, 0);
-		return false;
-	}
-
-	if (!counter->leaving)
-		return true;
-
-	if (kvm_pmu_is_sampling(counter))
+	else if (!counter->leaving)
+		return;
+	else if (kvm_pmu_is_sampling(counter))
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
 			       KVM_PMU_NO_OVERFLOW);
 	else
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
-	return true;
 }
 
 /* First those that give counters free, then those that need them. */
@@ -242,9 +228,8 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
-		if (kvm_pmu_is_unused(counter) &&
-		    kvm_pmu_plan_unused(cpu, counter, room > 0))
-			room--;
+		if (kvm_pmu_is_unused(counter))
+			kvm_pmu_plan_unused(cpu, counter, room-- > 0);
 	}
 
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
@@ -382,7 +367,7 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
-		counter->leaving = NULL;
+		WRITE_ONCE(counter->leaving, NULL);
 		if (!counter->starting)
 			continue;
 		if (counter->state == KVM_PMU_RUNNING) {
@@ -395,6 +380,17 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 	}
 
 	return failed;
+}
+
+static unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int n = 0;
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+		n += cpu->counters[i].state == KVM_PMU_RUNNING;
+
+	return n;
 }
 
 static bool kvm_pmu_any_unused(struct kvm_pmu_cpu *cpu)
@@ -433,28 +429,39 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 	return any;
 }
 
-/* True if what has failed may succeed now. */
+/*
+ * The host has counters for no more than what runs now.  True if what has
+ * failed may succeed if it is tried again: with fewer that run unused, or with
+ * fewer that are kept open.
+ */
 static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
 {
-	if (kvm_pmu_any_unused(cpu)) {
-		/* Stops them with the next flush. */
-		kvm_pmu_set_limit(cpu, cpu->used);
-		return true;
-	}
+	kvm_pmu_set_limit(cpu, kvm_pmu_nr_running(cpu));
 
-	return xchg(&cpu->no_space, false) && kvm_pmu_close_stopped(cpu);
+	return kvm_pmu_any_unused(cpu) ||
+	       (xchg(&cpu->no_space, false) && kvm_pmu_close_stopped(cpu));
 }
 
-/* The host has no counter for some that perf believes to count. */
-static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu, unsigned int failed)
+/* perf believes some to count that the host has no counter for: tell it. */
+static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 {
 	int i;
 
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
 		cpu->counters[i].starting = false;
 
-	kvm_pmu_set_limit(cpu, cpu->used - failed);
 	cpu->resched = true;
+	irq_work_queue(&cpu->work);
+}
+
+/* Let the counters that run unused not do so for ever. */
+static void kvm_pmu_schedule_reap(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->reaping || !kvm_pmu_any_unused(cpu))
+		return;
+
+	/* Timers are not for the scheduler's innermost. */
+	cpu->reaping = true;
 	irq_work_queue(&cpu->work);
 }
 
@@ -464,9 +471,10 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu, unsigned int failed)
  */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 {
-	unsigned int failed;
+	unsigned int failed = 0;
 	int tries;
 
+	/* Again where the host had forgotten, or where it had too few counters. */
 	for (tries = 0; cpu->changed && tries < 4; tries++) {
 		cpu->changed = false;
 		kvm_pmu_plan(cpu);
@@ -474,15 +482,15 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_finish(cpu);
 
 		failed = kvm_pmu_settle(cpu);
-		/* Nothing failed, or the host had forgotten: again. */
-		if (!failed || cpu->changed)
-			continue;
-
-		if (kvm_pmu_make_room(cpu))
-			cpu->changed = true;
-		else
-			kvm_pmu_give_up(cpu, failed);
+		if (failed && !cpu->changed)
+			cpu->changed = kvm_pmu_make_room(cpu);
 	}
+
+	if (failed)
+		kvm_pmu_give_up(cpu);
+	cpu->changed = false;
+
+	kvm_pmu_schedule_reap(cpu);
 }
 
 /* Open for exactly this already? */
@@ -548,7 +556,8 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 			oldest = counter;
 			break;
 		}
-		if (!oldest || counter->last_used < oldest->last_used)
+		if (!oldest ||
+		    time_before(counter->last_used, oldest->last_used))
 			oldest = counter;
 	}
 
@@ -613,7 +622,7 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	event->hw.idx = -1;
 	counter->starting = false;
 	WRITE_ONCE(counter->event, NULL);
-	counter->last_used = ++cpu->clock;
+	counter->last_used = jiffies;
 	cpu->used--;
 }
 
@@ -701,73 +710,63 @@ void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu)
 	cpu->fresh = !ret || ret == -KVM_EBUSY;
 }
 
-static void kvm_pmu_disable_counter(struct kvm_pmu_counter *counter)
+static void kvm_pmu_stop_unused(struct kvm_pmu_counter *counter)
 {
 	kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
 	counter->state = KVM_PMU_STOPPED;
 }
 
-static void kvm_pmu_stop_unused_here(void *config)
+/* Parked ones of an event with a frequency, whose period the host adjusts. */
+static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
-	const struct guest_perf_attr *attr =
-		&((const struct kvm_pmu_config *)config)->attr;
-	struct kvm_pmu_cpu *cpu = this_cpu_read(kvm_pmu_cpu);
 	struct kvm_pmu_counter *counter;
 	int i;
 
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
-		if (kvm_pmu_is_unused(counter) &&
-		    kvm_pmu_fits(counter, attr, counter->attr.sample_period))
-			kvm_pmu_disable_counter(counter);
+		if (kvm_pmu_is_unused(counter) && kvm_pmu_is_sampling(counter))
+			kvm_pmu_stop_unused(counter);
 	}
-}
-
-static bool kvm_pmu_runs_unused(int nr, void *config)
-{
-	const struct guest_perf_attr *attr =
-		&((const struct kvm_pmu_config *)config)->attr;
-	const struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
-	int i;
-
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
-		if (READ_ONCE(cpu->counters[i].state) == KVM_PMU_RUNNING &&
-		    !READ_ONCE(cpu->counters[i].event) &&
-		    kvm_pmu_fits(&cpu->counters[i], attr,
-				 cpu->counters[i].attr.sample_period))
-			return true;
-	}
-
-	return false;
-}
-
-/**
- * kvm_pmu_stop_unused - stop the counters that nobody will use again soon
- * @config: what they count, which has lost its last user
- *
- * On all CPUs.  May sleep.
- */
-void kvm_pmu_stop_unused(struct kvm_pmu_config *config)
-{
-	on_each_cpu_cond(kvm_pmu_runs_unused, kvm_pmu_stop_unused_here, config,
-			 true);
 }
 
 static void kvm_pmu_work(struct irq_work *work)
 {
 	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu, work);
-	int i;
 
-	if (xchg(&cpu->unwanted, false)) {
-		for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
-			if (kvm_pmu_is_unused(&cpu->counters[i]) &&
-			    kvm_pmu_is_sampling(&cpu->counters[i]))
-				kvm_pmu_disable_counter(&cpu->counters[i]);
-		}
-	}
+	if (xchg(&cpu->unwanted, false))
+		kvm_pmu_stop_unwanted(cpu);
 
 	if (xchg(&cpu->resched, false))
 		kvm_pmu_resched();
+
+	if (cpu->reaping)
+		schedule_delayed_work_on(smp_processor_id(), &cpu->reap,
+					 KVM_PMU_LINGER);
+}
+
+/* Stop the counters that have run unused for long enough. */
+static void kvm_pmu_reap(struct work_struct *work)
+{
+	struct kvm_pmu_cpu *cpu = container_of(to_delayed_work(work),
+					       struct kvm_pmu_cpu, reap);
+	struct kvm_pmu_counter *counter;
+	unsigned long flags;
+	int i;
+
+	local_irq_save(flags);
+	/* Not where its CPU has gone offline. */
+	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
+		for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+			counter = &cpu->counters[i];
+			if (kvm_pmu_is_unused(counter) &&
+			    time_after_eq(jiffies,
+					  counter->last_used + KVM_PMU_LINGER))
+				kvm_pmu_stop_unused(counter);
+		}
+	}
+	cpu->reaping = false;
+	kvm_pmu_schedule_reap(cpu);
+	local_irq_restore(flags);
 }
 
 /* Of a CPU that is offline; perf has removed its events. */
@@ -784,6 +783,20 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 	return 0;
 }
 
+/* Each of the two may start the other, once. */
+static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
+{
+	int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+		cpu->counters[i].state = KVM_PMU_CLOSED;
+
+	irq_work_sync(&cpu->work);
+	cancel_delayed_work_sync(&cpu->reap);
+	irq_work_sync(&cpu->work);
+	cancel_delayed_work_sync(&cpu->reap);
+}
+
 static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 {
 	struct kvm_pmu_counter *counter;
@@ -796,6 +809,7 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 		return NULL;
 
 	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
+	INIT_DELAYED_WORK(&cpu->reap, kvm_pmu_reap);
 	cpu->limit_until = jiffies - 1;
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
@@ -864,6 +878,6 @@ void kvm_pmu_counters_destroy(void)
 	cpuhp_remove_state_nocalls(kvm_pmu_cpuhp_state);
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	for_each_possible_cpu(nr)
-		irq_work_sync(&per_cpu(kvm_pmu_cpu, nr)->work);
+		kvm_pmu_cpu_quiesce(per_cpu(kvm_pmu_cpu, nr));
 	kvm_pmu_free_cpus();
 }
