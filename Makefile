@@ -12,18 +12,18 @@ vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
-programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test amd-pmu)
+programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
+	sampling_test overflow_stress amd-pmu)
 
 # The file that `make run` compresses.
 sample := $(B)/tests/sample
 
 help:
-	@echo 'make run        profile a real program in a guest: builds what is missing (10'
+	@echo 'make run        perf stat, record and top in a guest: builds what is missing (10'
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (25 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
-	@echo 'make record     perf record, report and top in a guest (2 minutes)'
 	@echo 'make shell      a shell in a guest with the pair loaded'
 	@echo 'make qemu       build the emulated machine (5 minutes)'
 	@echo 'make kernel     fetch and unpack the kernel (1 minute)'
@@ -34,10 +34,7 @@ help:
 	@echo 'LINE=6.1 is the kernel line. On a real machine: see README.md.'
 
 run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
-	@selftests/show stat $(CURDIR)/$(sample)
-
-record: $(qemu) $(modules) $(K)/initrd
-	@selftests/show record
+	@selftests/show $(CURDIR)/$(sample)
 
 test: $(qemu) $(modules) $(K)/initrd $(programs)
 	@selftests/run $(TESTS)
@@ -103,6 +100,15 @@ $(B)/tests/hypercall_test: selftests/hypercall/hypercall_test.c \
 	@$(CC) -O2 -Wall -Iabi -I$(K)/source/tools/testing/selftests \
 		-o $@ $< -lpthread
 
+$(B)/tests/sampling_test: selftests/programs/sampling_test.c $(K)/release
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -I$(K)/source/tools/testing/selftests -o $@ $< \
+		-lpthread
+
+$(B)/tests/overflow_stress: selftests/programs/overflow_stress.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -o $@ $< -lpthread
+
 # The test that comes with the patches for QEMU.
 $(B)/tests/amd-pmu: $(qemu)
 	@mkdir -p $(@D)
@@ -127,7 +133,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run record test shell qemu kernel modules check packages clean distclean
+.PHONY: help run test shell qemu kernel modules check packages clean distclean
 .DELETE_ON_ERROR:
 # A stage at a time: each uses all CPUs itself.
 .NOTPARALLEL:
