@@ -47,6 +47,22 @@ has() {
 	ok "$1" grep -qE -- "$2" "$3"
 }
 
+# tap_file PREFIX FILE: a program's results are results here, renumbered
+tap_file() {
+	local line mark
+	while read -r line; do
+		case $line in
+		"ok "*|"not ok "*)
+			mark=${line%%ok*}ok
+			tap_n=$((tap_n + 1))
+			[ "$mark" = ok ] || tap_failed=1
+			echo "$mark $tap_n $1: ${line#*ok * }"
+			;;
+		"#"*)	echo "$line" ;;
+		esac
+	done <"$2"
+}
+
 finish() {
 	echo "1..$tap_n"
 	exit $tap_failed

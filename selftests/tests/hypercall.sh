@@ -8,23 +8,9 @@ vm=$VM_TREE/selftests/vm
 load="insmod $VM_TREE/build/linux-6.1/hypercall/kvm_perf_hypercall.ko"
 cd "$VM_SCRATCH" || exit 1
 
-# The results of the program are results of this test, renumbered.
-tap_of() {
-	while read -r line; do
-		case $line in
-		"ok "*|"not ok "*)
-			mark=${line%%ok*}ok
-			tap_n=$((tap_n + 1))
-			echo "$mark $tap_n ${line#*ok * }"
-			;;
-		"#"*)	echo "$line" ;;
-		esac
-	done <"$1"
-}
-
 $vm guest --cpus 2 -- sh -c "$load; $T/hypercall_test" >out 2>&1
 status=$?
-tap_of out
+tap_file contract out
 is "hypercall_test ends well" $status 0
 
 # The log tells of the limit, once.
@@ -35,7 +21,7 @@ is "the host's log tells of the limit once" \
 # Without the CPUID bit, which QEMU drops by default.
 $vm guest --pmu=none -- sh -c "$load; $T/hypercall_test --absent" >out 2>&1
 status=$?
-tap_of out
+tap_file absent out
 is "hypercall_test --absent ends well" $status 0
 
 $vm guest --pmu=none -- sh -c \

@@ -1,119 +1,227 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# perf record in a guest, against the host.
-# vm: host --host-cpus 2 --timeout 2400
-. "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
-cd "$VM_SCRATCH" || exit 1
+# perf record and perf top in a guest, against the host.
+# vm: none
+#
+# Runs itself on the machine's host, and there in guests, and looks at what
+# they have recorded here, where perf report takes no time.
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+T=$tree/build/tests
+vm=$tree/selftests/vm
 
-# shares DATA: each function of calltree with its own share
-shares() {
-	perf report -i "$1" --stdio --no-children -g none --sort symbol 2>/dev/null |
-		awk '/%/ && $2 == "[.]" { sub("%", "", $1); print $3, $1 }'
+# Let perf throttle samples only where a test wants it, and not walk
+# /lib/modules, which takes long through two machines' file systems.
+prepare() {
+	mount -t tmpfs none /lib/modules
+	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
+	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 }
 
-# Shares of a, aa, b, bb, bbb and c within 1 percentage point.
-check_shares() {
-	local f want got
-	for pair in a:20 aa:10 b:10 bb:20 bbb:10 c:30; do
-		f=${pair%:*}
-		want=${pair#*:}
-		got=$(awk -v f="$f" '$1 == f { print $2 }' shares)
-		echo "# $f: $got % of $want %"
-		ok "$1: the share of $f" awk -v g="$got" -v w="$want" \
-			'BEGIN { exit !(g != "" && g >= w - 1 && g <= w + 1) }'
+# What runs the same way on host and guest; $1 names which it is.
+record_programs() {
+	perf record -q -g -e cycles:u -c 100000 -o "$1.calltree" "$T/calltree"
+	perf record -q --call-graph dwarf -e cycles:u -c 1900003 \
+		-o "$1.dwarf" "$T/calltree"
+	"$T/sampling_test" >"$1.tap"
+}
+
+# In a guest with a CPU: what is one after another.
+guest_first() {
+	prepare
+	record_programs guest
+	perf record -q -o guest.default "$T/loop" 2>guest.default.err
+	perf record -q -e cycles:pp -o data "$T/loop" 2>guest.precise.err
+	echo $? >guest.precise.status
+	cat /proc/sys/kernel/nmi_watchdog >guest.watchdog
+
+	export TERM=xterm COLUMNS=100 LINES=30
+	(while :; do "$T/loop"; sleep 0.03; done) &
+	timeout -s INT 4 perf top --stdio -d 1 >guest.top 2>guest.top.err \
+		< <(exec sleep 1000)
+	timeout 20 script -qc "stty cols 100 rows 30; timeout -s INT 4 perf top" \
+		guest.top.tui </dev/null >/dev/null
+	kill $!
+}
+
+# In a guest with several: samples and NMIs at the same time.
+guest_stress() {
+	prepare
+	perf stat -a -e cycles sleep 1 2>/dev/null &
+	echo l >/proc/sysrq-trigger
+	wait $!
+	dmesg >"stress$1.sysrq"
+	"$T/overflow_stress" "$2" >"stress$1.samples"
+	# What has stopped no later than this overflows no more.
+	sleep 3
+	cat /sys/kernel/debug/kvm_pmu/overflows >"stress$1.handled"
+	dmesg >"stress$1.dmesg"
+	touch "stress$1.done"
+	while [ ! -e "stress$1.compared" ]; do sleep 0.1; done
+}
+
+# In a guest while the host profiles it: work in the kernel, sampled.
+guest_profiled() {
+	prepare
+	cat /proc/kallsyms >kallsyms
+	cat /proc/modules >modules
+	touch profiled.ready
+	while [ ! -e profiled.go ]; do sleep 0.05; done
+	perf record -q -e cycles -c 100000 -o data \
+		dd if=/dev/zero of=/dev/shm/zero bs=64k count=300 2>/dev/null
+	touch profiled.done
+}
+
+# In a guest that gets an NMI from the QEMU monitor, while it samples.
+guest_nmi() {
+	prepare
+	perf record -q -B -a -e cycles -c 100000 -o data sleep 3 &
+	sleep 1
+	touch nmi.ready
+	wait $!
+	dmesg >nmi.dmesg
+}
+
+# stress CPUS OVERFLOWS
+stress() {
+	"$vm" guest --cpus "$1" --ignore 'NMI backtrace|Call Trace' -- \
+		"$self" guest_stress "$1" "$2" &
+	while [ ! -e "stress$1.done" ] && kill -0 $! 2>/dev/null; do
+		sleep 0.2
 	done
+	awk '$1 == "overflows" { print $2 }' /sys/kernel/debug/kvm/*/pv_perf \
+		>"stress$1.delivered"
+	touch "stress$1.compared"
+	wait $!
+	echo $? >"stress$1.status"
 }
 
-record_calltree() {
-	perf record -q -g -e cycles:u -c 100000 -o data "$T/calltree"
-	shares data >shares
-	check_shares "$1"
-	perf report -i data --stdio --children -g none --sort symbol 2>/dev/null |
-		awk '/%/ && $3 == "[.]" { sub("%", "", $1); print $4, $1 }' >children
-	for pair in a:30 b:40; do
-		got=$(awk -v f="${pair%:*}" '$1 == f { print $2 }' children)
-		ok "$1: the share of ${pair%:*} with its callees is ${pair#*:} % (got $got)" \
+profile_guest() {
+	"$vm" guest -- "$self" guest_profiled &
+	while [ ! -e profiled.ready ]; do sleep 0.2; done
+	touch profiled.go
+	perf kvm --host --guest --guestkallsyms=kallsyms \
+		--guestmodules=modules record -q -a -e cycles -c 1000000 \
+		-o host.kvm sh -c 'while [ ! -e profiled.done ]; do sleep 0.1; done' &
+	profiler=$!
+	perf record -q -e instructions:u -c 10000 -o host.loop "$T/loop"
+	wait $profiler
+	wait
+}
+
+monitor_nmi() {
+	"$vm" guest --monitor /run/monitor \
+		--ignore 'unknown reason|Dazed|strange power' -- \
+		"$self" guest_nmi &
+	while [ ! -e nmi.ready ]; do sleep 0.1; done
+	python3 - <<'PY'
+import socket
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/monitor")
+s.recv(4096)
+s.sendall(b"nmi\n")
+s.recv(4096)
+PY
+	wait $!
+}
+
+on_host() {
+	prepare
+	record_programs host
+	"$vm" guest -- "$self" guest_first
+	echo $? >guest.status
+	stress 2 100000
+	stress 4 10000
+	profile_guest
+	monitor_nmi
+}
+
+if [ $# -gt 0 ]; then
+	cd "$VM_SCRATCH" && "$@"
+	exit
+fi
+
+dir=$tree/build/tests/record
+rm -rf "$dir"
+mkdir -p "$dir"
+"$vm" host --host-cpus 2 --timeout 1800 --scratch "$dir" -- "$self" on_host
+is "host and guests end well" $? 0
+cd "$dir" || exit 1
+
+# check_shares TITLE PAIR...: each function with its share, within 1 point
+check_shares() {
+	local title=$1 pair got
+	shift
+	for pair; do
+		got=$(awk -v f="${pair%:*}" '$1 == f { print $2 }' shares)
+		ok "$title: the share of ${pair%:*} is ${pair#*:} % (got $got)" \
 			awk -v g="$got" -v w="${pair#*:}" \
 			'BEGIN { exit !(g != "" && g >= w - 1 && g <= w + 1) }'
 	done
 }
 
-in_guest() {
-	record_calltree guest
-
-	perf record -q -e instructions:u -c 10000 -o data "$T/loop"
-	perf script -i data -F ip 2>/dev/null | sort | uniq -c >out
-	is "1,000 samples of 1,000, no skid" "$(awk '{ print NR, $1 }' out)" \
-		"1 1000"
-	perf report -i data --stdio 2>/dev/null >out
-	has "none lost" 'Total Lost Samples: 0' out
-
-	perf record -q -F 1000 -e cycles:u -o data "$T/longloop"
-	perf script -i data -F period 2>/dev/null >periods
-	within "frequency mode: the periods sum to the count" \
-		"$(awk '{ s += $1 } END { printf "%d", s }' periods)" \
-		500000004 1
-	# It settles from a period of 1, so leave out the first quarter.
-	perf script -i data -F time 2>/dev/null | tr -d : |
-		awk '{ t[NR] = $1 } END { b = int(NR / 4) + 1
-			printf "%d", (NR - b) / (t[NR] - t[b]) }' >rate
-	within "frequency mode: it settles at 1,000 Hz" "$(cat rate)" 1000 10
-
-	perf record -q -e '{instructions:u,branches:u}:S' -c 100000 -o data "$T/loop"
-	more "a group with PERF_SAMPLE_READ" \
-		"$(perf script -i data -F ip 2>/dev/null | wc -l)" 50
-
-	perf record -e cycles:pp -o data true >out 2>&1
-	ok "precise_ip is refused or falls back" test $? -ne 139
-	perf record -q -o data "$T/loop" >out 2>&1
-	is "perf record with no options" $? 0
-
-	# Too short a period: throttled, and nobody dies of it.
-	perf record -q -e instructions:u -c 1000 -o data "$T/loop" >out 2>&1
-	dmesg >dmesg
-	ok "a period of 1,000: no unknown NMI" sh -c '! grep -q "unknown reason" dmesg'
-	perf stat -x, -o out -e instructions:u "$T/loop"
-	is "and it counts on" "$(count instructions:u out)" 10000004
-
-	# The same on both CPUs, several events at once.
-	perf record -q -a -e instructions:u,branches:u,cycles:k -c 10000 -o data \
-		sh -c "taskset -c 0 $T/loop & taskset -c 1 $T/loop; wait"
-	n=$(perf script -i data -F event,comm 2>/dev/null |
-		grep -c 'loop.*instructions:u')
-	within "two CPUs and three events: samples" "$n" 2000 1
-
-	# NMIs of others still reach their handlers.
-	perf stat -a -e cycles sleep 2 2>/dev/null &
-	echo l >/proc/sysrq-trigger
-	wait $!
-	dmesg >dmesg
-	has "a backtrace by NMI still works" 'NMI backtrace for cpu' dmesg
-	ok "no unknown NMI" sh -c '! grep -q "unknown reason" dmesg'
-
-	cat /sys/kernel/debug/kvm_pmu/overflows >overflows.guest
-	finish
+# shares DATA OPTION COLUMN: each function with its share
+shares() {
+	perf report -i "$1" --stdio "$2" -g none --sort symbol 2>/dev/null |
+		awk -v c="$3" '/%/ && $c == "[.]" {
+			sub("%", "", $1); print $(c + 1), $1 }' >shares
 }
 
-if [ "$VM_LEVEL" = guest ]; then
-	in_guest
-fi
-
-tap_n=100
-record_calltree host
-# The guest keeps the VM until its overflows have been compared.
-"$VM_TREE/selftests/vm" guest --cpus 2 --ignore 'NMI backtrace|Call Trace' -- \
-	sh -c "$0; status=\$?; echo done >guest.done; \
-		while [ ! -e compared ]; do sleep 0.2; done; exit \$status" &
-guest=$!
-while [ ! -e guest.done ] && kill -0 $guest 2>/dev/null; do
-	sleep 0.5
+for level in host guest; do
+	shares $level.calltree --no-children 2
+	check_shares $level a:20 aa:10 b:10 bb:20 bbb:10 c:30
+	shares $level.calltree --children 3
+	check_shares "$level, with callees" a:30 b:40 main:100
+	# A large sample each: too few for shares.
+	shares $level.dwarf --children 3
+	is "$level: call chains by DWARF have all functions" \
+		"$(grep -cE '^(a|aa|b|bb|bbb|c|main) ' shares)" 7
+	tap_file "$level" "$level.tap"
 done
-delivered=$(awk '$1 == "overflows" { print $2 }' /sys/kernel/debug/kvm/*/pv_perf)
-touch compared
-wait $guest
-is "the guest's part ends well" $? 0
-is "each overflow that was delivered was handled" "$(cat overflows.guest)" \
-	"$delivered"
-echo "1..$((tap_n - 100))"
-exit $tap_failed
+
+is "the guest's samples are as many as the host's" \
+	"$(grep '^# samples:' guest.tap)" "$(grep '^# samples:' host.tap)"
+skid() {
+	awk '/^# max skid:/ { print $4 }' "$1.tap"
+}
+ok "the guest's skid, $(skid guest), is no larger than the host's, $(skid host)" \
+	test "$(skid guest)" -le "$(skid host)"
+
+perf report -i guest.calltree --stdio 2>/dev/null >out
+has "none lost" 'Total Lost Samples: 0' out
+more "perf record with no options: samples" \
+	"$(perf script -i guest.default -F ip 2>/dev/null | wc -l)" 20
+has "perf record of precise events falls back or says why" \
+	'^(0|255)$' guest.precise.status
+is "the guest's hard-lockup watchdog is off: it looks for a PMU earlier" \
+	"$(cat guest.watchdog)" 0
+has "perf top --stdio shows the program that runs" \
+	' [0-9.]+% +loop +\[\.\] _start' guest.top
+is "perf top with no options starts and does not complain" \
+	"$(grep -ciE 'error|not supported|failed' guest.top.tui)" 0
+has "and draws its screen" 'Samples:.*cycles|loop' guest.top.tui
+
+for cpus in 2 4; do
+	is "$cpus CPUs: ends well" "$(cat stress$cpus.status)" 0
+	more "$cpus CPUs: overflows with events opened and closed at random" \
+		"$(cat stress$cpus.handled)" $((cpus == 2 ? 99999 : 9999))
+	is "$cpus CPUs: each overflow that was delivered was handled" \
+		"$(cat stress$cpus.handled)" "$(cat stress$cpus.delivered)"
+	is "$cpus CPUs: no unknown NMI" \
+		"$(grep -c 'unknown reason' stress$cpus.dmesg)" 0
+	has "$cpus CPUs: a backtrace by NMI still works" \
+		'NMI backtrace for cpu' stress$cpus.sysrq
+done
+
+is "the host samples its own program beside the guest: 1,000 of 1,000" \
+	"$(perf script -i host.loop -F ip 2>/dev/null | wc -l)" 1000
+perf kvm --host --guest --guestkallsyms=kallsyms --guestmodules=modules \
+	report -i host.kvm --stdio --sort dso,symbol 2>/dev/null >out
+has "the host's perf kvm record sees the guest's kernel" \
+	'\[guest.kernel.kallsyms\]' out
+grep -E 'guest.kernel' out | head -4 | sed 's/^/# /'
+is "an NMI from the QEMU monitor reaches the guest's kernel" \
+	"$(grep -c 'NMI received for unknown reason' nmi.dmesg)" 1
+finish
