@@ -13,7 +13,7 @@ vm := selftests/vm
 qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
-	sampling_test overflow_stress amd-pmu)
+	sampling_test overflow_stress workload amd-pmu)
 
 # The file that `make run` compresses.
 sample := $(B)/tests/sample
@@ -23,6 +23,8 @@ help:
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (25 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
+	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMU and the pair'
+	@echo '                (5 minutes); build/bench.json, build/bench.svg'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make shell      a shell in a guest with the pair loaded'
 	@echo 'make qemu       build the emulated machine (5 minutes)'
@@ -38,6 +40,9 @@ run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
 
 test: $(qemu) $(modules) $(K)/initrd $(programs)
 	@selftests/run $(TESTS)
+
+bench: $(qemu) $(modules) $(K)/initrd $(programs)
+	@selftests/bench/bench
 
 shell: $(qemu) $(modules) $(K)/initrd
 	@$(vm) guest -i
@@ -109,6 +114,10 @@ $(B)/tests/overflow_stress: selftests/programs/overflow_stress.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -o $@ $< -lpthread
 
+$(B)/tests/workload: selftests/bench/workload.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -o $@ $<
+
 # The test that comes with the patches for QEMU.
 $(B)/tests/amd-pmu: $(qemu)
 	@mkdir -p $(@D)
@@ -133,7 +142,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run test shell qemu kernel modules check packages clean distclean
+.PHONY: help run bench test shell qemu kernel modules check packages clean distclean
 .DELETE_ON_ERROR:
 # A stage at a time: each uses all CPUs itself.
 .NOTPARALLEL:

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The workloads of the benchmark.
+ *
+ * Usage: workload MARK WORKLOAD:VARIANT:N...
+ *
+ * Runs each with N operations and prints a line: WORKLOAD VARIANT N, how long
+ * the operations took by the machine's clock, in ns, and how many there were.
+ * VARIANT is the number of events, or the period of samples; 0 is the same
+ * without events.
+ *
+ * With a MARK of 1 it makes a hypercall, which fails, before and after the
+ * operations: the host's trace shows it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+/* Far from any that KVM knows. */
+#define MARK	0x4d41524b
+
+#define WARMUP	20
+#define MAX_FD	64
+
+static bool marking;
+static uint64_t started, elapsed;
+
+static void mark(unsigned int which)
+{
+	long ret;
+
+	if (!marking)
+		return;
+	__asm__ volatile("vmmcall" : "=a"(ret) : "a"(MARK), "b"(which)
+			 : "memory");
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static void start(void)
+{
+	mark(1);
+	started = now();
+}
+
+static void stop(void)
+{
+	elapsed = now() - started;
+	mark(2);
+}
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+/* What a user counts most; the last two are the first ones as raw events. */
+static const struct {
+	uint32_t type;
+	uint64_t config;
+} events[] = {
+	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES },
+	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS },
+	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
+	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES },
+	{ PERF_TYPE_RAW, 0x76 },
+	{ PERF_TYPE_RAW, 0xc0 },
+};
+
+static int open_event(struct perf_event_attr *attr, int group)
+{
+	int fd;
+
+	attr->size = sizeof(*attr);
+	attr->exclude_kernel = 1;
+	fd = syscall(SYS_perf_event_open, attr, 0, -1, group, 0);
+	if (fd < 0)
+		die("perf_event_open");
+	return fd;
+}
+
+/* On this task; @cmask makes them differ from those of another task. */
+static void open_events(int nr, bool inherit, unsigned int cmask)
+{
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		struct perf_event_attr attr = {
+			.type = events[i].type, .config = events[i].config,
+			.inherit = inherit,
+		};
+
+		if (cmask) {
+			attr.type = PERF_TYPE_RAW;
+			attr.config = 0xc0 | (cmask + i) << 24;
+		}
+		open_event(&attr, -1);
+	}
+}
+
+static void close_events(void)
+{
+	int fd;
+
+	for (fd = 3; fd < MAX_FD; fd++)
+		close(fd);
+}
+
+static void bounce(int in, int out, long n, bool first)
+{
+	char c = 0;
+
+	while (n--) {
+		if (first && write(out, &c, 1) != 1)
+			die("write");
+		if (read(in, &c, 1) != 1)
+			die("read");
+		if (!first && write(out, &c, 1) != 1)
+			die("write");
+	}
+}
+
+/* Two tasks, each with events of its own; an operation is one switch. */
+static long run_switch(long nr, long n, bool differ)
+{
+	int to[2], from[2];
+	pid_t pid;
+
+	if (pipe(to) || pipe(from))
+		die("pipe");
+	pid = fork();
+	if (!pid) {
+		open_events(nr, false, differ ? 1 : 0);
+		bounce(to[0], from[1], WARMUP + n / 2, false);
+		_exit(0);
+	}
+	open_events(nr, false, 0);
+	bounce(from[0], to[1], WARMUP, true);
+	start();
+	bounce(from[0], to[1], n / 2, true);
+	stop();
+	waitpid(pid, NULL, 0);
+	close_events();
+	return n;
+}
+
+/* Without events there is nothing to read: the loop alone. */
+static long run_read(long nr, long n)
+{
+	int leader = -1, fd, i;
+	char buf[128];
+	long k;
+
+	for (i = 0; i < nr; i++) {
+		struct perf_event_attr attr = {
+			.type = events[i].type, .config = events[i].config,
+			.read_format = PERF_FORMAT_GROUP,
+		};
+
+		fd = open_event(&attr, leader);
+		leader = leader < 0 ? fd : leader;
+	}
+	for (k = -WARMUP; k < n; k++) {
+		if (!k)
+			start();
+		if (nr && read(leader, buf, sizeof(buf)) < 0)
+			die("read");
+	}
+	stop();
+	close_events();
+	return n;
+}
+
+static long run_open(long nr, long n)
+{
+	struct perf_event_attr attr = {
+		.type = events[1].type, .config = events[1].config,
+	};
+	long k;
+
+	for (k = -WARMUP; k < n; k++) {
+		if (!k)
+			start();
+		if (nr)
+			close(open_event(&attr, -1));
+	}
+	stop();
+	return n;
+}
+
+static long run_fork(long nr, long n)
+{
+	long k;
+	pid_t pid;
+
+	open_events(nr, true, 0);
+	for (k = -WARMUP; k < n; k++) {
+		if (!k)
+			start();
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+	stop();
+	close_events();
+	return n;
+}
+
+/* Branches in user mode; the operations are the overflows. */
+static long run_sample(long period, long n)
+{
+	uint64_t left = n * (period ? period : 1000);
+
+	if (period) {
+		struct perf_event_attr attr = {
+			.type = PERF_TYPE_HARDWARE,
+			.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+			.sample_period = period,
+			.sample_type = PERF_SAMPLE_IP,
+		};
+
+		open_event(&attr, -1);
+	}
+	start();
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left));
+	stop();
+	close_events();
+	return n;
+}
+
+static long run(const char *workload, long variant, long n)
+{
+	if (!strcmp(workload, "switch"))
+		return run_switch(variant, n, false);
+	if (!strcmp(workload, "switch-differ"))
+		return run_switch(variant, n, true);
+	if (!strcmp(workload, "read"))
+		return run_read(variant, n);
+	if (!strcmp(workload, "open"))
+		return run_open(variant, n);
+	if (!strcmp(workload, "fork"))
+		return run_fork(variant, n);
+	if (!strcmp(workload, "sample"))
+		return run_sample(variant, n);
+	fprintf(stderr, "no such workload: %s\n", workload);
+	exit(2);
+}
+
+static void run_on_one_cpu(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		die("sched_setaffinity");
+}
+
+int main(int argc, char **argv)
+{
+	char workload[32];
+	long variant, n, ops;
+	int i;
+
+	if (argc < 3) {
+		fprintf(stderr, "Usage: workload MARK WORKLOAD:VARIANT:N...\n");
+		return 2;
+	}
+	marking = atoi(argv[1]);
+	run_on_one_cpu();
+	for (i = 2; i < argc; i++) {
+		if (sscanf(argv[i], "%31[^:]:%ld:%ld", workload, &variant,
+			   &n) != 3)
+			return 2;
+		ops = run(workload, variant, n);
+		printf("%s %ld %ld %llu %ld\n", workload, variant, n,
+		       (unsigned long long)elapsed, ops);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,5 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# How many VM exits profiling takes in a guest: none more than it may.
+# vm: none
+exec "$(dirname "$0")/../bench/bench" --exits-only
