@@ -10,6 +10,7 @@
 #include <linux/kernel.h>
 #include <linux/moduleparam.h>
 #include <linux/perf_event.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -296,6 +297,7 @@ static int pv_perf_op_batch(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 		ops[i].result = pv_perf_run_batched(vcpu, &ops[i]);
 		trace_kvm_pv_perf_op(vcpu->vcpu_id, op.op, op.id, op.arg,
 				     ops[i].result);
+		cond_resched();
 	}
 
 	if (kvm_write_guest(vcpu->kvm, gpa, ops, nr * sizeof(*ops)))
@@ -335,7 +337,7 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
 	struct guest_perf_op op;
 	int ret;
 
-	if (!pv_perf_in_cpuid(vcpu) || !pv_perf_available())
+	if (!pv_perf_in_cpuid(vcpu) || !vcpu->kvm->arch.pv_perf->available)
 		return -KVM_ENOSYS;
 
 	/* A nested guest's events are its own hypervisor's matter. */
@@ -483,6 +485,7 @@ int pv_perf_init_vm(struct kvm *kvm)
 		return -ENOMEM;
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
+	vm->available = pv_perf_available();
 	kvm->arch.pv_perf = vm;
 	return 0;
 }

@@ -877,12 +877,13 @@ out:
 static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 {
 	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
-	unsigned int n = atomic_xchg(&event->overflows, 0);
+	unsigned int n;
 	u64 count;
 
-	if (!n)
+	if (!atomic_read(&event->overflows))
 		return false;
 
+	n = atomic_xchg(&event->overflows, 0);
 	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
 	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
 				   event->last_period);

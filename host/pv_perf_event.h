@@ -23,12 +23,14 @@
  * @nr_events: number of events that are open or being opened
  * @limit_logged: bit 0: the log says that this VM has reached its limit
  * @delivered: number of overflows that the guest has been told of
+ * @available: the host can serve it
  */
 struct pv_perf_vm {
 	struct xarray events;
 	atomic_t nr_events;
 	unsigned long limit_logged;
 	atomic64_t delivered;
+	bool available;
 };
 
 /**
