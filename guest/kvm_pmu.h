@@ -63,6 +63,7 @@ struct kvm_pmu_counter {
 /**
  * struct kvm_pmu_cpu - the counters of a CPU
  * @counters: the counters
+ * @nr_open: how many of them, from the first on, have ever been open
  * @ops: the operations of a flush
  * @op_counters: which counters they are for
  * @nr_ops: number of operations
@@ -88,6 +89,7 @@ struct kvm_pmu_counter {
  */
 struct kvm_pmu_cpu {
 	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];
+	unsigned int nr_open;
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
 	struct kvm_pmu_counter *op_counters[KVM_PERF_BATCH_MAX];
 	unsigned int nr_ops;

@@ -192,10 +192,10 @@ static int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	int due = xchg(&cpu->nmi_due, false);
+	unsigned int i;
 	u32 n = 0;
-	int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+	for (i = 0; i < READ_ONCE(cpu->nr_open); i++)
 		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
 
 	cpu->overflows += n;

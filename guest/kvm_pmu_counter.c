@@ -107,9 +107,9 @@ static void kvm_pmu_set_stopped(struct perf_event *event)
 static void kvm_pmu_lost(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_counter *counter;
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		counter->state = KVM_PMU_CLOSED;
 		if (!counter->event || counter->event->hw.state)
@@ -222,17 +222,17 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 {
 	int room = kvm_pmu_limit(cpu) - cpu->used;
 	struct kvm_pmu_counter *counter;
-	int i;
+	unsigned int i;
 
 	cpu->nr_ops = 0;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		if (kvm_pmu_is_unused(counter))
 			kvm_pmu_plan_unused(cpu, counter, room-- > 0);
 	}
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		if (counter->starting)
 			kvm_pmu_plan_start(cpu, counter);
@@ -363,9 +363,9 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_counter *counter;
 	unsigned int failed = 0;
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		WRITE_ONCE(counter->leaving, NULL);
 		if (!counter->starting)
@@ -385,9 +385,9 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 static unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int n = 0;
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+	for (i = 0; i < cpu->nr_open; i++)
 		n += cpu->counters[i].state == KVM_PMU_RUNNING;
 
 	return n;
@@ -395,9 +395,9 @@ static unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu)
 
 static bool kvm_pmu_any_unused(struct kvm_pmu_cpu *cpu)
 {
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		if (kvm_pmu_is_unused(&cpu->counters[i]))
 			return true;
 	}
@@ -416,9 +416,9 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_counter *counter;
 	bool any = false;
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		if (counter->event || counter->state != KVM_PMU_STOPPED)
 			continue;
@@ -445,9 +445,9 @@ static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
 /* perf believes some to count that the host has no counter for: tell it. */
 static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 {
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+	for (i = 0; i < cpu->nr_open; i++)
 		cpu->counters[i].starting = false;
 
 	cpu->resched = true;
@@ -510,9 +510,9 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 	     struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter, *found = NULL;
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		if (counter->event || counter->state == KVM_PMU_CLOSED ||
 		    !kvm_pmu_fits(counter, attr, event->hw.sample_period))
@@ -546,7 +546,7 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 	       u64 period)
 {
 	struct kvm_pmu_counter *counter, *oldest = NULL;
-	int i;
+	unsigned int i;
 
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
@@ -571,6 +571,8 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 
 	oldest->attr = *attr;
 	oldest->attr.sample_period = period;
+	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
+			     oldest - cpu->counters + 1);
 	return oldest;
 }
 
@@ -720,9 +722,9 @@ static void kvm_pmu_stop_unused(struct kvm_pmu_counter *counter)
 static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_counter *counter;
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		if (kvm_pmu_is_unused(counter) && kvm_pmu_is_sampling(counter))
 			kvm_pmu_stop_unused(counter);
@@ -751,12 +753,12 @@ static void kvm_pmu_reap(struct work_struct *work)
 					       struct kvm_pmu_cpu, reap);
 	struct kvm_pmu_counter *counter;
 	unsigned long flags;
-	int i;
+	unsigned int i;
 
 	local_irq_save(flags);
 	/* Not where its CPU has gone offline. */
 	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
-		for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		for (i = 0; i < cpu->nr_open; i++) {
 			counter = &cpu->counters[i];
 			if (kvm_pmu_is_unused(counter) &&
 			    time_after_eq(jiffies,
@@ -773,9 +775,9 @@ static void kvm_pmu_reap(struct work_struct *work)
 static int kvm_pmu_cpu_dead(unsigned int nr)
 {
 	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+	for (i = 0; i < cpu->nr_open; i++) {
 		if (cpu->counters[i].state != KVM_PMU_CLOSED)
 			kvm_pmu_close(&cpu->counters[i]);
 	}
@@ -786,9 +788,9 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 /* Each of the two may start the other, once. */
 static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 {
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++)
+	for (i = 0; i < cpu->nr_open; i++)
 		cpu->counters[i].state = KVM_PMU_CLOSED;
 
 	irq_work_sync(&cpu->work);
@@ -801,7 +803,7 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 {
 	struct kvm_pmu_counter *counter;
 	struct kvm_pmu_cpu *cpu;
-	int i;
+	unsigned int i;
 
 	cpu = kmem_cache_alloc_node(kvm_pmu_cache, GFP_KERNEL | __GFP_ZERO,
 				    cpu_to_node(nr));
