@@ -72,7 +72,6 @@ struct kvm_pmu_counter {
  * @changed: there is something to flush
  * @no_space: the host allows this VM no more events
  * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
- * @txn_flags: PERF_PMU_TXN_*, the transaction that is under way
  * @used: number of counters that have an event
  * @limit: how many can count at the same time
  * @limit_until: when to try more, in jiffies
@@ -97,7 +96,6 @@ struct kvm_pmu_cpu {
 	bool changed;
 	bool no_space;
 	bool fresh;
-	unsigned int txn_flags;
 	unsigned int used;
 	unsigned int limit;
 	unsigned long limit_until;

@@ -77,17 +77,14 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->txn_flags = txn_flags;
-	if (txn_flags & PERF_PMU_TXN_READ)
+	/* Of one event, reading it is cheaper: others may run unused. */
+	if ((txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1)
 		kvm_pmu_counters_read(cpu);
 }
 
 static void kvm_pmu_cancel_txn(struct pmu *pmu)
 {
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-
-	cpu->txn_flags = 0;
-	cpu->fresh = false;
+	this_kvm_pmu_cpu()->fresh = false;
 }
 
 /* Events that were added have counters; whether they can count, see flush. */

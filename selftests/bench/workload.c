@@ -292,6 +292,8 @@ int main(int argc, char **argv)
 		if (sscanf(argv[i], "%31[^:]:%ld:%ld", workload, &variant,
 			   &n) != 3)
 			return 2;
+		/* What the last one has left running is stopped by then. */
+		sleep(3);
 		ops = run(workload, variant, n);
 		printf("%s %ld %ld %llu %ld\n", workload, variant, n,
 		       (unsigned long long)elapsed, ops);
