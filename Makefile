@@ -95,9 +95,10 @@ $(B)/tests/hop: selftests/programs/hop.c | packages
 	@mkdir -p $(@D)
 	@$(CC) $(freestanding) -Wall -o $@ $<
 
+# The header is what perf finds the unwind tables by.
 $(B)/tests/calltree: selftests/programs/calltree.c | packages
 	@mkdir -p $(@D)
-	@$(CC) -O0 -g -Wall -static -o $@ $<
+	@$(CC) -O0 -g -Wall -static -Wl,--eh-frame-hdr -o $@ $<
 
 $(B)/tests/hypercall_test: selftests/hypercall/hypercall_test.c \
 		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h $(K)/release
