@@ -32,7 +32,7 @@
 #define KVM_PMU_NO_OVERFLOW	S64_MAX
 
 /* How long a counter runs on when nobody uses it: one to two times this. */
-#define KVM_PMU_LINGER		HZ
+#define KVM_PMU_LINGER		(HZ / 10)
 
 DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 

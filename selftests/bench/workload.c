@@ -293,7 +293,7 @@ int main(int argc, char **argv)
 			   &n) != 3)
 			return 2;
 		/* What the last one has left running is stopped by then. */
-		sleep(3);
+		usleep(300000);
 		ops = run(workload, variant, n);
 		printf("%s %ld %ld %llu %ld\n", workload, variant, n,
 		       (unsigned long long)elapsed, ops);
