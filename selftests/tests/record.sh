@@ -215,8 +215,8 @@ for cpus in 2 4; do
 		'NMI backtrace for cpu' stress$cpus.sysrq
 done
 
-is "the host samples its own program beside the guest: 1,000 of 1,000" \
-	"$(perf script -i host.loop -F ip 2>/dev/null | wc -l)" 1000
+within "the host samples its own program beside the guest" \
+	"$(perf script -i host.loop -F ip 2>/dev/null | wc -l)" 1000 0.1
 perf kvm --host --guest --guestkallsyms=kallsyms --guestmodules=modules \
 	report -i host.kvm --stdio --sort dso,symbol 2>/dev/null >out
 has "the host's perf kvm record sees the guest's kernel" \
