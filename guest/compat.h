@@ -10,6 +10,13 @@
 #include <linux/slab.h>
 #include <linux/version.h>
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#include <asm/processor.h>
+#define cpuid_base_hypervisor	hypervisor_cpuid_base
+#else
+#include <asm/cpuid/api.h>
+#endif
+
 /* Before 6.2 only PMUs with this may share the context of hardware events. */
 #ifndef PERF_PMU_CAP_HETEROGENEOUS_CPUS
 #define PERF_PMU_CAP_HETEROGENEOUS_CPUS	0

@@ -362,7 +362,7 @@ unsigned int kvm_pmu_nr_counters(void)
 /* kvm_para_has_feature() is not for modules. */
 static bool kvm_pmu_in_cpuid(void)
 {
-	u32 base = hypervisor_cpuid_base("KVMKVMKVM\0\0\0", 0);
+	u32 base = cpuid_base_hypervisor("KVMKVMKVM\0\0\0", 0);
 
 	if (!base) {
 		pr_info("not loaded: this is no guest of KVM\n");

@@ -7,11 +7,19 @@
 
 #include <linux/perf_event.h>
 #include <linux/sched/clock.h>
+#include <linux/version.h>
 
-/* The time of a context that is running: perf_event_time_now(). */
+/*
+ * The time of a context that is running: perf_event_time_now(), for an event
+ * without exclude_guest.
+ */
 static inline u64 pv_perf_context_time(struct perf_event_context *ctx)
 {
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 	return local_clock() + READ_ONCE(ctx->timeoffset);
+#else
+	return local_clock() + READ_ONCE(ctx->time.offset);
+#endif
 }
 
 #endif /* __KVM_X86_PV_PERF_COMPAT_H */
