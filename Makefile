@@ -2,8 +2,9 @@
 #
 # `make help` says what there is. All that is downloaded or built is in build/.
 
-# The kernel line that host and guest run.
+# The kernel line that host and guest run, and all that the host side knows.
 LINE ?= 6.1
+LINES := $(patsubst host/hooks/linux-%.patch,%,$(wildcard host/hooks/*.patch))
 
 B := build
 K := $(B)/linux-$(LINE)
@@ -23,8 +24,9 @@ help:
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (25 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
-	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMU and the pair'
-	@echo '                (5 minutes); build/bench.json, build/bench.svg'
+	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
+	@echo '                (10 minutes); build/bench.json, build/bench.svg'
+	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make shell      a shell in a guest with the pair loaded'
 	@echo 'make qemu       build the emulated machine (5 minutes)'
@@ -43,6 +45,10 @@ test: $(qemu) $(modules) $(K)/initrd $(programs)
 
 bench: $(qemu) $(modules) $(K)/initrd $(programs)
 	@selftests/bench/bench
+
+# Every kernel line as host with every line as guest.
+matrix: $(qemu) $(programs)
+	@selftests/matrix $(foreach h,$(LINES),$(foreach g,$(LINES),$h/$g))
 
 shell: $(qemu) $(modules) $(K)/initrd
 	@$(vm) guest -i
@@ -64,20 +70,22 @@ $(qemu): $(wildcard selftests/machine/qemu/*.patch) selftests/machine/build-qemu
 	@$(stage) qemu 'building QEMU, the emulated machine (5 minutes)' \
 		selftests/machine/build-qemu
 
-$(K)/release: selftests/machine/fetch-kernel | packages
-	@$(stage) kernel-$(LINE) 'fetching Linux $(LINE), image and source (1 minute)' \
-		selftests/machine/fetch-kernel $(LINE)
+$(B)/linux-%/release: selftests/machine/fetch-kernel | packages
+	@$(stage) kernel-$* 'fetching Linux $*, image and source (1 minute)' \
+		selftests/machine/fetch-kernel $*
 	@touch $@
 
-$(K)/initrd: $(addprefix selftests/machine/,build-initrd init run-job) $(K)/release
-	@$(stage) initrd-$(LINE) 'making the initrd' \
-		selftests/machine/build-initrd $(LINE)
+$(B)/linux-%/initrd: $(addprefix selftests/machine/,build-initrd init run-job) \
+		$(B)/linux-%/release
+	@$(stage) initrd-$* 'making the initrd for Linux $*' \
+		selftests/machine/build-initrd $*
 
-$(modules): $(K)/release selftests/machine/build-modules host/build \
-		$(wildcard host/*.[ch] host/hooks/linux-$(LINE).patch abi/*.h) \
-		$(wildcard guest/*.[ch] guest/Kbuild selftests/hypercall/*)
-	@$(stage) modules-$(LINE) 'building the modules for Linux $(LINE) (1 minute)' \
-		selftests/machine/build-modules $(LINE) W=1
+$(B)/linux-%/modules.built: host/hooks/linux-%.patch $(B)/linux-%/release \
+		selftests/machine/build-modules host/build \
+		$(wildcard host/*.[ch] abi/*.h guest/*.[ch] guest/Kbuild) \
+		$(wildcard selftests/hypercall/*)
+	@$(stage) modules-$* 'building the modules for Linux $* (1 minute)' \
+		selftests/machine/build-modules $* W=1
 	@touch $@
 
 # No library, so that the count of instructions is known.
@@ -143,7 +151,9 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench test shell qemu kernel modules check packages clean distclean
+.PHONY: help run bench test matrix shell qemu kernel modules check packages clean distclean
 .DELETE_ON_ERROR:
+# Keep what pattern rules make on the way to another file.
+.SECONDARY:
 # A stage at a time: each uses all CPUs itself.
 .NOTPARALLEL:
