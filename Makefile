@@ -25,7 +25,7 @@ help:
 	@echo 'make test       run every test (25 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
-	@echo '                (10 minutes); build/bench.json, build/bench.svg'
+	@echo '                (20 minutes); build/bench.json, build/bench.svg'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make shell      a shell in a guest with the pair loaded'

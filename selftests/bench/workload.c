@@ -5,12 +5,12 @@
  * Usage: workload MARK WORKLOAD:VARIANT:N...
  *
  * Runs each with N operations and prints a line: WORKLOAD VARIANT N, how long
- * the operations took by the machine's clock, in ns, and how many there were.
- * VARIANT is the number of events, or the period of samples; 0 is the same
- * without events.
+ * the operations took by the machine's clock in ns and by the TSC, and how
+ * many there were.  VARIANT is the number of events, the period of samples or
+ * their frequency; 0 is the same without events.
  *
  * With a MARK of 1 it makes a hypercall, which fails, before and after the
- * operations: the host's trace shows it.
+ * operations: the host's trace shows it.  Runs without events are left out.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,7 +35,7 @@
 #define MAX_FD	64
 
 static bool marking;
-static uint64_t started, elapsed;
+static uint64_t started, elapsed, started_tsc, elapsed_tsc;
 
 static void mark(unsigned int which)
 {
@@ -43,8 +43,12 @@ static void mark(unsigned int which)
 
 	if (!marking)
 		return;
-	__asm__ volatile("vmmcall" : "=a"(ret) : "a"(MARK), "b"(which)
-			 : "memory");
+	if (__builtin_cpu_is("intel"))
+		__asm__ volatile("vmcall" : "=a"(ret) : "a"(MARK), "b"(which)
+				 : "memory");
+	else
+		__asm__ volatile("vmmcall" : "=a"(ret) : "a"(MARK), "b"(which)
+				 : "memory");
 }
 
 static uint64_t now(void)
@@ -58,12 +62,14 @@ static uint64_t now(void)
 static void start(void)
 {
 	mark(1);
+	started_tsc = __builtin_ia32_rdtsc();
 	started = now();
 }
 
 static void stop(void)
 {
 	elapsed = now() - started;
+	elapsed_tsc = __builtin_ia32_rdtsc() - started_tsc;
 	mark(2);
 }
 
@@ -248,6 +254,29 @@ static long run_sample(long period, long n)
 	return n;
 }
 
+/* A program of selftests/bench, which prints how much it did in what time. */
+static long run_program(const char *name, long frequency, long n)
+{
+	unsigned long long ns;
+	char command[512];
+	FILE *output;
+	long ops;
+
+	snprintf(command, sizeof(command), "%s/selftests/bench/%s %ld %ld",
+		 getenv("VM_TREE"), name, frequency, n);
+	start();
+	output = popen(command, "r");
+	if (!output || fscanf(output, "%ld %llu", &ops, &ns) != 2 ||
+	    pclose(output)) {
+		fprintf(stderr, "failed: %s\n", command);
+		exit(1);
+	}
+	stop();
+	elapsed_tsc = (double)elapsed_tsc / elapsed * ns;
+	elapsed = ns;
+	return ops;
+}
+
 static long run(const char *workload, long variant, long n)
 {
 	if (!strcmp(workload, "switch"))
@@ -262,6 +291,10 @@ static long run(const char *workload, long variant, long n)
 		return run_fork(variant, n);
 	if (!strcmp(workload, "sample"))
 		return run_sample(variant, n);
+	if (!strcmp(workload, "server") || !strcmp(workload, "callchain"))
+		return run_program(workload, variant, n);
+	if (!strcmp(workload, "idle"))
+		return run_switch(0, n, false);
 	fprintf(stderr, "no such workload: %s\n", workload);
 	exit(2);
 }
@@ -292,11 +325,14 @@ int main(int argc, char **argv)
 		if (sscanf(argv[i], "%31[^:]:%ld:%ld", workload, &variant,
 			   &n) != 3)
 			return 2;
+		if (marking && !variant)
+			continue;
 		/* What the last one has left running is stopped by then. */
 		usleep(300000);
 		ops = run(workload, variant, n);
-		printf("%s %ld %ld %llu %ld\n", workload, variant, n,
-		       (unsigned long long)elapsed, ops);
+		printf("%s %ld %ld %llu %llu %ld\n", workload, variant, n,
+		       (unsigned long long)elapsed,
+		       (unsigned long long)elapsed_tsc, ops);
 		fflush(stdout);
 	}
 	return 0;
