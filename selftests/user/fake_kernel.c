@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory, locks, RCU, interrupts and files of the kernel that stand_in.h
+ * declares.
+ */
+#include <sched.h>
+#include <stdarg.h>
+
+#include "stand_in.h"
+
+#include <linux/xarray.h>
+
+char log_line[256];
+int log_lines;
+__thread bool trace_on;
+__thread char trace_line[256];
+
+struct faults alloc_faults, guest_faults;
+bool no_memory;
+void (*sleep_hook)(const char *where);
+
+struct cpu cpus[NR_CPUS];
+__thread struct task_struct *current;
+/* The CPU in whose name this thread acts, + 1; 0: its task's. */
+static __thread int acting_cpu;
+static __thread bool irqs_off;
+
+struct cpuinfo_x86 boot_cpu_data = { X86_VENDOR_AMD };
+bool cpu_has_perfctr_core = true, cpu_has_hybrid;
+struct x86_pmu_capability pmu_capability = {
+	.version = 2, .num_counters_gp = NR_COUNTERS,
+};
+
+void fail(const char *file, int line, const char *what)
+{
+	fprintf(stderr, "%s:%d: CHECK failed: %s\n", file, line, what);
+	abort();
+}
+
+bool fault(struct faults *faults)
+{
+	return ++faults->seen == faults->fail_at;
+}
+
+void might_sleep_at(const char *where)
+{
+	CHECK(!irqs_off);
+	CHECK(!rcu_read_ongoing());
+	if (sleep_hook)
+		sleep_hook(where);
+}
+
+const char *trace_symbol_name(unsigned long value,
+			      const struct trace_symbol *symbols)
+{
+	static __thread char number[20];
+
+	for (; symbols->name; symbols++)
+		if (symbols->value == value)
+			return symbols->name;
+
+	snprintf(number, sizeof(number), "0x%lx", value);
+	return number;
+}
+
+/* Memory */
+
+struct kmem_cache *radix_tree_node_cachep;
+
+void *kmalloc(size_t size, gfp_t gfp)
+{
+	if (gfp & __GFP_DIRECT_RECLAIM)
+		might_sleep_at("kmalloc");
+	if (no_memory || fault(&alloc_faults))
+		return NULL;
+
+	return gfp & __GFP_ZERO ? calloc(1, size) : malloc(size);
+}
+
+void kfree(void *p)
+{
+	free(p);
+}
+
+/* The only cache is that of the xarray's nodes. */
+void *kmem_cache_alloc_lru(struct kmem_cache *cachep, struct list_lru *lru,
+			   int gfp)
+{
+	struct xa_node *node = kmalloc(sizeof(*node), gfp | __GFP_ZERO);
+
+	/* What the cache's constructor does. */
+	if (node)
+		INIT_LIST_HEAD(&node->private_list);
+	return node;
+}
+
+void kmem_cache_free(struct kmem_cache *cachep, void *node)
+{
+	free(node);
+}
+
+void radix_tree_node_rcu_free(struct rcu_head *head)
+{
+	free(container_of(head, struct xa_node, rcu_head));
+}
+
+int lockdep_is_held(const void *lock)
+{
+	return 1;
+}
+
+/* RCU */
+
+struct rcu_callback {
+	struct rcu_callback *next;
+	struct rcu_head *head;
+	void (*func)(struct rcu_head *head);
+	struct rcu_head by_liburcu;
+};
+
+bool rcu_by_hand;
+static struct rcu_callback *rcu_pending;
+
+static void rcu_callback_run(struct rcu_callback *callback)
+{
+	callback->func(callback->head);
+	free(callback);
+}
+
+static void rcu_grace_period_over(struct rcu_head *head)
+{
+	rcu_acquire();
+	rcu_callback_run(container_of(head, struct rcu_callback, by_liburcu));
+}
+
+#undef call_rcu
+#define call_rcu urcu_memb_call_rcu
+
+void rcu_call(struct rcu_head *head, void (*func)(struct rcu_head *head))
+{
+	struct rcu_callback *callback = malloc(sizeof(*callback));
+
+	callback->head = head;
+	callback->func = func;
+	if (!rcu_by_hand) {
+		call_rcu(&callback->by_liburcu, rcu_grace_period_over);
+		return;
+	}
+	callback->next = rcu_pending;
+	rcu_pending = callback;
+}
+
+static void rcu_free(struct rcu_head *p)
+{
+	free(p);
+}
+
+/* Not a head, but rcu_call() does not look into it. */
+void rcu_kfree(void *p)
+{
+	rcu_call(p, rcu_free);
+}
+
+void rcu_run(void)
+{
+	struct rcu_callback *callback;
+
+	CHECK(!rcu_read_ongoing());
+	while (rcu_pending) {
+		callback = rcu_pending;
+		rcu_pending = callback->next;
+		rcu_callback_run(callback);
+	}
+}
+
+/* Locks and interrupts */
+
+void mutex_init(struct mutex *lock)
+{
+	pthread_mutex_init(&lock->mutex, NULL);
+	lock->owner = NULL;
+}
+
+void mutex_lock(struct mutex *lock)
+{
+	might_sleep_at("mutex_lock");
+	CHECK(READ_ONCE(lock->owner) != current);
+	pthread_mutex_lock(&lock->mutex);
+	WRITE_ONCE(lock->owner, current);
+}
+
+void mutex_unlock(struct mutex *lock)
+{
+	CHECK(READ_ONCE(lock->owner) == current);
+	WRITE_ONCE(lock->owner, NULL);
+	pthread_mutex_unlock(&lock->mutex);
+}
+
+int smp_processor_id(void)
+{
+	return acting_cpu ? acting_cpu - 1 : current->cpu;
+}
+
+void irq_lock(int cpu)
+{
+	CHECK(!irqs_off);
+	pthread_mutex_lock(&cpus[cpu].irq);
+	irqs_off = true;
+	acting_cpu = cpu + 1;
+}
+
+void irq_unlock(int cpu)
+{
+	CHECK(irqs_off && acting_cpu == cpu + 1);
+	irqs_off = false;
+	acting_cpu = 0;
+	pthread_mutex_unlock(&cpus[cpu].irq);
+}
+
+__attribute__((constructor)) static void init_cpus(void)
+{
+	int i;
+
+	for (i = 0; i < NR_CPUS; i++)
+		pthread_mutex_init(&cpus[i].irq, NULL);
+}
+
+/* As kernel/irq_work.c: pending until it runs, busy until it has run. */
+#define WORK_PENDING	1
+#define WORK_BUSY	2
+
+static __thread struct irq_work *queued[NR_CPUS];
+static __thread int nr_queued;
+
+void init_irq_work(struct irq_work *work, void (*func)(struct irq_work *work))
+{
+	atomic_set(&work->flags, 0);
+	work->func = func;
+}
+
+bool irq_work_queue(struct irq_work *work)
+{
+	if (__sync_fetch_and_or(&work->flags.counter,
+				WORK_PENDING | WORK_BUSY) & WORK_PENDING)
+		return false;
+
+	CHECK(nr_queued < NR_CPUS);
+	queued[nr_queued++] = work;
+	return true;
+}
+
+void irq_work_run(void)
+{
+	struct irq_work *work;
+
+	while (nr_queued) {
+		work = queued[--nr_queued];
+		__sync_fetch_and_and(&work->flags.counter, ~WORK_PENDING);
+		work->func(work);
+		__sync_bool_compare_and_swap(&work->flags.counter, WORK_BUSY, 0);
+	}
+}
+
+void irq_work_sync(struct irq_work *work)
+{
+	might_sleep_at("irq_work_sync");
+	while (atomic_read(&work->flags))
+		sched_yield();
+}
+
+/* Files */
+
+int single_open(struct file *file, int (*show)(struct seq_file *m, void *v),
+		void *data)
+{
+	struct seq_file *m = kzalloc(sizeof(*m), GFP_KERNEL_ACCOUNT);
+
+	if (!m)
+		return -ENOMEM;
+
+	m->show = show;
+	m->private = data;
+	file->private_data = m;
+	return 0;
+}
+
+int single_release(struct inode *inode, struct file *file)
+{
+	kfree(file->private_data);
+	return 0;
+}
+
+void seq_printf(struct seq_file *m, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	m->len += vsnprintf(m->text + m->len, sizeof(m->text) - m->len, format,
+			    args);
+	va_end(args);
+	CHECK(m->len < sizeof(m->text));
+}
+
+ssize_t seq_read(struct file *file, char *buf, size_t n, loff_t *pos)
+{
+	struct seq_file *m = file->private_data;
+
+	m->len = 0;
+	m->show(m, NULL);
+	CHECK(m->len < n);
+	memcpy(buf, m->text, m->len + 1);
+	return m->len;
+}
+
+loff_t seq_lseek(struct file *file, loff_t offset, int whence)
+{
+	return 0;
+}
+
+void debugfs_create_file(const char *name, int mode, struct dentry *parent,
+			 void *data, const struct file_operations *fops)
+{
+	CHECK(mode == 0444);
+	parent->fops = fops;
+	parent->data = data;
+}
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#include <sanitizer/tsan_interface_atomic.h>
+/*
+ * READ_ONCE and WRITE_ONCE are volatile accesses; compiled with
+ * -tsan-distinguish-volatile, ThreadSanitizer asks here about them.  On x86
+ * they have the order of an acquire and a release.
+ */
+#define VOLATILE_ACCESS(bytes, bits)					\
+void __tsan_volatile_read##bytes(void *p);				\
+void __tsan_volatile_write##bytes(void *p);				\
+__attribute__((no_sanitize("thread")))					\
+void __tsan_volatile_read##bytes(void *p)				\
+{									\
+	__tsan_atomic##bits##_load(p, __tsan_memory_order_acquire);	\
+}									\
+__attribute__((no_sanitize("thread")))					\
+void __tsan_volatile_write##bytes(void *p)				\
+{									\
+	__tsan_atomic##bits##_fetch_or(p, 0, __tsan_memory_order_release); \
+}
+
+VOLATILE_ACCESS(1, 8)
+VOLATILE_ACCESS(2, 16)
+VOLATILE_ACCESS(4, 32)
+VOLATILE_ACCESS(8, 64)
+#endif
+#endif

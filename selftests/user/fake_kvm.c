@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+/* KVM: guest memory as virt/kvm/kvm_main.c has it, requests and NMIs. */
+#include "stand_in.h"
+
+#include "pv_perf.h"
+
+void (*read_hook)(struct kvm *kvm);
+
+struct kvm_memory_slot *gfn_to_memslot(struct kvm *kvm, gfn_t gfn)
+{
+	struct kvm_memory_slot *slot;
+
+	for (slot = kvm->memslots.slot; slot < kvm->memslots.slot + NR_SLOTS;
+	     slot++)
+		if (slot->present && gfn - slot->base_gfn < SLOT_PAGES)
+			return slot;
+
+	return NULL;
+}
+
+/* Where user space has it, NULL where an access fails. */
+static u8 *gpa_to_user(struct kvm *kvm, gpa_t gpa, bool write)
+{
+	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gpa_to_gfn(gpa));
+
+	if (fault(&guest_faults) || !slot || (write && slot->readonly))
+		return NULL;
+	if (slot->absent[gpa_to_gfn(gpa) - slot->base_gfn])
+		return NULL;
+
+	return slot->memory + (gpa - (slot->base_gfn << PAGE_SHIFT));
+}
+
+static unsigned long in_page(gpa_t gpa, unsigned long len)
+{
+	return min_t(unsigned long, len, (PAGE_SIZE - gpa % PAGE_SIZE));
+}
+
+int kvm_read_guest(struct kvm *kvm, gpa_t gpa, void *data, unsigned long len)
+{
+	unsigned long n;
+	u8 *p;
+
+	might_sleep_at("read");
+	if (read_hook)
+		read_hook(kvm);
+	for (; len; len -= n, gpa += n, data += n) {
+		n = in_page(gpa, len);
+		p = gpa_to_user(kvm, gpa, false);
+		if (!p)
+			return -EFAULT;
+		memcpy(data, p, n);
+	}
+	return 0;
+}
+
+int kvm_write_guest(struct kvm *kvm, gpa_t gpa, const void *data,
+		    unsigned long len)
+{
+	unsigned long n;
+	u8 *p;
+
+	might_sleep_at("write");
+	for (; len; len -= n, gpa += n, data += n) {
+		n = in_page(gpa, len);
+		p = gpa_to_user(kvm, gpa, true);
+		if (!p)
+			return -EFAULT;
+		memcpy(p, data, n);
+		mark_page_dirty_in_slot(kvm, gfn_to_memslot(kvm, gpa_to_gfn(gpa)),
+					gpa_to_gfn(gpa));
+	}
+	return 0;
+}
+
+int kvm_gfn_to_hva_cache_init(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
+			      gpa_t gpa, unsigned long len)
+{
+	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gpa_to_gfn(gpa));
+
+	CHECK(in_page(gpa, len) == len);
+	ghc->generation = kvm->memslots.generation;
+	ghc->memslot = slot;
+	ghc->hva = 0;
+	if (fault(&guest_faults) || !slot || slot->readonly)
+		return -EFAULT;
+
+	ghc->hva = (unsigned long)slot->memory +
+		   (gpa - (slot->base_gfn << PAGE_SHIFT));
+	ghc->gpa = gpa;
+	ghc->len = len;
+	return 0;
+}
+
+void mark_page_dirty_in_slot(struct kvm *kvm,
+			     const struct kvm_memory_slot *memslot, gfn_t gfn)
+{
+	struct kvm_memory_slot *slot = (struct kvm_memory_slot *)memslot;
+
+	CHECK(slot && slot->present && gfn - slot->base_gfn < SLOT_PAGES);
+	__atomic_store_n(&slot->dirty[gfn - slot->base_gfn], true,
+			 __ATOMIC_RELAXED);
+}
+
+/* Slots do not overlap in user space, so the first that has it will do. */
+static struct kvm *user_vm;
+
+bool user_writable(const void *address)
+{
+	struct kvm_memory_slot *slot = user_vm->memslots.slot;
+	u64 offset;
+	int i;
+
+	for (i = 0; i < NR_SLOTS; i++, slot++) {
+		offset = (u8 *)address - slot->memory;
+		if (offset < SLOT_PAGES * PAGE_SIZE) {
+			CHECK(!slot->readonly);
+			return !fault(&guest_faults) &&
+			       !slot->absent[offset >> PAGE_SHIFT];
+		}
+	}
+	CHECK(!"the host writes where no guest memory is");
+	return false;
+}
+
+int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 *uaddr)
+{
+	might_sleep_at("futex");
+	CHECK(op == FUTEX_OP_ADD);
+	if (!user_writable(uaddr))
+		return -EFAULT;
+
+	*oval = __sync_fetch_and_add(uaddr, oparg);
+	return 0;
+}
+
+void kvm_make_request(int request, struct kvm_vcpu *vcpu)
+{
+	__sync_fetch_and_or(&vcpu->requests, 1ul << request);
+}
+
+bool kvm_check_request(int request, struct kvm_vcpu *vcpu)
+{
+	return __sync_fetch_and_and(&vcpu->requests, ~(1ul << request)) >>
+	       request & 1;
+}
+
+void kvm_inject_nmi(struct kvm_vcpu *vcpu)
+{
+	atomic_inc(&vcpu->arch.nmi_queued);
+	kvm_make_request(KVM_REQ_NMI, vcpu);
+}
+
+void kvm_vcpu_kick(struct kvm_vcpu *vcpu)
+{
+	atomic_inc(&vcpu->kicks);
+}
+
+bool kvm_get_kvm_safe(struct kvm *kvm)
+{
+	return refcount_inc_not_zero(&kvm->users_count);
+}
+
+void kvm_put_kvm(struct kvm *kvm)
+{
+	/* vm_destroy() has the last reference. */
+	CHECK(!refcount_dec_and_test(&kvm->users_count));
+}
+
+bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel)
+{
+	return !kvm->denied_event ||
+	       (eventsel & AMD64_RAW_EVENT_MASK_NB) != kvm->denied_event;
+}
+
+static void add_slot(struct kvm *kvm, int i, gpa_t gpa, bool readonly)
+{
+	struct kvm_memory_slot *slot = &kvm->memslots.slot[i];
+
+	slot->base_gfn = gpa_to_gfn(gpa);
+	slot->memory = aligned_alloc(PAGE_SIZE, SLOT_PAGES * PAGE_SIZE);
+	memset(slot->memory, 0, SLOT_PAGES * PAGE_SIZE);
+	slot->present = true;
+	slot->readonly = readonly;
+}
+
+struct kvm *vm_create(void)
+{
+	struct kvm *kvm = calloc(1, sizeof(*kvm));
+
+	refcount_set(&kvm->users_count, 1);
+	kvm->userspace_pid = 1234;
+	kvm->memslots.generation = 2;
+	add_slot(kvm, 0, 0, false);
+	add_slot(kvm, 1, 0x10000, true);
+	add_slot(kvm, 2, 0x20000, false);
+	add_slot(kvm, 3, 0x20000 + SLOT_PAGES * PAGE_SIZE, false);
+	user_vm = kvm;
+	if (pv_perf_init_vm(kvm)) {
+		kvm->arch.pv_perf = NULL;
+		vm_destroy(kvm);
+		return NULL;
+	}
+	kvm->debugfs_dentry = calloc(1, sizeof(*kvm->debugfs_dentry));
+	pv_perf_create_vm_debugfs(kvm);
+	return kvm;
+}
+
+void vm_destroy(struct kvm *kvm)
+{
+	int i;
+
+	if (kvm->arch.pv_perf)
+		pv_perf_destroy_vm(kvm);
+	for (i = 0; i < NR_SLOTS; i++)
+		free(kvm->memslots.slot[i].memory);
+	free(kvm->debugfs_dentry);
+	free(kvm);
+}
+
+struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id)
+{
+	struct kvm_vcpu *vcpu = calloc(1, sizeof(*vcpu));
+
+	vcpu->kvm = kvm;
+	vcpu->vcpu_id = id;
+	vcpu->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF;
+	vcpu->arch.nmi_from_guest = true;
+	if (pv_perf_vcpu_create(vcpu)) {
+		free(vcpu);
+		return NULL;
+	}
+	atomic_inc(&kvm->online_vcpus);
+	return vcpu;
+}
+
+void vcpu_destroy(struct kvm_vcpu *vcpu)
+{
+	pv_perf_vcpu_destroy(vcpu);
+	free(vcpu);
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * perf for kernel counters of tasks: kernel/events/core.c in small, with
+ * NR_COUNTERS counters per CPU.  All state of an event is its task's CPU's,
+ * and changes with this CPU's interrupts off.
+ */
+#include "stand_in.h"
+
+int create_error;
+atomic_t nr_backing_events;
+int max_sample_rate = 100000;
+u64 clock_ns = 1000;
+u64 hw_event_config[PERF_COUNT_HW_MAX] = {
+	0x76, 0xc0, 0, 0x964, 0xc2, 0xc3, 0, 0x287, 0x187, 0,
+};
+
+u64 perf_get_hw_event_config(int event)
+{
+	return event < PERF_COUNT_HW_MAX ? hw_event_config[event] : 0;
+}
+
+void perf_get_x86_pmu_capability(struct x86_pmu_capability *cap)
+{
+	*cap = pmu_capability;
+}
+
+u64 local_clock(void)
+{
+	return READ_ONCE(clock_ns);
+}
+
+/* Tasks */
+
+struct task_struct *task_create(int cpu)
+{
+	struct task_struct *task = calloc(1, sizeof(*task));
+
+	refcount_set(&task->refs, 1);
+	task->cpu = cpu;
+	task->running = true;
+	/* Its context began at 0, now. */
+	task->ctx.timeoffset = -local_clock();
+	INIT_LIST_HEAD(&task->events);
+	return task;
+}
+
+void task_put(struct task_struct *task)
+{
+	if (!refcount_dec_and_test(&task->refs))
+		return;
+
+	CHECK(list_empty(&task->events));
+	free(task);
+}
+
+static u64 task_time(struct task_struct *task)
+{
+	return task->running ? local_clock() + task->ctx.timeoffset :
+			       task->ctx.stopped_at;
+}
+
+/* Events */
+
+static void pmu_read(struct perf_event *event)
+{
+	struct hw_perf_event *hw = &event->hw;
+
+	CHECK(event->oncpu == smp_processor_id());
+	local64_add(hw->counter, &event->count);
+	local64_sub(hw->counter, &hw->period_left);
+	hw->counter = 0;
+}
+
+static void pmu_start(struct perf_event *event, int flags)
+{
+	CHECK(event->hw.state & PERF_HES_STOPPED);
+	if (is_sampling_event(event) &&
+	    local64_read(&event->hw.period_left) <= 0)
+		local64_set(&event->hw.period_left, event->hw.sample_period);
+	event->hw.state = 0;
+}
+
+static void pmu_stop(struct perf_event *event, int flags)
+{
+	CHECK(!(event->hw.state & PERF_HES_STOPPED));
+	if (flags & PERF_EF_UPDATE)
+		pmu_read(event);
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
+static struct pmu pmu = {
+	.read = pmu_read, .start = pmu_start, .stop = pmu_stop,
+};
+
+static void update_times(struct perf_event *event)
+{
+	u64 now = task_time(event->hw.target);
+
+	if (event->state >= PERF_EVENT_STATE_INACTIVE)
+		event->total_time_enabled += now - event->tstamp;
+	if (event->state == PERF_EVENT_STATE_ACTIVE)
+		event->total_time_running += now - event->tstamp;
+	event->tstamp = now;
+}
+
+static void set_state(struct perf_event *event, enum perf_event_state state)
+{
+	update_times(event);
+	WRITE_ONCE(event->state, state);
+}
+
+static void sched_event_in(struct perf_event *event)
+{
+	if (event->state == PERF_EVENT_STATE_ACTIVE)
+		return;
+
+	WRITE_ONCE(event->oncpu, smp_processor_id());
+	set_state(event, PERF_EVENT_STATE_ACTIVE);
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	pmu_start(event, PERF_EF_RELOAD);
+}
+
+static void sched_event_out(struct perf_event *event,
+			    enum perf_event_state state)
+{
+	if (event->state == PERF_EVENT_STATE_ACTIVE) {
+		pmu_read(event);
+		WRITE_ONCE(event->oncpu, -1);
+	}
+	set_state(event, state);
+}
+
+/* Pinned events in the order of their age: no counter, and it is in error. */
+static void resched(struct task_struct *task)
+{
+	int left = NR_COUNTERS - cpus[task->cpu].taken;
+	struct perf_event *event;
+
+	list_for_each_entry(event, &task->events, node) {
+		if (event->state < PERF_EVENT_STATE_INACTIVE)
+			continue;
+		if (!task->running)
+			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
+		else if (left-- > 0)
+			sched_event_in(event);
+		else
+			sched_event_out(event, PERF_EVENT_STATE_ERROR);
+	}
+}
+
+static u64 eventsel(const struct perf_event_attr *attr)
+{
+	u64 config = attr->config;
+
+	if (attr->type == PERF_TYPE_HARDWARE)
+		config = perf_get_hw_event_config(attr->config);
+	else if (attr->type == PERF_TYPE_HW_CACHE)
+		config = config == PERF_COUNT_HW_CACHE_DTLB ? 0xff45 : 0;
+
+	return config;
+}
+
+static int check_attr(const struct perf_event_attr *attr)
+{
+	if (create_error) {
+		int error = create_error;
+
+		create_error = 0;
+		return error;
+	}
+	return eventsel(attr) ? 0 : -ENOENT;
+}
+
+struct perf_event *
+perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
+				 struct task_struct *task,
+				 perf_overflow_handler_t overflow_handler,
+				 void *context)
+{
+	struct perf_event *event;
+	int ret;
+
+	might_sleep_at("create");
+	/* What no guest may get around. */
+	CHECK(cpu == -1 && task == current);
+	CHECK(attr->size == sizeof(*attr) && attr->disabled && attr->pinned);
+	CHECK(attr->exclude_host && !attr->exclude_guest);
+	CHECK(!attr->precise_ip && !attr->config1 && !attr->config2);
+	CHECK(!attr->sample_type && !attr->inherit);
+	CHECK(attr->sample_period <= S64_MAX);
+
+	ret = check_attr(attr);
+	if (ret)
+		return ERR_PTR(ret);
+	event = kzalloc(sizeof(*event), GFP_KERNEL_ACCOUNT);
+	if (!event)
+		return ERR_PTR(-ENOMEM);
+
+	event->pmu = &pmu;
+	event->state = PERF_EVENT_STATE_OFF;
+	event->oncpu = -1;
+	event->attr = *attr;
+	event->hw.config = eventsel(attr) | ARCH_PERFMON_EVENTSEL_INT |
+			   ARCH_PERFMON_EVENTSEL_ENABLE;
+	event->hw.target = task;
+	refcount_inc(&task->refs);
+	event->hw.sample_period = attr->freq ? 1 : attr->sample_period;
+	event->hw.last_period = event->hw.sample_period;
+	local64_set(&event->hw.period_left, event->hw.sample_period);
+	event->ctx = &task->ctx;
+	event->overflow_handler = overflow_handler;
+	event->overflow_handler_context = context;
+	atomic_inc(&nr_backing_events);
+
+	irq_lock(task->cpu);
+	event->tstamp = task_time(task);
+	list_add_tail(&event->node, &task->events);
+	irq_unlock(task->cpu);
+	return event;
+}
+
+int perf_event_release_kernel(struct perf_event *event)
+{
+	struct task_struct *task = event->hw.target;
+
+	might_sleep_at("perf");
+	irq_lock(task->cpu);
+	sched_event_out(event, PERF_EVENT_STATE_DEAD);
+	list_del(&event->node);
+	irq_unlock(task->cpu);
+	task_put(task);
+	free(event);
+	atomic_dec(&nr_backing_events);
+	return 0;
+}
+
+void perf_event_enable(struct perf_event *event)
+{
+	struct task_struct *task = event->hw.target;
+
+	might_sleep_at("perf");
+	irq_lock(task->cpu);
+	if (event->state == PERF_EVENT_STATE_ERROR)
+		set_state(event, PERF_EVENT_STATE_OFF);
+	if (event->state == PERF_EVENT_STATE_OFF) {
+		set_state(event, PERF_EVENT_STATE_INACTIVE);
+		resched(task);
+	}
+	irq_unlock(task->cpu);
+}
+
+void perf_event_disable(struct perf_event *event)
+{
+	struct task_struct *task = event->hw.target;
+
+	might_sleep_at("perf");
+	irq_lock(task->cpu);
+	if (event->state >= PERF_EVENT_STATE_INACTIVE)
+		sched_event_out(event, PERF_EVENT_STATE_OFF);
+	irq_unlock(task->cpu);
+}
+
+int perf_event_period(struct perf_event *event, u64 value)
+{
+	struct task_struct *task = event->hw.target;
+
+	might_sleep_at("perf");
+	if (!is_sampling_event(event) || !value || value > S64_MAX)
+		return -EINVAL;
+	if (event->attr.freq && value > max_sample_rate)
+		return -EINVAL;
+
+	irq_lock(task->cpu);
+	if (event->state == PERF_EVENT_STATE_ACTIVE)
+		pmu_read(event);
+	if (event->attr.freq)
+		event->attr.sample_freq = value;
+	else
+		event->attr.sample_period = value;
+	if (!event->attr.freq)
+		WRITE_ONCE(event->hw.sample_period, value);
+	local64_set(&event->hw.period_left, event->hw.sample_period);
+	irq_unlock(task->cpu);
+	return 0;
+}
+
+u64 perf_event_read_value(struct perf_event *event, u64 *enabled, u64 *running)
+{
+	struct task_struct *task = event->hw.target;
+	u64 count;
+
+	might_sleep_at("perf");
+	irq_lock(task->cpu);
+	if (event->state == PERF_EVENT_STATE_ACTIVE)
+		pmu_read(event);
+	update_times(event);
+	count = local64_read(&event->count);
+	*enabled = event->total_time_enabled;
+	*running = event->total_time_running;
+	irq_unlock(task->cpu);
+	return count;
+}
+
+/* What happens to a task */
+
+static void sched_task(struct task_struct *task, bool running)
+{
+	struct perf_event *event;
+
+	irq_lock(task->cpu);
+	list_for_each_entry(event, &task->events, node)
+		update_times(event);
+	task->ctx.stopped_at = task_time(task);
+	WRITE_ONCE(task->ctx.timeoffset,
+		   task->ctx.stopped_at - local_clock());
+	task->running = running;
+	resched(task);
+	irq_unlock(task->cpu);
+}
+
+void task_sched_out(struct task_struct *task)
+{
+	sched_task(task, false);
+}
+
+void task_sched_in(struct task_struct *task)
+{
+	sched_task(task, true);
+}
+
+void task_exit(struct task_struct *task)
+{
+	struct perf_event *event;
+
+	irq_lock(task->cpu);
+	list_for_each_entry(event, &task->events, node)
+		sched_event_out(event, PERF_EVENT_STATE_EXIT);
+	irq_unlock(task->cpu);
+	task_put(task);
+}
+
+/* An event of the host that is pinned to the CPU comes first. */
+void take_counters(struct task_struct *task, int n)
+{
+	irq_lock(task->cpu);
+	cpus[task->cpu].taken = n;
+	resched(task);
+	irq_unlock(task->cpu);
+}
+
+void throttle(struct perf_event *event)
+{
+	irq_lock(event->oncpu);
+	pmu_stop(event, PERF_EF_UPDATE);
+	irq_unlock(event->oncpu);
+}
+
+/* x86_pmu_handle_irq() */
+static void overflow(struct perf_event *event)
+{
+	struct perf_sample_data data = { .period = event->hw.last_period };
+	struct hw_perf_event *hw = &event->hw;
+
+	pmu_read(event);
+	/* perf_adjust_period() goes where the rate wants it. */
+	if (event->attr.freq)
+		WRITE_ONCE(hw->sample_period, hw->sample_period + 99);
+	local64_set(&hw->period_left, hw->sample_period);
+	WRITE_ONCE(hw->last_period, hw->sample_period);
+	event->overflow_handler(event, &data, NULL);
+}
+
+static void count(struct perf_event *event, u64 n)
+{
+	u64 step;
+
+	while (n) {
+		step = n;
+		if (is_sampling_event(event))
+			step = min(step, (u64)local64_read(&event->hw.period_left) -
+					 event->hw.counter);
+		event->hw.counter += step;
+		n -= step;
+		if (is_sampling_event(event) &&
+		    event->hw.counter == local64_read(&event->hw.period_left))
+			overflow(event);
+	}
+}
+
+void run_guest(u64 n)
+{
+	struct perf_event *event;
+
+	irq_lock(current->cpu);
+	__sync_fetch_and_add(&clock_ns, n);
+	list_for_each_entry(event, &current->events, node)
+		if (event->state == PERF_EVENT_STATE_ACTIVE &&
+		    !(event->hw.state & PERF_HES_STOPPED))
+			count(event, n);
+	irq_unlock(current->cpu);
+	irq_work_run();
+}

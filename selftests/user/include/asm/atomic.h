@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * GCC's atomics, which ThreadSanitizer understands, not the inline assembly of
+ * x86.
+ */
+#ifndef STAND_IN_ASM_ATOMIC_H
+#define STAND_IN_ASM_ATOMIC_H
+#include <asm-generic/atomic-gcc.h>
+
+#define atomic_dec(v)		__sync_fetch_and_sub(&(v)->counter, 1)
+
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
+#define atomic64_read(v)	READ_ONCE((v)->counter)
+#define atomic64_set(v, i)	WRITE_ONCE((v)->counter, i)
+#define atomic64_add(i, v)	__sync_fetch_and_add(&(v)->counter, i)
+#define atomic64_xchg(v, n) \
+	__atomic_exchange_n(&(v)->counter, n, __ATOMIC_SEQ_CST)
+#define atomic_xchg(v, n) \
+	__atomic_exchange_n(&(v)->counter, n, __ATOMIC_SEQ_CST)
+#define atomic_try_cmpxchg(v, old, new) \
+	__atomic_compare_exchange_n(&(v)->counter, old, new, false, \
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+
+typedef atomic64_t local64_t;
+
+#define local64_read(l)		atomic64_read(l)
+#define local64_set(l, i)	atomic64_set(l, i)
+#define local64_add(i, l)	atomic64_add(i, l)
+#define local64_sub(i, l)	atomic64_add(-(i), l)
+#endif

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What host/ needs of the kernel, for user space: as thin as can be.  Beside
+ * this there are the kernel's own: lib/xarray.c, list.h, refcount.h, the
+ * user-space headers, and asm/perf_event.h.
+ *
+ * A CPU is a mutex, which is held while its interrupts are off.  Who sends it
+ * an IPI takes this mutex and acts in its name.
+ */
+#ifndef STAND_IN_H
+#define STAND_IN_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <linux/kernel.h>
+#include <linux/align.h>
+#include <linux/bug.h>
+#include <linux/atomic.h>
+#include <linux/bitmap.h>
+#include <linux/err.h>
+#include <linux/kvm_para.h>
+#include <linux/list.h>
+#include <linux/perf_event.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include <asm/barrier.h>
+#include <asm/cpufeatures.h>
+#include <asm/perf_event.h>
+
+/* Language and library. */
+
+#define S64_MAX			INT64_MAX
+#define THIS_MODULE		NULL
+#define MODULE_PARM_DESC(name, text)
+#define upper_32_bits(n)	((u32)((u64)(n) >> 32))
+#define div_u64(a, b)		((u64)(a) / (u32)(b))
+#define swap(a, b)		({ typeof(a) t = (a); (a) = (b); (b) = t; })
+/* Atomic, unlike that of tools/. */
+#define test_and_set_bit(nr, addr) \
+	(__sync_fetch_and_or(addr, 1ul << (nr)) >> (nr) & 1)
+
+/* A test reaches a parameter as *param_NAME. */
+#define module_param_named(name, value, type, perm) \
+	typeof(value) *const param_##name = &(value)
+#define module_param(name, type, perm) module_param_named(name, name, type, perm)
+
+extern bool *const param_pv_perf;
+extern unsigned int *const param_pv_perf_max_events;
+
+void fail(const char *file, int line, const char *what)
+	__attribute__((noreturn));
+
+#define CHECK(cond)	((cond) ? (void)0 : fail(__FILE__, __LINE__, #cond))
+#undef WARN_ON_ONCE
+#define WARN_ON_ONCE(cond) \
+	({ bool bad = (cond); CHECK(!bad && "WARN_ON_ONCE: " #cond); bad; })
+
+/* The last line that was logged, and how many there were. */
+extern char log_line[256];
+extern int log_lines;
+
+#define pr_info_ratelimited(fmt, ...)					\
+	(log_lines++, snprintf(log_line, sizeof(log_line), pr_fmt(fmt),	\
+			       ##__VA_ARGS__))
+
+/* Each tracepoint is a function that formats into trace_line. */
+extern __thread bool trace_on;
+extern __thread char trace_line[256];
+
+struct trace_symbol {
+	unsigned long value;
+	const char *name;
+};
+
+const char *trace_symbol_name(unsigned long value,
+			      const struct trace_symbol *symbols);
+
+#define TP_PROTO(...)		__VA_ARGS__
+#define TP_ARGS(...)
+#define TP_STRUCT__entry(...)	__VA_ARGS__
+#define TP_fast_assign(...)	__VA_ARGS__
+#define TP_printk(...)		__VA_ARGS__
+#define __field(type, name)	type name;
+#define __print_symbolic(value, ...) \
+	trace_symbol_name(value, (struct trace_symbol[]){ __VA_ARGS__, { } })
+#define TRACE_EVENT(name, proto, args, fields, assign, print)		\
+static inline void trace_##name(proto)					\
+{									\
+	struct { fields } entry, *__entry = &entry;			\
+									\
+	if (!trace_on)							\
+		return;							\
+	assign								\
+	snprintf(trace_line, sizeof(trace_line), #name ": " print);	\
+}
+
+/* Failing on demand, and acting where the kernel might sleep. */
+
+/*
+ * The fail_at-th allocation or access to guest memory from now on fails; 0:
+ * none.  What has been seen is counted.
+ */
+struct faults {
+	int seen;
+	int fail_at;
+};
+
+extern struct faults alloc_faults, guest_faults;
+extern bool no_memory;
+
+bool fault(struct faults *faults);
+
+/* Where the host may sleep, and so another vCPU may run. */
+extern void (*sleep_hook)(const char *where);
+void might_sleep_at(const char *where);
+
+/* Tasks, CPUs and time. */
+
+#define NR_CPUS		16
+#define NR_COUNTERS	4
+
+struct task_struct {
+	refcount_t refs;
+	int cpu;
+	bool running;
+	bool exited;
+	struct perf_event_context {
+		u64 timeoffset;
+		u64 stopped_at;
+	} ctx;
+	struct list_head events;
+};
+
+struct cpu {
+	pthread_mutex_t irq;
+	int taken;	/* counters that the host uses itself */
+};
+
+extern struct cpu cpus[NR_CPUS];
+extern __thread struct task_struct *current;
+extern u64 clock_ns;
+
+struct task_struct *task_create(int cpu);
+void task_put(struct task_struct *task);
+void task_exit(struct task_struct *task);
+void task_sched_out(struct task_struct *task);
+void task_sched_in(struct task_struct *task);
+void take_counters(struct task_struct *task, int n);
+
+int smp_processor_id(void);
+void irq_lock(int cpu);
+void irq_unlock(int cpu);
+u64 local_clock(void);
+
+#define local_irq_save(flags)	  (flags = 0, irq_lock(smp_processor_id()))
+#define local_irq_restore(flags)  ((void)flags, irq_unlock(smp_processor_id()))
+#define cond_resched()		  might_sleep_at("cond_resched")
+
+struct mutex {
+	pthread_mutex_t mutex;
+	struct task_struct *owner;
+};
+
+void mutex_init(struct mutex *lock);
+void mutex_lock(struct mutex *lock);
+void mutex_unlock(struct mutex *lock);
+
+#define mutex_lock_nested(lock, class)	mutex_lock(lock)
+#define lockdep_assert_held(lock)	CHECK(READ_ONCE((lock)->owner) == current)
+
+struct irq_work {
+	atomic_t flags;
+	void (*func)(struct irq_work *work);
+};
+
+void init_irq_work(struct irq_work *work, void (*func)(struct irq_work *work));
+bool irq_work_queue(struct irq_work *work);
+void irq_work_sync(struct irq_work *work);
+void irq_work_run(void);
+
+/* x86 and its PMU. */
+
+#define X86_VENDOR_INTEL	0
+#define X86_VENDOR_AMD		2
+#define X86_VENDOR_HYGON	9
+
+struct cpuinfo_x86 {
+	int x86_vendor;
+};
+
+extern struct cpuinfo_x86 boot_cpu_data;
+extern bool cpu_has_perfctr_core, cpu_has_hybrid;
+extern struct x86_pmu_capability pmu_capability;
+extern u64 hw_event_config[PERF_COUNT_HW_MAX];
+
+#define boot_cpu_has(feature) \
+	((feature) == X86_FEATURE_PERFCTR_CORE ? cpu_has_perfctr_core : \
+	 cpu_has_hybrid)
+u64 perf_get_hw_event_config(int event);
+
+/* perf, as in kernel/events/core.c and arch/x86/events/core.c. */
+
+#define PERF_EF_START	1
+#define PERF_EF_RELOAD	2
+#define PERF_EF_UPDATE	4
+#define PERF_HES_STOPPED	1
+#define PERF_HES_UPTODATE	2
+
+struct pt_regs;
+
+struct perf_sample_data {
+	u64 period;
+};
+
+enum perf_event_state {
+	PERF_EVENT_STATE_DEAD = -4,
+	PERF_EVENT_STATE_EXIT = -3,
+	PERF_EVENT_STATE_ERROR = -2,
+	PERF_EVENT_STATE_OFF = -1,
+	PERF_EVENT_STATE_INACTIVE = 0,
+	PERF_EVENT_STATE_ACTIVE = 1,
+};
+
+struct perf_event;
+
+struct pmu {
+	void (*read)(struct perf_event *event);
+	void (*start)(struct perf_event *event, int flags);
+	void (*stop)(struct perf_event *event, int flags);
+};
+
+struct hw_perf_event {
+	u64 config;
+	struct task_struct *target;
+	int state;
+	u64 sample_period;
+	u64 last_period;
+	local64_t period_left;
+	u64 counter;	/* since it was last read */
+};
+
+typedef void (*perf_overflow_handler_t)(struct perf_event *event,
+					struct perf_sample_data *data,
+					struct pt_regs *regs);
+
+struct perf_event {
+	struct list_head node;
+	struct pmu *pmu;
+	enum perf_event_state state;
+	int oncpu;
+	local64_t count;
+	u64 tstamp;
+	u64 total_time_enabled;
+	u64 total_time_running;
+	struct perf_event_attr attr;
+	struct hw_perf_event hw;
+	struct perf_event_context *ctx;
+	perf_overflow_handler_t overflow_handler;
+	void *overflow_handler_context;
+};
+
+static inline bool is_sampling_event(struct perf_event *event)
+{
+	return event->attr.sample_period != 0;
+}
+
+struct perf_event *
+perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
+				 struct task_struct *task,
+				 perf_overflow_handler_t overflow_handler,
+				 void *context);
+int perf_event_release_kernel(struct perf_event *event);
+void perf_event_enable(struct perf_event *event);
+void perf_event_disable(struct perf_event *event);
+int perf_event_period(struct perf_event *event, u64 value);
+u64 perf_event_read_value(struct perf_event *event, u64 *enabled, u64 *running);
+
+/* The next create fails with this, once. */
+extern int create_error;
+extern atomic_t nr_backing_events;
+extern int max_sample_rate;
+
+/* This thread's guest runs and does @n of whatever is counted. */
+void run_guest(u64 n);
+/* As if perf had found that it overflows too often, until the next tick. */
+void throttle(struct perf_event *event);
+
+/* KVM */
+
+#define PAGE_SHIFT	12
+#define PAGE_SIZE	4096ul
+#define NR_SLOTS	4
+#define SLOT_PAGES	8
+#define KVM_REQ_NMI	9
+#define KVM_REQ_PV_PERF	40
+
+typedef u64 gpa_t;
+typedef u64 gfn_t;
+
+#define gpa_to_gfn(gpa)	((gpa) >> PAGE_SHIFT)
+
+struct kvm_memory_slot {
+	gfn_t base_gfn;
+	u8 *memory;
+	bool present;
+	bool readonly;
+	bool absent[SLOT_PAGES];	/* the VMM has no page there */
+	bool dirty[SLOT_PAGES];
+};
+
+struct kvm_memslots {
+	u64 generation;
+	struct kvm_memory_slot slot[NR_SLOTS];
+};
+
+struct gfn_to_hva_cache {
+	u64 generation;
+	gpa_t gpa;
+	unsigned long hva;
+	unsigned long len;
+	struct kvm_memory_slot *memslot;
+};
+
+struct dentry {
+	const struct file_operations *fops;
+	void *data;
+};
+
+struct kvm {
+	refcount_t users_count;
+	atomic_t online_vcpus;
+	int userspace_pid;
+	struct dentry *debugfs_dentry;
+	struct kvm_memslots memslots;
+	u64 denied_event;	/* of the PMU event filter; 0: none */
+	struct {
+		struct pv_perf_vm *pv_perf;
+	} arch;
+};
+
+struct kvm_vcpu {
+	struct kvm *kvm;
+	int vcpu_id;
+	unsigned long requests;
+	atomic_t kicks;
+	struct {
+		struct {
+			u32 features;
+		} pv_cpuid;
+		struct pv_perf_vcpu *pv_perf;
+		unsigned int nmi_pending;
+		atomic_t nmi_queued;
+		bool guest_mode;
+		bool nmi_from_guest;
+	} arch;
+};
+
+#define kvm_memslots(kvm)		(&(kvm)->memslots)
+#define kvm_is_error_hva(hva)		(!(hva))
+#define is_guest_mode(vcpu)		((vcpu)->arch.guest_mode)
+#define kvm_handling_nmi_from_guest(v)	READ_ONCE((v)->arch.nmi_from_guest)
+
+int kvm_read_guest(struct kvm *kvm, gpa_t gpa, void *data, unsigned long len);
+int kvm_write_guest(struct kvm *kvm, gpa_t gpa, const void *data,
+		    unsigned long len);
+int kvm_gfn_to_hva_cache_init(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
+			      gpa_t gpa, unsigned long len);
+void mark_page_dirty_in_slot(struct kvm *kvm,
+			     const struct kvm_memory_slot *memslot, gfn_t gfn);
+void kvm_make_request(int request, struct kvm_vcpu *vcpu);
+bool kvm_check_request(int request, struct kvm_vcpu *vcpu);
+void kvm_inject_nmi(struct kvm_vcpu *vcpu);
+void kvm_vcpu_kick(struct kvm_vcpu *vcpu);
+bool kvm_get_kvm_safe(struct kvm *kvm);
+void kvm_put_kvm(struct kvm *kvm);
+bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel);
+
+struct kvm_memory_slot *gfn_to_memslot(struct kvm *kvm, gfn_t gfn);
+/* A VM with memory at 0, read-only memory at 0x10000, and holes. */
+struct kvm *vm_create(void);
+void vm_destroy(struct kvm *kvm);
+struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id);
+void vcpu_destroy(struct kvm_vcpu *vcpu);
+
+/* Before each read of guest memory by the host: a guest may change it then. */
+extern void (*read_hook)(struct kvm *kvm);
+
+/* User space's memory: of the slots only, and only writable pages. */
+#define FUTEX_OP_ADD	1
+
+bool user_writable(const void *address);
+int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 *uaddr);
+
+#define user_access_begin(p, size)	({ might_sleep_at("user"); true; })
+#define user_access_end()		((void)0)
+#define unsafe_put_user(x, p, label) do {				\
+	if (!user_writable(p))						\
+		goto label;						\
+	__atomic_store_n(p, x, __ATOMIC_RELEASE);			\
+} while (0)
+
+/* Files */
+
+struct inode {
+	void *i_private;
+};
+
+struct seq_file {
+	char text[8192];
+	size_t len;
+	void *private;
+	int (*show)(struct seq_file *m, void *v);
+};
+
+struct file {
+	struct seq_file *private_data;
+};
+
+struct file_operations {
+	void *owner;
+	int (*open)(struct inode *inode, struct file *file);
+	ssize_t (*read)(struct file *file, char *buf, size_t n, loff_t *pos);
+	loff_t (*llseek)(struct file *file, loff_t offset, int whence);
+	int (*release)(struct inode *inode, struct file *file);
+};
+
+int single_open(struct file *file, int (*show)(struct seq_file *m, void *v),
+		void *data);
+int single_release(struct inode *inode, struct file *file);
+ssize_t seq_read(struct file *file, char *buf, size_t n, loff_t *pos);
+loff_t seq_lseek(struct file *file, loff_t offset, int whence);
+void seq_printf(struct seq_file *m, const char *format, ...);
+void debugfs_create_file(const char *name, int mode, struct dentry *parent,
+			 void *data, const struct file_operations *fops);
+
+#endif

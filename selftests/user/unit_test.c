@@ -1,0 +1,1274 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The host side in user space: every operation, every error, every allocation
+ * and access to guest memory failing in turn, and what can happen to an event
+ * while an operation sleeps.
+ */
+#include "stand_in.h"
+
+#include "kselftest.h"
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+
+#define RO_MEMORY	0x10000
+#define NO_MEMORY	0x18000
+
+/* Of the guest, at 0. */
+static struct layout {
+	struct guest_perf_event_param param;
+	struct guest_perf_attr attr;
+	u8 after_attr[GUEST_PERF_ATTR_SIZE_MAX];
+	struct guest_perf_query query;
+	u64 after_query[8];
+	struct guest_perf_op ops[KVM_PERF_BATCH_MAX + 1];
+	struct guest_perf_event record[200] __aligned(64);
+} *mem;
+
+#define GPA(field)	offsetof(struct layout, field)
+#define RECORD(i)	(GPA(record) + (i) * sizeof(struct guest_perf_event))
+
+static struct kvm *kvm;
+static struct kvm_vcpu *vcpus[2];
+static struct task_struct *tasks[2];
+
+static void is(const char *what, long got, long want)
+{
+	if (got != want)
+		ksft_print_msg("%s: %ld, not %ld\n", what, got, want);
+	ksft_test_result(got == want, "%s\n", what);
+}
+
+static void on(int cpu)
+{
+	current = tasks[cpu];
+}
+
+static void setup(void)
+{
+	int i;
+
+	tasks[0] = task_create(0);
+	on(0);
+	kvm = vm_create();
+	for (i = 0; i < 2; i++) {
+		if (i)
+			tasks[i] = task_create(i);
+		vcpus[i] = vcpu_create(kvm, i);
+	}
+	mem = (struct layout *)kvm->memslots.slot[0].memory;
+}
+
+/* Whatever the test has left open is closed with the vCPUs. */
+static void teardown(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (cpus[i].taken)
+			take_counters(tasks[i], 0);
+		on(i);
+		vcpu_destroy(vcpus[i]);
+		task_put(tasks[i]);
+	}
+	CHECK(!atomic_read(&nr_backing_events));
+	CHECK(!atomic_read(&kvm->arch.pv_perf->nr_events));
+	vm_destroy(kvm);
+	rcu_barrier();
+}
+
+static struct kvm_vcpu *here(void)
+{
+	return vcpus[current == tasks[1]];
+}
+
+static long call3(u64 op, u64 a1, u64 a2, u64 a3)
+{
+	return pv_perf_hypercall(here(), op, a1, a2, a3);
+}
+
+static long call(u64 op, u64 a1)
+{
+	return call3(op, a1, 0, 0);
+}
+
+static void param(u32 id, int record)
+{
+	memset(&mem->attr, 0, sizeof(mem->attr));
+	memset(mem->after_attr, 0, sizeof(mem->after_attr));
+	mem->attr.size = sizeof(mem->attr);
+	mem->attr.type = KVM_PERF_TYPE_RAW;
+	mem->attr.config = 0xc0;
+	mem->param = (struct guest_perf_event_param){
+		.attr_addr = GPA(attr), .event_addr = RECORD(record), .id = id,
+	};
+}
+
+static long do_open(void)
+{
+	return call(KVM_PERF_OP_OPEN, GPA(param));
+}
+
+/* An event has its id's record. */
+static long open_id(u32 id)
+{
+	param(id, id);
+	return do_open();
+}
+
+static long open_sampling(u32 id, u64 period)
+{
+	param(id, id);
+	mem->attr.sample_period = period;
+	return do_open();
+}
+
+static struct pv_perf_event *event(u32 id)
+{
+	return xa_load(&kvm->arch.pv_perf->events, id);
+}
+
+static long enter_guest(void)
+{
+	struct kvm_vcpu *vcpu = here();
+
+	if (kvm_check_request(KVM_REQ_PV_PERF, vcpu))
+		pv_perf_deliver_overflows(vcpu);
+	return atomic_xchg(&vcpu->arch.nmi_queued, 0);
+}
+
+static void test_available(void)
+{
+	is("available on AMD", pv_perf_available(), true);
+	cpu_has_perfctr_core = false;
+	is("not without PERFCTR_CORE", pv_perf_available(), false);
+	boot_cpu_data.x86_vendor = X86_VENDOR_HYGON;
+	is("not without PERFCTR_CORE on Hygon", pv_perf_available(), false);
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	is("available on Intel", pv_perf_available(), true);
+	pmu_capability.version = 1;
+	is("not on version 1", pv_perf_available(), false);
+	pmu_capability.version = 2;
+	pmu_capability.num_counters_gp = 0;
+	is("not without counters", pv_perf_available(), false);
+	pmu_capability.num_counters_gp = NR_COUNTERS;
+	cpu_has_hybrid = true;
+	is("not on a hybrid CPU", pv_perf_available(), false);
+	cpu_has_hybrid = false;
+	*param_pv_perf = false;
+	is("not with pv_perf=0", pv_perf_available(), false);
+	setup();
+	is("a VM of then: ENOSYS", call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
+	teardown();
+	*param_pv_perf = true;
+
+	setup();
+	param(1, 1);
+	mem->attr.config = 1ull << 32;
+	is("event bits 35:32 on Intel: EINVAL", do_open(), -KVM_EINVAL);
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
+	cpu_has_perfctr_core = true;
+	is("event bits 35:32 on AMD", do_open(), 0);
+	teardown();
+}
+
+static void test_dispatch(void)
+{
+	u64 op;
+
+	setup();
+	vcpus[0]->arch.pv_cpuid.features = 0;
+	for (op = 0; op < 12; op++)
+		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
+	is("without the CPUID bit: ENOSYS", call(5, 1), -KVM_ENOSYS);
+	vcpus[0]->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF;
+	vcpus[0]->arch.guest_mode = true;
+	is("nested: EPERM", call(KVM_PERF_OP_RESET, 1), -KVM_EPERM);
+	vcpus[0]->arch.guest_mode = false;
+	is("operation 0", call(0, 0), -KVM_ENOSYS);
+	is("operation 11", call(11, 0), -KVM_ENOSYS);
+	is("operation 2^32 + READ", call((1ul << 32) + 5, 1), -KVM_ENOSYS);
+	for (op = 1; op < 11; op++) {
+		CHECK(call3(op, 1ul << 32, 0, 0) == -KVM_EINVAL);
+		CHECK(call3(op, 0, 1ul << 32, 0) == -KVM_EINVAL);
+	}
+	is("bit 32 of SET_PERIOD's third", call3(7, 1, 1, 1ul << 32),
+	   -KVM_EINVAL);
+	is("bit 32 of SET_LEFT's third", call3(10, 1, 1, 1ul << 32),
+	   -KVM_EINVAL);
+	is("RESET ignores the third", call3(9, 0, 0, 1ul << 32), 0);
+	teardown();
+}
+
+/* A failed OPEN has opened nothing and has written nothing. */
+static void open_fails(const char *what, long want)
+{
+	long ret;
+
+	memset(mem->record, 0x5a, sizeof(mem->record));
+	ret = do_open();
+	CHECK(!event(1));
+	CHECK(!atomic_read(&nr_backing_events));
+	CHECK(!atomic_read(&kvm->arch.pv_perf->nr_events));
+	CHECK(!memchr_inv(mem->record, 0x5a, sizeof(mem->record)));
+	is(what, ret, want);
+	param(1, 1);
+}
+
+static void test_open_malformed(void)
+{
+	static const struct {
+		const char *what;
+		size_t offset;
+		u64 value;
+		long want;
+	} t[] = {
+#define FIELD(f, value, want) { #f " " #value, offsetof(struct layout, f), \
+				value, want }
+		FIELD(param.attr_addr, 4, -KVM_EINVAL),
+		FIELD(param.attr_addr, NO_MEMORY, -KVM_EFAULT),
+		FIELD(param.attr_addr, NO_MEMORY - 8, -KVM_EINVAL),
+		FIELD(param.event_addr, 32, -KVM_EINVAL),
+		FIELD(param.event_addr, NO_MEMORY, -KVM_EFAULT),
+		FIELD(param.event_addr, RO_MEMORY, -KVM_EFAULT),
+		FIELD(param.event_addr, 1ull << 63, -KVM_EFAULT),
+		FIELD(param.id, KVM_PERF_ID_ALL, -KVM_EINVAL),
+		FIELD(param.id, 1ull << 32, -KVM_EINVAL),
+		FIELD(attr.size, 47, -KVM_EINVAL),
+		FIELD(attr.size, 257, -KVM_EINVAL),
+		FIELD(attr.size, 48 | 7ull << 32, -KVM_EINVAL),
+		FIELD(attr.size, 48 | 1ull << 32, -KVM_EINVAL),
+		FIELD(attr.config, 1ull << 16, -KVM_EINVAL),
+		FIELD(attr.config1, 1, -KVM_EOPNOTSUPP),
+		FIELD(attr.config2, 1, -KVM_EOPNOTSUPP),
+		FIELD(attr.sample_period, 1ull << 63, -KVM_EINVAL),
+		FIELD(attr.flags, KVM_PERF_ATTR_FREQ, -KVM_EINVAL),
+		FIELD(attr.flags, 8, -KVM_EINVAL),
+		FIELD(attr.flags, 1ull << 63, -KVM_EINVAL),
+		/* HARDWARE: one that there is not, one the host has not. */
+		FIELD(attr.config, 0x10000000000, -KVM_EINVAL),
+	};
+	size_t i;
+
+	setup();
+	for (i = 0; i < ARRAY_SIZE(t); i++) {
+		param(1, 1);
+		memcpy((u8 *)mem + t[i].offset, &t[i].value, sizeof(u64));
+		open_fails(t[i].what, t[i].want);
+	}
+
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = KVM_PERF_NR_HW_EVENTS;
+	open_fails("HARDWARE 10", -KVM_EOPNOTSUPP);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = 1ull << 32;
+	open_fails("HARDWARE of another PMU", -KVM_EOPNOTSUPP);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = PERF_COUNT_HW_CACHE_REFERENCES;
+	open_fails("HARDWARE that the host has not", -KVM_EOPNOTSUPP);
+	mem->attr.type = KVM_PERF_TYPE_HW_CACHE;
+	mem->attr.config = 1ull << 24;
+	open_fails("HW_CACHE with 25 bits", -KVM_EOPNOTSUPP);
+	mem->attr.type = KVM_PERF_TYPE_HW_CACHE;
+	mem->attr.config = 0xffffff;
+	open_fails("HW_CACHE that there is not", -KVM_EOPNOTSUPP);
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	mem->attr.sample_period = 1ull << 31;
+	open_fails("a frequency of 2^31", -KVM_EINVAL);
+	mem->attr.size = GUEST_PERF_ATTR_SIZE_MAX;
+	((u8 *)&mem->attr)[GUEST_PERF_ATTR_SIZE_MAX - 1] = 1;
+	open_fails("a bit in what is unknown of the attr", -KVM_EINVAL);
+
+	is("OPEN at 4", call(KVM_PERF_OP_OPEN, 4), -KVM_EINVAL);
+	is("OPEN of no memory", call(KVM_PERF_OP_OPEN, NO_MEMORY),
+	   -KVM_EFAULT);
+	is("OPEN across the end of memory",
+	   call(KVM_PERF_OP_OPEN, SLOT_PAGES * PAGE_SIZE - 8), -KVM_EFAULT);
+	is("OPEN above 4 GB", call3(KVM_PERF_OP_OPEN, 0, 1, 0), -KVM_EFAULT);
+	teardown();
+}
+
+static void test_open_refused(void)
+{
+	static const struct {
+		int error;
+		long want;
+	} t[] = {
+		{ -ENOMEM, -KVM_ENOSPC }, { -EBUSY, -KVM_EBUSY },
+		{ -ENOENT, -KVM_EOPNOTSUPP }, { -EINVAL, -KVM_EOPNOTSUPP },
+		{ -ENODEV, -KVM_EOPNOTSUPP }, { -EACCES, -KVM_EOPNOTSUPP },
+	};
+	size_t i;
+
+	setup();
+	param(1, 1);
+	for (i = 0; i < ARRAY_SIZE(t); i++) {
+		create_error = t[i].error;
+		open_fails("the host's perf refuses", t[i].want);
+	}
+	kvm->denied_event = 0xc0;
+	open_fails("the filter refuses", -KVM_EOPNOTSUPP);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = PERF_COUNT_HW_INSTRUCTIONS;
+	open_fails("the filter refuses HARDWARE", -KVM_EOPNOTSUPP);
+	mem->attr.config = 0xc1;
+	is("the filter lets others pass", do_open(), 0);
+	kvm->denied_event = 0;
+	is("the id again", open_id(1), -KVM_EEXIST);
+	teardown();
+}
+
+static void test_attr(void)
+{
+	struct perf_event_attr *attr;
+
+	setup();
+	param(1, 1);
+	mem->attr.size = GUEST_PERF_ATTR_SIZE_MAX;
+	mem->attr.type = KVM_PERF_TYPE_HW_CACHE;
+	mem->attr.config = PERF_COUNT_HW_CACHE_DTLB;
+	mem->attr.flags = KVM_PERF_ATTR_EXCLUDE_USER | KVM_PERF_ATTR_FREQ;
+	mem->attr.sample_period = 1000;
+	memset(&mem->record[1], 0x5a, sizeof(mem->record[1]));
+	is("OPEN with the largest attr", do_open(), 0);
+	is("the record is 0", !memchr_inv(&mem->record[1], 0, 64), true);
+	attr = &event(1)->backing->attr;
+	is("frequency", attr->freq && attr->sample_freq == 1000, true);
+	is("type", attr->type, PERF_TYPE_HW_CACHE);
+	is("exclude_user", attr->exclude_user && !attr->exclude_kernel, true);
+
+	param(2, 2);
+	mem->attr.flags = KVM_PERF_ATTR_EXCLUDE_KERNEL;
+	mem->attr.sample_period = S64_MAX;
+	is("OPEN with the longest period", do_open(), 0);
+	attr = &event(2)->backing->attr;
+	is("period", !attr->freq && attr->sample_period == S64_MAX, true);
+	is("exclude_kernel", attr->exclude_kernel && !attr->exclude_user, true);
+	teardown();
+}
+
+static void test_unknown_id(void)
+{
+	setup();
+	is("CLOSE", call(KVM_PERF_OP_CLOSE, 7), -KVM_ENOENT);
+	is("ENABLE", call(KVM_PERF_OP_ENABLE, 7), -KVM_ENOENT);
+	is("DISABLE", call(KVM_PERF_OP_DISABLE, 7), -KVM_ENOENT);
+	is("READ", call(KVM_PERF_OP_READ, 7), -KVM_ENOENT);
+	is("READ of none", call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL),
+	   -KVM_ENOENT);
+	is("SET_PERIOD", call3(KVM_PERF_OP_SET_PERIOD, 7, 1, 0), -KVM_ENOENT);
+	is("SET_LEFT", call3(KVM_PERF_OP_SET_LEFT, 7, 1, 0), -KVM_ENOENT);
+	teardown();
+}
+
+static void test_counting(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = &mem->record[1];
+	open_id(1);
+	run_guest(100);
+	is("READ of a disabled event", call(KVM_PERF_OP_READ, 1), 0);
+	is("has counted nothing", r->count, 0);
+	is("ENABLE", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_guest(100);
+	is("ENABLE again", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_guest(11);
+	kvm->memslots.slot[0].dirty[RECORD(1) >> PAGE_SHIFT] = false;
+	is("READ", call(KVM_PERF_OP_READ, 1), 0);
+	is("count", r->count, 111);
+	is("time enabled", r->time_enabled, 111);
+	is("time running", r->time_running, 111);
+	is("period_left", r->period_left, 0);
+	is("sequence", r->sequence, 4);
+	is("dirty", kvm->memslots.slot[0].dirty[RECORD(1) >> PAGE_SHIFT], 1);
+	r->sequence = 77;
+	is("READ from the other vCPU", (on(1), call(KVM_PERF_OP_READ, 1)), 0);
+	is("the host's own sequence", r->sequence, 6);
+	is("READ all of the other vCPU", call(5, KVM_PERF_ID_ALL),
+	   -KVM_ENOENT);
+	on(0);
+	is("DISABLE", call(KVM_PERF_OP_DISABLE, 1), 0);
+	run_guest(1000);
+	call(KVM_PERF_OP_READ, 1);
+	is("final count", r->count, 111);
+	is("ENABLE once more", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_guest(9);
+	task_sched_out(tasks[0]);
+	run_guest(1000);
+	on(1);
+	is("READ while the thread does not run", call(KVM_PERF_OP_READ, 1), 0);
+	is("count while it does not run", r->count, 120);
+	is("time while it does not run", r->time_enabled, 120);
+	task_sched_in(tasks[0]);
+	on(0);
+	run_guest(1);
+	is("READ all", call(5, KVM_PERF_ID_ALL), 0);
+	is("count of READ all", r->count, 121);
+	is("time of READ all", r->time_running, 121);
+	is("CLOSE", call(KVM_PERF_OP_CLOSE, 1), 0);
+	is("READ of a closed event", call(KVM_PERF_OP_READ, 1), -KVM_ENOENT);
+	is("RESET", (open_id(2), open_id(3), call(9, 0)), 0);
+	is("leaves no event", atomic_read(&nr_backing_events), 0);
+	teardown();
+}
+
+static void test_move(void)
+{
+	struct guest_perf_event *r;
+	struct task_struct *old;
+
+	setup();
+	r = &mem->record[1];
+	open_sampling(1, 1000);
+	call(KVM_PERF_OP_ENABLE, 1);
+	run_guest(300);
+	on(1);
+	create_error = -ENOMEM;
+	is("ENABLE elsewhere, no memory", call(3, 1), -KVM_ENOSPC);
+	take_counters(tasks[1], NR_COUNTERS);
+	is("ENABLE elsewhere, no counter", call(3, 1), -KVM_EBUSY);
+	take_counters(tasks[1], 0);
+	on(0);
+	run_guest(1);
+	is("the event counts on", (call(5, 1), r->count), 301);
+	on(1);
+	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_guest(200);
+	is("READ there", call(KVM_PERF_OP_READ, 1), 0);
+	is("the count carries on", r->count, 501);
+	is("so do the times", r->time_enabled == 501 &&
+	   r->time_running == 501, true);
+	is("and the period", r->period_left, 499);
+	on(0);
+	run_guest(1000);
+	is("it counts no more where it was", (call(5, 1), r->count), 501);
+	is("a disabled event moves, too", (call(4, 1), call(3, 1)), 0);
+
+	/* From the lower address to the higher, and back. */
+	open_id(2);
+	on(1);
+	is("there", call(3, 2), 0);
+	on(0);
+	is("and back", call(3, 2), 0);
+
+	/* The vCPU gets another thread. */
+	old = tasks[0];
+	tasks[0] = task_create(0);
+	on(0);
+	task_exit(old);
+	is("READ with a new thread", call(KVM_PERF_OP_READ, 1), 0);
+	is("ENABLE with a new thread", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_guest(5);
+	is("READ", call(KVM_PERF_OP_READ, 1), 0);
+	is("counts on", r->count, 506);
+	teardown();
+}
+
+static void test_counters(void)
+{
+	u32 id;
+
+	setup();
+	for (id = 1; id <= NR_COUNTERS + 1; id++)
+		open_id(id);
+	for (id = 1; id <= NR_COUNTERS; id++)
+		CHECK(!call(KVM_PERF_OP_ENABLE, id));
+	is("ENABLE without a counter", call(3, NR_COUNTERS + 1), -KVM_EBUSY);
+	run_guest(10);
+	is("the others count", call(5, KVM_PERF_ID_ALL), 0);
+	is("the oldest", mem->record[1].count, 10);
+	is("the youngest", mem->record[NR_COUNTERS].count, 10);
+
+	/* The oldest is enabled last: perf fails the youngest. */
+	call(KVM_PERF_OP_DISABLE, 1);
+	CHECK(!call(KVM_PERF_OP_ENABLE, NR_COUNTERS + 1));
+	is("ENABLE of the oldest", call(KVM_PERF_OP_ENABLE, 1), -KVM_EBUSY);
+	run_guest(10);
+	is("the others count on", call(5, KVM_PERF_ID_ALL), 0);
+	is("none has missed any", mem->record[NR_COUNTERS + 1].count, 10);
+
+	/* The host takes one away. */
+	take_counters(tasks[0], 1);
+	run_guest(10);
+	is("READ all tells", call(5, KVM_PERF_ID_ALL), -KVM_EBUSY);
+	is("and reads the others", mem->record[2].count, 30);
+	is("READ of the lost one tells", call(5, NR_COUNTERS + 1), -KVM_EBUSY);
+	is("an ENABLE meanwhile", call(3, 1), -KVM_EBUSY);
+	is("and of one that runs", call(3, 2), 0);
+	take_counters(tasks[0], 0);
+	is("READ starts it", call(5, NR_COUNTERS + 1), -KVM_EBUSY);
+	is("READ after that", call(5, NR_COUNTERS + 1), 0);
+	run_guest(10);
+	call(5, NR_COUNTERS + 1);
+	is("count less what it missed", mem->record[NR_COUNTERS + 1].count, 20);
+	take_counters(tasks[0], NR_COUNTERS);
+	is("DISABLE of a lost one", call(4, NR_COUNTERS + 1), 0);
+	is("is not lost after that", call(5, NR_COUNTERS + 1), 0);
+	teardown();
+}
+
+static void test_query(void)
+{
+	struct guest_perf_query *q;
+	int i;
+
+	setup();
+	q = &mem->query;
+	q->size = sizeof(*q) - 1;
+	is("QUERY too small", call(6, GPA(query)), -KVM_EINVAL);
+	is("QUERY at 4", call(6, 4), -KVM_EINVAL);
+	is("QUERY of no memory", call(6, NO_MEMORY), -KVM_EFAULT);
+	memset(kvm->memslots.slot[1].memory, 0x7f, 4);
+	is("QUERY in read-only memory", call(6, RO_MEMORY), -KVM_EFAULT);
+	memset(q, 0x5a, sizeof(*q) + sizeof(mem->after_query));
+	q->size = sizeof(*q) + sizeof(mem->after_query);
+	is("QUERY", call(6, GPA(query)), 0);
+	is("size", q->size, sizeof(*q));
+	is("version", q->version, KVM_PERF_ABI_VERSION);
+	is("features", q->features, 3);
+	is("max_events", q->max_events, 128);
+	is("counters", q->nr_counters, NR_COUNTERS);
+	is("reserved", q->reserved, 0);
+	is("mask", q->raw_event_mask == AMD64_RAW_EVENT_MASK, true);
+	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
+		CHECK(q->hw_config[i] == hw_event_config[i]);
+	is("nothing behind it", !memchr_inv(mem->after_query, 0x5a,
+					    sizeof(mem->after_query)), true);
+	*param_pv_perf_max_events = -1u;
+	call(6, GPA(query));
+	is("max_events at most 2^31 - 1", q->max_events, INT_MAX);
+	*param_pv_perf_max_events = 64;
+	teardown();
+}
+
+static void test_limit(void)
+{
+	setup();
+	*param_pv_perf_max_events = 1;
+	log_lines = 0;
+	is("first", open_id(1), 0);
+	is("second", open_id(2), 0);
+	is("third", open_id(3), -KVM_ENOSPC);
+	is("one more", open_id(4), -KVM_ENOSPC);
+	is("logged once", log_lines, 1);
+	is("with its name", strcmp(log_line, "kvm: pv_perf: VM of pid 1234 has reached its limit of 2 events (kvm.pv_perf_max_events per vCPU)\n"), 0);
+	is("CLOSE makes room", (call(2, 1), open_id(3)), 0);
+	*param_pv_perf_max_events = 64;
+	teardown();
+}
+
+static void test_sampling(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = &mem->record[1];
+	is("OPEN", open_sampling(1, 1000), 0);
+	call(KVM_PERF_OP_ENABLE, 1);
+	run_guest(999);
+	is("no NMI yet", enter_guest(), 0);
+	run_guest(1);
+	is("nothing delivered in NMI context", r->overflows, 0);
+	is("NMI", enter_guest(), 1);
+	is("overflow", r->overflows, 1);
+	is("last_period", r->last_period, 1000);
+	is("period_left", r->period_left, 1000);
+	is("count", r->count, 1000);
+	is("not kicked", atomic_read(&vcpus[0]->kicks), 0);
+	run_guest(2500);
+	is("one NMI", enter_guest(), 1);
+	is("for two overflows", r->overflows, 3);
+	is("debugfs's number", atomic64_read(&kvm->arch.pv_perf->delivered), 3);
+	run_guest(500);
+	vcpus[0]->arch.nmi_pending = 1;
+	is("none while one is pending", enter_guest(), 0);
+	vcpus[0]->arch.nmi_pending = 0;
+	is("but the overflow", r->overflows, 4);
+	run_guest(1000);
+	vcpus[0]->arch.nmi_queued.counter = 1;
+	is("none while one is queued", enter_guest(), 1);
+
+	/* Not from the guest: it may be on its way to halt. */
+	vcpus[0]->arch.nmi_from_guest = false;
+	run_guest(2000);
+	is("kicked once", atomic_read(&vcpus[0]->kicks), 1);
+	is("NMI by the irq_work", enter_guest(), 1);
+	vcpus[0]->arch.nmi_from_guest = true;
+
+	/* The record's page goes. */
+	r->overflows = 0;
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
+	run_guest(1000);
+	is("no NMI without a record", enter_guest(), 0);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = false;
+	is("which is lost", (enter_guest(), r->overflows), 0);
+
+	/* Undelivered overflows go where the event goes. */
+	run_guest(1000);
+	on(1);
+	CHECK(!enter_guest());
+	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
+	is("NMI there", enter_guest(), 1);
+	is("overflow there", r->overflows, 1);
+
+	/* DISABLE delivers none; CLOSE drops them. */
+	run_guest(1000);
+	is("DISABLE", call(4, 1), 0);
+	is("no overflow by it", r->overflows, 1);
+	is("NMI after it", enter_guest(), 1);
+	call(3, 1);
+	run_guest(1000);
+	is("CLOSE", call(2, 1), 0);
+	is("no NMI after it", enter_guest(), 0);
+	teardown();
+}
+
+static void test_period(void)
+{
+	struct guest_perf_event *r;
+	struct perf_event *backing;
+
+	setup();
+	r = &mem->record[1];
+	open_id(2);
+	is("SET_PERIOD of a counting event", call3(7, 2, 5, 0), -KVM_EINVAL);
+	is("SET_LEFT of a counting event", call3(10, 2, 5, 0), -KVM_EINVAL);
+	open_sampling(1, 1000);
+	is("SET_PERIOD 0", call3(7, 1, 0, 0), -KVM_EINVAL);
+	is("SET_PERIOD 2^63", call3(7, 1, 0, 1u << 31), -KVM_EINVAL);
+	is("SET_LEFT 2^63", call3(10, 1, 0, 1u << 31), -KVM_EINVAL);
+	is("SET_PERIOD 2^32", call3(7, 1, 0, 1), 0);
+	is("period 2^32", event(1)->backing->attr.sample_period == 1ul << 32,
+	   true);
+	is("SET_PERIOD", call3(7, 1, 100, 0), 0);
+
+	is("SET_LEFT while disabled", call3(10, 1, 30, 0), 0);
+	call(3, 1);
+	run_guest(29);
+	is("not yet", enter_guest(), 0);
+	run_guest(1);
+	is("now", enter_guest(), 1);
+	run_guest(100);
+	is("and at the period", enter_guest(), 1);
+	run_guest(90);
+	is("SET_LEFT while it counts", call3(10, 1, 50, 0), 0);
+	is("period_left before", r->period_left, 10);
+	is("count", r->count, 220);
+	run_guest(50);
+	is("overflow at 50", enter_guest(), 1);
+	run_guest(60);
+	is("SET_LEFT 0", call3(10, 1, 0, 0), 0);
+	run_guest(99);
+	is("none at 99", enter_guest(), 0);
+	run_guest(1);
+	is("overflow at 100", enter_guest(), 1);
+	on(1);
+	is("SET_LEFT from another vCPU", call3(10, 1, 7, 0), 0);
+	on(0);
+	run_guest(7);
+	is("overflow at 7", enter_guest(), 1);
+	backing = event(1)->backing;
+	throttle(backing);
+	is("SET_LEFT of a throttled event", call3(10, 1, 5, 0), 0);
+	is("it stays stopped", backing->hw.state & PERF_HES_STOPPED, 1);
+	is("its rest", local64_read(&backing->hw.period_left), 5);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
+	is("SET_LEFT without a record", call3(10, 1, 9, 0), -KVM_EFAULT);
+	is("changes nothing", local64_read(&backing->hw.period_left), 5);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = false;
+
+	/* At the end of its period, before it overflows: at least 1. */
+	local64_set(&backing->hw.period_left, -3);
+	call(5, 1);
+	is("period_left is at least 1", r->period_left, 1);
+
+	param(3, 3);
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	mem->attr.sample_period = 1000;
+	is("OPEN with a frequency", do_open(), 0);
+	is("SET_PERIOD above the host's rate", call3(7, 3, max_sample_rate + 1, 0),
+	   -KVM_EINVAL);
+	is("SET_PERIOD to it", call3(7, 3, max_sample_rate, 0), 0);
+	call(3, 3);
+	run_guest(101);
+	is("two overflows", (enter_guest(), mem->record[3].overflows), 2);
+	is("the average period", mem->record[3].last_period, 50);
+	on(1);
+	is("moves with its own period", call(3, 3), 0);
+	is("that perf has found",
+	   event(3)->backing->hw.sample_period > 100, true);
+	is("and its frequency",
+	   event(3)->backing->attr.sample_freq, max_sample_rate);
+	teardown();
+}
+
+static void test_memslots(void)
+{
+	struct kvm_memory_slot *slot;
+	struct guest_perf_event *r;
+
+	setup();
+	slot = &kvm->memslots.slot[0];
+	r = &mem->record[1];
+	open_id(1);
+	call(3, 1);
+	run_guest(1);
+	kvm->memslots.generation += 2;
+	is("READ after the memslots changed", call(5, 1), 0);
+	is("count", r->count, 1);
+	slot->readonly = true;
+	kvm->memslots.generation += 2;
+	is("READ, read-only", call(5, 1), -KVM_EFAULT);
+	is("DISABLE, read-only", call(4, 1), -KVM_EFAULT);
+	is("READ again", call(5, 1), -KVM_EFAULT);
+	run_guest(10);
+	slot->readonly = false;
+	kvm->memslots.generation += 2;
+	is("READ after that", call(5, 1), 0);
+	is("DISABLE had stopped it", r->count, 1);
+	slot->present = false;
+	kvm->memslots.generation += 2;
+	is("READ of none", call(5, 1), -KVM_EFAULT);
+	is("CLOSE needs none", call(2, 1), 0);
+	slot->present = true;
+	teardown();
+}
+
+static struct guest_perf_op *op(int i, u32 nr, u32 id, u64 arg)
+{
+	mem->ops[i] = (struct guest_perf_op){
+		.op = nr, .result = 0x5a, .id = id, .arg = arg,
+	};
+	return &mem->ops[i];
+}
+
+static void test_batch(void)
+{
+	u32 id;
+	int i;
+
+	setup();
+	is("BATCH at 4", call3(8, 4, 0, 1), -KVM_EINVAL);
+	is("BATCH of 0", call3(8, GPA(ops), 0, 0), -KVM_EINVAL);
+	is("BATCH of 65", call3(8, GPA(ops), 0, 65), -KVM_EINVAL);
+	is("BATCH of 2^32 + 1", call3(8, GPA(ops), 0, (1ul << 32) + 1),
+	   -KVM_EINVAL);
+	is("BATCH of no memory", call3(8, NO_MEMORY, 0, 1), -KVM_EFAULT);
+	((struct guest_perf_op *)kvm->memslots.slot[1].memory)->op = 9;
+	open_id(1);
+	is("BATCH, read-only", call3(8, RO_MEMORY, 0, 1), -KVM_EFAULT);
+	is("was not run", !!event(1), true);
+
+	call(KVM_PERF_OP_RESET, 0);
+	param(1, 1);
+	mem->attr.sample_period = 1000;
+	i = 0;
+	op(i++, KVM_PERF_OP_OPEN, 0, GPA(param));
+	op(i++, KVM_PERF_OP_ENABLE, 1, 0);
+	op(i++, KVM_PERF_OP_READ, 2, 0x1234);
+	op(i++, KVM_PERF_OP_BATCH, 0, GPA(ops));
+	op(i++, KVM_PERF_OP_READ, 1, 0)->reserved = 1;
+	op(i++, KVM_PERF_OP_SET_PERIOD, 1, 500);
+	op(i++, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0x1234);
+	op(i++, 0, 0, 0);
+	op(i++, 11, 0, 0);
+	mem->query.size = sizeof(mem->query);
+	op(i++, KVM_PERF_OP_QUERY, 0, GPA(query));
+	is("BATCH", call3(8, GPA(ops), 0, i), 0);
+	is("OPEN", mem->ops[0].result, 0);
+	is("ENABLE", mem->ops[1].result, 0);
+	is("READ of an unknown id", mem->ops[2].result, -KVM_ENOENT);
+	is("its arg is as it was", mem->ops[2].arg, 0x1234);
+	is("BATCH in it", mem->ops[3].result, -KVM_EINVAL);
+	is("reserved", mem->ops[4].result, -KVM_EINVAL);
+	is("SET_PERIOD", mem->ops[5].result, 0);
+	is("READ all", mem->ops[6].result, 0);
+	is("its arg, too", mem->ops[6].arg, 0x1234);
+	is("operation 0", mem->ops[7].result, -KVM_ENOSYS);
+	is("operation 11", mem->ops[8].result, -KVM_ENOSYS);
+	is("QUERY", mem->ops[9].result, 0);
+	run_guest(123);
+	op(0, KVM_PERF_OP_READ, 1, 0);
+	op(1, KVM_PERF_OP_SET_LEFT, 1, 10);
+	op(2, KVM_PERF_OP_DISABLE, 1, 0);
+	op(3, KVM_PERF_OP_CLOSE, 1, 0);
+	op(4, KVM_PERF_OP_RESET, 0, 0);
+	is("BATCH of readings", call3(8, GPA(ops), 0, 5), 0);
+	for (i = 0; i < 5; i++)
+		CHECK(!mem->ops[i].result);
+	for (i = 0; i < 3; i++)
+		is("arg is the count", mem->ops[i].arg, 123);
+
+	for (id = 0; id < KVM_PERF_BATCH_MAX; id++)
+		op(id, KVM_PERF_OP_CLOSE, id, 0);
+	op(id, KVM_PERF_OP_CLOSE, id, 0);
+	is("BATCH of 64", call3(8, GPA(ops), 0, 64), 0);
+	is("the last", mem->ops[63].result, -KVM_ENOENT);
+	is("not one more", mem->ops[64].result, 0x5a);
+	teardown();
+}
+
+static void test_debugfs(void)
+{
+	static char buf[8192];
+	struct task_struct *old;
+	struct inode inode;
+	struct file file;
+	u32 id;
+
+	setup();
+	inode.i_private = kvm;
+	for (id = 1; id <= 5; id++)
+		open_id(id);
+	event(5)->attr.exclude_user = 1;
+	event(4)->attr.exclude_kernel = 1;
+	for (id = 1; id <= 4; id++)
+		call(3, id);
+	run_guest(100);
+	is("open", kvm->debugfs_dentry->fops->open(&inode, &file), 0);
+	is("read", kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf),
+						   NULL) > 0, true);
+	is("events", !!strstr(buf, "events 5 of 128\noverflows 0\n"), true);
+	is("active", !!strstr(buf, "uk    0 active                      100"),
+	   true);
+	is("off", !!strstr(buf, "-k    0 off                           0"),
+	   true);
+	is("user only", !!strstr(buf, "u-    0 active"), true);
+	take_counters(tasks[0], NR_COUNTERS);
+	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
+	is("no-counter", !!strstr(buf, "uk    0 no-counter                  100"),
+	   true);
+	take_counters(tasks[0], 0);
+	call(5, KVM_PERF_ID_ALL);
+	task_sched_out(tasks[0]);
+	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
+	is("inactive", !!strstr(buf, "uk    0 inactive "), true);
+	task_sched_in(tasks[0]);
+	old = tasks[0];
+	tasks[0] = task_create(0);
+	on(0);
+	task_exit(old);
+	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
+	is("no-thread", !!strstr(buf, "uk    0 no-thread "), true);
+	is("holds the VM", refcount_read(&kvm->users_count), 2);
+	kvm->debugfs_dentry->fops->release(&inode, &file);
+	is("until it is closed", refcount_read(&kvm->users_count), 1);
+	no_memory = true;
+	is("open, no memory", kvm->debugfs_dentry->fops->open(&inode, &file),
+	   -ENOMEM);
+	no_memory = false;
+	is("does not hold the VM", refcount_read(&kvm->users_count), 1);
+	refcount_set(&kvm->users_count, 0);
+	is("open of a VM that ends",
+	   kvm->debugfs_dentry->fops->open(&inode, &file), -ENOENT);
+	refcount_set(&kvm->users_count, 1);
+	teardown();
+}
+
+static void test_trace(void)
+{
+	setup();
+	trace_on = true;
+	call(5, 0x77);
+	is("kvm_pv_perf_op", strcmp(trace_line, "kvm_pv_perf_op: vcpu 0 READ 0x77 0x0 ret -2"), 0);
+	trace_on = false;
+	teardown();
+}
+
+static void test_vcpus(void)
+{
+	setup();
+	open_id(1);
+	open_id(2);
+	on(1);
+	open_id(3);
+	call(3, 2);
+	on(0);
+	pv_perf_vcpu_reset(vcpus[0]);
+	is("reset closes the vCPU's events", call(5, 1), -KVM_ENOENT);
+	is("not one that has moved", call(5, 2), 0);
+	is("nor another's", call(5, 3), 0);
+	is("its id is free", open_id(1), 0);
+	teardown();
+
+	tasks[0] = task_create(0);
+	on(0);
+	no_memory = true;
+	is("a VM without memory", !vm_create(), true);
+	no_memory = false;
+	kvm = vm_create();
+	no_memory = true;
+	is("a vCPU without memory", !vcpu_create(kvm, 0), true);
+	no_memory = false;
+	vm_destroy(kvm);
+	task_put(tasks[0]);
+}
+
+/* Each allocation and each access to guest memory fails in turn. */
+
+static long op_open(void)
+{
+	return open_sampling(9, 1000);
+}
+
+static long op_close(void)
+{
+	return call(KVM_PERF_OP_CLOSE, 1);
+}
+
+static long op_enable(void)
+{
+	return call(KVM_PERF_OP_ENABLE, 3);
+}
+
+static long op_move(void)
+{
+	long ret;
+
+	on(1);
+	ret = call(KVM_PERF_OP_ENABLE, 1);
+	on(0);
+	return ret;
+}
+
+static long op_disable(void)
+{
+	return call(KVM_PERF_OP_DISABLE, 1);
+}
+
+static long op_read(void)
+{
+	return call(KVM_PERF_OP_READ, 1);
+}
+
+static long op_read_all(void)
+{
+	return call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL);
+}
+
+static long op_query(void)
+{
+	mem->query.size = sizeof(mem->query);
+	return call(KVM_PERF_OP_QUERY, GPA(query));
+}
+
+static long op_period(void)
+{
+	return call3(KVM_PERF_OP_SET_PERIOD, 1, 100, 0);
+}
+
+static long op_left(void)
+{
+	return call3(KVM_PERF_OP_SET_LEFT, 1, 300, 0);
+}
+
+static long op_batch(void)
+{
+	op(0, KVM_PERF_OP_READ, 1, 0);
+	return call3(KVM_PERF_OP_BATCH, GPA(ops), 0, 1) ? :
+	       mem->ops[0].result;
+}
+
+static long op_reset(void)
+{
+	return call(KVM_PERF_OP_RESET, 0);
+}
+
+static long op_deliver(void)
+{
+	run_guest(1000);
+	return enter_guest() ? 0 : -KVM_EFAULT;
+}
+
+static const struct {
+	const char *name;
+	long (*run)(void);
+	long alloc_error;	/* 0: it allocates nothing */
+	int accesses;		/* to guest memory */
+	bool repeats;		/* may be run again when it has succeeded */
+} ops[] = {
+	/* param, size, attr; the record: address, write */
+	{ "OPEN", op_open, -KVM_ENOSPC, 5, false },
+	{ "CLOSE", op_close, 0, 0, false },
+	{ "ENABLE", op_enable, 0, 0, true },
+	{ "ENABLE elsewhere", op_move, -KVM_ENOSPC, 0, true },
+	/* twice sequence, five fields */
+	{ "DISABLE", op_disable, 0, 7, true },
+	{ "READ", op_read, 0, 7, true },
+	{ "READ all", op_read_all, 0, 14, true },
+	{ "QUERY", op_query, 0, 2, true },
+	{ "SET_PERIOD", op_period, 0, 0, true },
+	{ "SET_LEFT", op_left, 0, 7, true },
+	{ "BATCH of READ", op_batch, 0, 10, true },
+	{ "RESET", op_reset, 0, 0, true },
+	{ "delivery", op_deliver, 0, 8, true },
+};
+
+static void setup_faults(void)
+{
+	setup();
+	CHECK(!open_sampling(1, 1000));
+	CHECK(!open_id(2));
+	CHECK(!open_id(3));
+	CHECK(!call(3, 1));
+	CHECK(!call(3, 2));
+	run_guest(10);
+}
+
+/* Runs @i with the @n-th of @faults failing; false: there are fewer. */
+static bool run_fault(int i, struct faults *faults, int n, long want)
+{
+	int backing;
+	u32 count;
+	long ret;
+
+	setup_faults();
+	backing = atomic_read(&nr_backing_events);
+	*faults = (struct faults){ .fail_at = n };
+	ret = ops[i].run();
+	faults->fail_at = 0;
+	if (faults->seen < n) {
+		CHECK(!ret);
+		teardown();
+		return false;
+	}
+	CHECK(ret == want);
+	CHECK(atomic_read(&nr_backing_events) == backing);
+	CHECK(atomic_read(&kvm->arch.pv_perf->nr_events) == 3);
+
+	/* The events are as they were, and the operation works now. */
+	count = mem->record[2].count;
+	CHECK(ops[i].run == op_query || ops[i].run == op_read_all ||
+	      count == 0);
+	CHECK(!ops[i].run());
+	call(KVM_PERF_OP_READ, 2);
+	if (ops[i].run == op_deliver) {
+		CHECK(mem->record[2].count == 2010);
+		CHECK(mem->record[1].overflows == 1);
+	} else {
+		CHECK(mem->record[2].count == 10);
+	}
+	CHECK(!(mem->record[2].sequence & 1));
+	call(KVM_PERF_OP_READ, 1);
+	CHECK(!(mem->record[1].sequence & 1));
+	teardown();
+	return true;
+}
+
+static void test_faults(void)
+{
+	char what[64];
+	size_t i;
+	int n;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		for (n = 1; run_fault(i, &alloc_faults, n, ops[i].alloc_error);)
+			n++;
+		snprintf(what, sizeof(what), "%s without memory", ops[i].name);
+		is(what, n > 1, ops[i].alloc_error != 0);
+		for (n = 1; run_fault(i, &guest_faults, n, -KVM_EFAULT);)
+			n++;
+		snprintf(what, sizeof(what), "%s without guest memory",
+			 ops[i].name);
+		is(what, n - 1, ops[i].accesses);
+	}
+}
+
+/* The BATCH's results are lost, but it was run. */
+static void test_batch_lost(void)
+{
+	setup();
+	open_id(1);
+	op(0, KVM_PERF_OP_CLOSE, 1, 0);
+	guest_faults = (struct faults){ .fail_at = 3 };
+	is("BATCH whose results are lost", call3(8, GPA(ops), 0, 1),
+	   -KVM_EFAULT);
+	guest_faults.fail_at = 0;
+	is("was run", call(2, 1), -KVM_ENOENT);
+	teardown();
+}
+
+/* What can happen while an operation sleeps: another vCPU does something. */
+
+static const char *hook_where;
+static int hook_skip;
+static void (*hook_action)(void);
+
+static void hook(const char *where)
+{
+	void (*action)(void) = hook_action;
+	struct task_struct *task = current;
+
+	if (!action || strcmp(where, hook_where) || hook_skip--)
+		return;
+
+	hook_action = NULL;
+	on(1);
+	action();
+	current = task;
+}
+
+static void at(const char *where, int skip, void (*action)(void))
+{
+	hook_where = where;
+	hook_skip = skip;
+	hook_action = action;
+	sleep_hook = hook;
+}
+
+/* It did come to that point. */
+static void done(void)
+{
+	CHECK(!hook_action);
+	sleep_hook = NULL;
+}
+
+static void close_1(void)
+{
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
+}
+
+static void move_1(void)
+{
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+}
+
+static void reset(void)
+{
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+}
+
+static void open_1_exists(void)
+{
+	struct guest_perf_event_param saved = mem->param;
+
+	CHECK(call(KVM_PERF_OP_READ, 1) == -KVM_ENOENT);
+	CHECK(open_id(1) == -KVM_EEXIST);
+	mem->param = saved;
+}
+
+static void test_races(void)
+{
+	setup();
+	open_id(1);
+	at("mutex_lock", 0, close_1);
+	is("READ of an event that is being closed", call(5, 1), -KVM_ENOENT);
+	done();
+
+	open_id(1);
+	at("mutex_lock", 0, move_1);
+	is("READ of an event that moves", call(5, 1), 0);
+	done();
+	is("its home", event(1)->home == vcpus[1]->arch.pv_perf, true);
+	is("ENABLE back", call(3, 1), 0);
+
+	/* Moving: it is closed, or moves elsewhere, meanwhile. */
+	call(KVM_PERF_OP_RESET, 0);
+	on(1);
+	open_id(1);
+	on(0);
+	at("create", 0, close_1);
+	is("ENABLE of an event that is being closed", call(3, 1), -KVM_ENOENT);
+	done();
+	is("leaves nothing", atomic_read(&nr_backing_events), 0);
+
+	open_id(1);
+	on(1);
+	is("moves", call(3, 1), 0);
+	on(0);
+	/* After the first lock of home and here. */
+	at("create", 0, reset);
+	is("ENABLE during RESET", call(3, 1), -KVM_ENOENT);
+	done();
+
+	/* While it is opened its id is taken, and it is not there yet. */
+	param(1, 1);
+	at("create", 0, open_1_exists);
+	is("OPEN of one that is being opened", do_open(), 0);
+	done();
+	call(KVM_PERF_OP_CLOSE, 1);
+	param(1, 1);
+	at("create", 0, reset);
+	is("OPEN during RESET", do_open(), 0);
+	done();
+	is("may stay", call(5, 1), 0);
+	teardown();
+}
+
+/* It moves away while the one that moves it here waits for the locks. */
+static void test_move_races(void)
+{
+	setup();
+	/* Home is vCPU 0, whose thread changes: ENABLE moves it from 0 to 0. */
+	open_id(1);
+	tasks[0]->running = true;
+	current = task_create(0);
+	/* Its lock is taken to find it, to start, and to replace. */
+	at("mutex_lock", 2, move_1);
+	is("ENABLE of an event that moves away", pv_perf_hypercall(vcpus[0],
+		3, 1, 0, 0), 0);
+	done();
+	is("it is here", event(1)->home == vcpus[0]->arch.pv_perf, true);
+	is("with this thread", event(1)->backing->hw.target == current, true);
+	run_guest(5);
+	pv_perf_hypercall(vcpus[0], 5, 1, 0, 0);
+	is("and counts", mem->record[1].count, 5);
+	task_put(current);
+	on(0);
+	teardown();
+}
+
+static void read_found_free(void)
+{
+	close_1();
+	rcu_barrier();
+}
+
+/* The last reference is the operation's. */
+static void test_last_reference(void)
+{
+	setup();
+	open_id(1);
+	at("mutex_lock", 0, read_found_free);
+	is("READ that has the last reference", call(5, 1), -KVM_ENOENT);
+	done();
+	/* As if the last reference went between look-up and increment. */
+	open_id(1);
+	refcount_set(&event(1)->refs, 0);
+	is("READ of an event without references", call(5, 1), -KVM_ENOENT);
+	refcount_set(&event(1)->refs, 1);
+	teardown();
+}
+
+int main(void)
+{
+	rcu_register_thread();
+	ksft_print_header();
+	test_available();
+	test_dispatch();
+	test_open_malformed();
+	test_open_refused();
+	test_attr();
+	test_unknown_id();
+	test_counting();
+	test_move();
+	test_counters();
+	test_query();
+	test_limit();
+	test_sampling();
+	test_period();
+	test_memslots();
+	test_batch();
+	test_debugfs();
+	test_trace();
+	test_vcpus();
+	test_faults();
+	test_batch_lost();
+	test_races();
+	test_move_races();
+	test_last_reference();
+	rcu_unregister_thread();
+	ksft_set_plan(ksft_test_num());
+	ksft_finished();
+}
