@@ -16,7 +16,6 @@ __thread bool trace_on;
 __thread char trace_line[256];
 
 struct faults alloc_faults, guest_faults;
-bool no_memory;
 void (*sleep_hook)(const char *where);
 
 struct cpu cpus[NR_CPUS];
@@ -39,6 +38,10 @@ void fail(const char *file, int line, const char *what)
 
 bool fault(struct faults *faults)
 {
+	/* Threads share it, but use it only where nothing shall fail. */
+	if (!faults->fail_at)
+		return false;
+
 	return ++faults->seen == faults->fail_at;
 }
 
@@ -71,7 +74,8 @@ void *kmalloc(size_t size, gfp_t gfp)
 {
 	if (gfp & __GFP_DIRECT_RECLAIM)
 		might_sleep_at("kmalloc");
-	if (no_memory || fault(&alloc_faults))
+	if (fault(&alloc_faults) ||
+	    (alloc_faults.fail_at && alloc_faults.seen > alloc_faults.fail_at))
 		return NULL;
 
 	return gfp & __GFP_ZERO ? calloc(1, size) : malloc(size);
@@ -143,6 +147,7 @@ void rcu_call(struct rcu_head *head, void (*func)(struct rcu_head *head))
 	callback->head = head;
 	callback->func = func;
 	if (!rcu_by_hand) {
+		rcu_release();
 		call_rcu(&callback->by_liburcu, rcu_grace_period_over);
 		return;
 	}
@@ -351,5 +356,12 @@ VOLATILE_ACCESS(1, 8)
 VOLATILE_ACCESS(2, 16)
 VOLATILE_ACCESS(4, 32)
 VOLATILE_ACCESS(8, 64)
+
+/* The kernel's xarray stores plainly what its readers read by READ_ONCE. */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race_top:^xas_\n";
+}
 #endif
 #endif

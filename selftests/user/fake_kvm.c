@@ -54,6 +54,13 @@ int kvm_read_guest(struct kvm *kvm, gpa_t gpa, void *data, unsigned long len)
 	return 0;
 }
 
+/* Atomically, as another thread of the guest may look. */
+static void copy_to_guest(u8 *to, const u8 *from, unsigned long n)
+{
+	while (n--)
+		__atomic_store_n(to++, *from++, __ATOMIC_RELEASE);
+}
+
 int kvm_write_guest(struct kvm *kvm, gpa_t gpa, const void *data,
 		    unsigned long len)
 {
@@ -66,7 +73,7 @@ int kvm_write_guest(struct kvm *kvm, gpa_t gpa, const void *data,
 		p = gpa_to_user(kvm, gpa, true);
 		if (!p)
 			return -EFAULT;
-		memcpy(p, data, n);
+		copy_to_guest(p, data, n);
 		mark_page_dirty_in_slot(kvm, gfn_to_memslot(kvm, gpa_to_gfn(gpa)),
 					gpa_to_gfn(gpa));
 	}

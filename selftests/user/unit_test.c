@@ -854,10 +854,10 @@ static void test_debugfs(void)
 	is("holds the VM", refcount_read(&kvm->users_count), 2);
 	kvm->debugfs_dentry->fops->release(&inode, &file);
 	is("until it is closed", refcount_read(&kvm->users_count), 1);
-	no_memory = true;
+	alloc_faults = (struct faults){ .fail_at = 1 };
 	is("open, no memory", kvm->debugfs_dentry->fops->open(&inode, &file),
 	   -ENOMEM);
-	no_memory = false;
+	alloc_faults.fail_at = 0;
 	is("does not hold the VM", refcount_read(&kvm->users_count), 1);
 	refcount_set(&kvm->users_count, 0);
 	is("open of a VM that ends",
@@ -894,13 +894,13 @@ static void test_vcpus(void)
 
 	tasks[0] = task_create(0);
 	on(0);
-	no_memory = true;
+	alloc_faults = (struct faults){ .fail_at = 1 };
 	is("a VM without memory", !vm_create(), true);
-	no_memory = false;
+	alloc_faults.fail_at = 0;
 	kvm = vm_create();
-	no_memory = true;
+	alloc_faults = (struct faults){ .fail_at = 1 };
 	is("a vCPU without memory", !vcpu_create(kvm, 0), true);
-	no_memory = false;
+	alloc_faults.fail_at = 0;
 	vm_destroy(kvm);
 	task_put(tasks[0]);
 }
@@ -909,7 +909,10 @@ static void test_vcpus(void)
 
 static long op_open(void)
 {
-	return open_sampling(9, 1000);
+	/* An id far away, for which the xarray grows. */
+	param(1 << 20, 9);
+	mem->attr.sample_period = 1000;
+	return do_open();
 }
 
 static long op_close(void)
@@ -986,23 +989,22 @@ static const struct {
 	long (*run)(void);
 	long alloc_error;	/* 0: it allocates nothing */
 	int accesses;		/* to guest memory */
-	bool repeats;		/* may be run again when it has succeeded */
 } ops[] = {
-	/* param, size, attr; the record: address, write */
-	{ "OPEN", op_open, -KVM_ENOSPC, 5, false },
-	{ "CLOSE", op_close, 0, 0, false },
-	{ "ENABLE", op_enable, 0, 0, true },
-	{ "ENABLE elsewhere", op_move, -KVM_ENOSPC, 0, true },
-	/* twice sequence, five fields */
-	{ "DISABLE", op_disable, 0, 7, true },
-	{ "READ", op_read, 0, 7, true },
-	{ "READ all", op_read_all, 0, 14, true },
-	{ "QUERY", op_query, 0, 2, true },
-	{ "SET_PERIOD", op_period, 0, 0, true },
-	{ "SET_LEFT", op_left, 0, 7, true },
-	{ "BATCH of READ", op_batch, 0, 10, true },
-	{ "RESET", op_reset, 0, 0, true },
-	{ "delivery", op_deliver, 0, 8, true },
+	/* param, size, attr; the record: address, write. */
+	{ "OPEN", op_open, -KVM_ENOSPC, 5 },
+	{ "CLOSE", op_close, 0, 0 },
+	{ "ENABLE", op_enable, 0, 0 },
+	{ "ENABLE elsewhere", op_move, -KVM_ENOSPC, 0 },
+	/* The range, twice the sequence, five fields. */
+	{ "DISABLE", op_disable, 0, 8 },
+	{ "READ", op_read, 0, 8 },
+	{ "READ all", op_read_all, 0, 16 },
+	{ "QUERY", op_query, 0, 2 },
+	{ "SET_PERIOD", op_period, 0, 0 },
+	{ "SET_LEFT", op_left, 0, 8 },
+	{ "BATCH of READ", op_batch, 0, 11 },
+	{ "RESET", op_reset, 0, 0 },
+	{ "delivery", op_deliver, 0, 9 },
 };
 
 static void setup_faults(void)
@@ -1148,9 +1150,32 @@ static void open_1_exists(void)
 	mem->param = saved;
 }
 
+static char debugfs_text[8192];
+
+static void debugfs_read(void)
+{
+	struct inode inode = { .i_private = kvm };
+	struct dentry *dentry = kvm->debugfs_dentry;
+	struct file file;
+
+	CHECK(!dentry->fops->open(&inode, &file));
+	dentry->fops->read(&file, debugfs_text, sizeof(debugfs_text), NULL);
+	dentry->fops->release(&inode, &file);
+}
+
 static void test_races(void)
 {
 	setup();
+	open_id(1);
+	open_id(2);
+	at("mutex_lock", 0, close_1);
+	debugfs_read();
+	done();
+	is("debugfs with an event that is being closed",
+	   !strstr(debugfs_text, "\n         1 ") &&
+	   strstr(debugfs_text, "\n         2 "), true);
+	call(KVM_PERF_OP_RESET, 0);
+
 	open_id(1);
 	at("mutex_lock", 0, close_1);
 	is("READ of an event that is being closed", call(5, 1), -KVM_ENOENT);

@@ -102,8 +102,8 @@ static inline void trace_##name(proto)					\
 /* Failing on demand, and acting where the kernel might sleep. */
 
 /*
- * The fail_at-th allocation or access to guest memory from now on fails; 0:
- * none.  What has been seen is counted.
+ * The fail_at-th access to guest memory from now on fails, and the fail_at-th
+ * allocation and all after it; 0: none.  What has been seen is counted.
  */
 struct faults {
 	int seen;
@@ -111,7 +111,6 @@ struct faults {
 };
 
 extern struct faults alloc_faults, guest_faults;
-extern bool no_memory;
 
 bool fault(struct faults *faults);
 
@@ -396,7 +395,8 @@ extern void (*read_hook)(struct kvm *kvm);
 bool user_writable(const void *address);
 int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 *uaddr);
 
-#define user_access_begin(p, size)	({ might_sleep_at("user"); true; })
+#define user_access_begin(p, size) \
+	({ might_sleep_at("user"); !fault(&guest_faults); })
 #define user_access_end()		((void)0)
 #define unsafe_put_user(x, p, label) do {				\
 	if (!user_writable(p))						\

@@ -7,6 +7,8 @@
 #define STAND_IN_ASM_ATOMIC_H
 #include <asm-generic/atomic-gcc.h>
 
+/* As in the kernel, not a plain store. */
+#define atomic_set(v, i)	WRITE_ONCE((v)->counter, i)
 #define atomic_dec(v)		__sync_fetch_and_sub(&(v)->counter, 1)
 
 typedef struct {

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * 8 vCPUs, a thread each, do everything to the same few events at once, under
+ * ThreadSanitizer.  In the first half nothing resets the events: one that each
+ * thread has for itself must have counted exactly what the thread did.
+ *
+ * Usage: threads_test [SECONDS]
+ */
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stand_in.h"
+
+#include "kselftest.h"
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+
+#define NR_THREADS	8
+#define NR_IDS		5
+#define OWN_ID(thread)	(100 + (thread))
+
+/* A page for each thread, after one of records. */
+struct page {
+	struct guest_perf_event_param param;
+	struct guest_perf_attr attr;
+	struct guest_perf_query query;
+	struct guest_perf_op ops[4];
+};
+
+struct thread {
+	pthread_t pthread;
+	int nr;
+	unsigned int seed;
+	struct kvm_vcpu *vcpu;
+	struct page *page;
+	gpa_t gpa;
+	u64 ran;
+	u64 done[12];	/* by operation, those that succeeded */
+};
+
+static struct kvm *kvm;
+static struct thread threads[NR_THREADS];
+static atomic_t stop;
+static bool resets;
+static pthread_barrier_t opened;
+
+static gpa_t record_gpa(u32 id)
+{
+	return (id < NR_IDS ? id : id - 100 + NR_IDS) * 64ul;
+}
+
+static struct guest_perf_event *record(u32 id)
+{
+	return (void *)kvm->memslots.slot[0].memory + record_gpa(id);
+}
+
+static unsigned int rnd(struct thread *t, unsigned int n)
+{
+	return rand_r(&t->seed) % n;
+}
+
+static long call(struct thread *t, u64 op, u64 a1, u64 a2, u64 a3)
+{
+	long ret = pv_perf_hypercall(t->vcpu, op, a1, a2, a3);
+
+	if (!ret)
+		t->done[op]++;
+	return ret;
+}
+
+static void prepare_open(struct thread *t, u32 id, u64 period)
+{
+	t->page->attr = (struct guest_perf_attr){
+		.size = sizeof(t->page->attr), .type = KVM_PERF_TYPE_RAW,
+		.config = 0xc0, .sample_period = period,
+		.flags = period > 500 ? KVM_PERF_ATTR_FREQ : 0,
+	};
+	t->page->param = (struct guest_perf_event_param){
+		.attr_addr = t->gpa + offsetof(struct page, attr),
+		.event_addr = record_gpa(id), .id = id,
+	};
+}
+
+static void batch(struct thread *t)
+{
+	u32 ops[] = { KVM_PERF_OP_CLOSE, KVM_PERF_OP_ENABLE,
+		      KVM_PERF_OP_DISABLE, KVM_PERF_OP_READ,
+		      KVM_PERF_OP_SET_LEFT };
+	int i;
+
+	for (i = 0; i < 4; i++)
+		t->page->ops[i] = (struct guest_perf_op){
+			.op = ops[rnd(t, 5)], .id = rnd(t, NR_IDS), .arg = 40,
+		};
+	CHECK(!call(t, KVM_PERF_OP_BATCH, t->gpa + offsetof(struct page, ops),
+		    0, 4));
+	for (i = 0; i < 4; i++)
+		if (!t->page->ops[i].result)
+			t->done[t->page->ops[i].op]++;
+}
+
+/* As the contract says to read a record; another's, which all may READ. */
+static void read_record(struct thread *t)
+{
+	u32 id = OWN_ID(rnd(t, NR_THREADS));
+	struct guest_perf_event *r = record(id);
+	u64 enabled, running;
+	u32 sequence;
+	int i;
+
+	CHECK(!call(t, KVM_PERF_OP_READ, id, 0, 0));
+	for (i = 0; i < 10; i++) {
+		sequence = READ_ONCE(r->sequence);
+		enabled = READ_ONCE(r->time_enabled);
+		running = READ_ONCE(r->time_running);
+		if (!(sequence & 1) && sequence == READ_ONCE(r->sequence)) {
+			CHECK(running <= enabled);
+			return;
+		}
+	}
+}
+
+static void own_event(struct thread *t)
+{
+	CHECK(!call(t, KVM_PERF_OP_READ, OWN_ID(t->nr), 0, 0));
+	CHECK(READ_ONCE(record(OWN_ID(t->nr))->count) == t->ran);
+}
+
+static void enter_guest(struct thread *t)
+{
+	u64 n = rnd(t, 300);
+
+	if (kvm_check_request(KVM_REQ_PV_PERF, t->vcpu))
+		pv_perf_deliver_overflows(t->vcpu);
+	atomic_xchg(&t->vcpu->arch.nmi_queued, 0);
+	WRITE_ONCE(t->vcpu->arch.nmi_from_guest, rnd(t, 2));
+	run_guest(n);
+	t->ran += n;
+}
+
+static void debugfs(void)
+{
+	struct inode inode = { .i_private = kvm };
+	struct dentry *dentry = kvm->debugfs_dentry;
+	char buf[8192];
+	struct file file;
+
+	CHECK(!dentry->fops->open(&inode, &file));
+	dentry->fops->read(&file, buf, sizeof(buf), NULL);
+	dentry->fops->release(&inode, &file);
+}
+
+static void step(struct thread *t)
+{
+	u32 id = rnd(t, NR_IDS);
+
+	switch (rnd(t, 16)) {
+	case 0 ... 2:
+		prepare_open(t, id, rnd(t, 2) ? 50 + rnd(t, 1000) : 0);
+		call(t, KVM_PERF_OP_OPEN,
+		     t->gpa + offsetof(struct page, param), 0, 0);
+		break;
+	case 3:
+		call(t, KVM_PERF_OP_CLOSE, id, 0, 0);
+		break;
+	case 4 ... 6:
+		call(t, KVM_PERF_OP_ENABLE, id, 0, 0);
+		break;
+	case 7:
+		call(t, KVM_PERF_OP_DISABLE, id, 0, 0);
+		break;
+	case 8:
+		call(t, KVM_PERF_OP_READ, id, 0, 0);
+		if (!resets)
+			read_record(t);
+		break;
+	case 9:
+		call(t, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0, 0);
+		break;
+	case 10:
+		call(t, KVM_PERF_OP_SET_PERIOD, id, 50 + rnd(t, 100), 0);
+		break;
+	case 11:
+		call(t, KVM_PERF_OP_SET_LEFT, id, rnd(t, 100), 0);
+		break;
+	case 12:
+		batch(t);
+		break;
+	case 13:
+		if (!rnd(t, 10))
+			debugfs();
+		if (resets && !rnd(t, 10))
+			call(t, KVM_PERF_OP_RESET, 0, 0, 0);
+		if (resets && !rnd(t, 10))
+			pv_perf_vcpu_reset(t->vcpu);
+		break;
+	default:
+		enter_guest(t);
+		if (!resets)
+			own_event(t);
+	}
+}
+
+static void *run(void *arg)
+{
+	struct thread *t = arg;
+
+	rcu_register_thread();
+	current = task_create(t->nr);
+	if (!resets) {
+		t->ran = 0;
+		prepare_open(t, OWN_ID(t->nr), 0);
+		CHECK(!call(t, KVM_PERF_OP_OPEN,
+			    t->gpa + offsetof(struct page, param), 0, 0));
+		CHECK(!call(t, KVM_PERF_OP_ENABLE, OWN_ID(t->nr), 0, 0));
+		pthread_barrier_wait(&opened);
+	}
+	while (!atomic_read(&stop))
+		step(t);
+	if (!resets)
+		pthread_barrier_wait(&opened);
+	pv_perf_vcpu_reset(t->vcpu);
+	irq_work_sync(&t->vcpu->arch.pv_perf->irq_work);
+	task_exit(current);
+	rcu_unregister_thread();
+	return NULL;
+}
+
+static void run_threads(unsigned int seconds)
+{
+	int i;
+
+	atomic_set(&stop, 0);
+	for (i = 0; i < NR_THREADS; i++)
+		pthread_create(&threads[i].pthread, NULL, run, &threads[i]);
+	sleep(seconds);
+	atomic_set(&stop, 1);
+	for (i = 0; i < NR_THREADS; i++)
+		pthread_join(threads[i].pthread, NULL);
+}
+
+static void report(void)
+{
+	static const char * const name[] = {
+		"", "OPEN", "CLOSE", "ENABLE", "DISABLE", "READ", "QUERY",
+		"SET_PERIOD", "BATCH", "RESET", "SET_LEFT",
+	};
+	u64 n;
+	int op, i;
+
+	for (op = 1; op < 11; op++) {
+		if (op == KVM_PERF_OP_QUERY)
+			continue;
+		for (i = 0, n = 0; i < NR_THREADS; i++)
+			n += threads[i].done[op];
+		ksft_test_result(n > 10, "%s: %llu\n", name[op], n);
+	}
+}
+
+int main(int argc, char *argv[])
+{
+	unsigned int seconds = argc > 1 ? atoi(argv[1]) : 10;
+	struct thread *t;
+	int i;
+
+	rcu_register_thread();
+	ksft_print_header();
+	pthread_barrier_init(&opened, NULL, NR_THREADS);
+	kvm = vm_create();
+	for (i = 0; i < NR_THREADS; i++) {
+		gpa_t gpa = i < 4 ? (1 + i) * PAGE_SIZE :
+				    0x20000 + i * PAGE_SIZE;
+
+		t = &threads[i];
+		t->nr = i;
+		getrandom(&t->seed, sizeof(t->seed), 0);
+		t->vcpu = vcpu_create(kvm, i);
+		t->gpa = gpa;
+		t->page = (void *)kvm->memslots.slot[i < 4 ? 0 : 2].memory +
+			  (i < 4 ? gpa : gpa - 0x20000);
+		ksft_print_msg("seed of thread %d: %u\n", i, t->seed);
+	}
+
+	run_threads((seconds + 1) / 2);
+	ksft_test_result(true, "each thread's own event was exact\n");
+	resets = true;
+	run_threads((seconds + 1) / 2);
+
+	ksft_test_result(!atomic_read(&nr_backing_events), "none is left\n");
+	ksft_test_result(!atomic_read(&kvm->arch.pv_perf->nr_events),
+			 "none is charged\n");
+	report();
+
+	current = task_create(0);
+	for (i = 0; i < NR_THREADS; i++)
+		vcpu_destroy(threads[i].vcpu);
+	vm_destroy(kvm);
+	task_put(current);
+	rcu_barrier();
+	rcu_unregister_thread();
+	ksft_set_plan(ksft_test_num());
+	ksft_finished();
+}
