@@ -135,6 +135,13 @@ static void enter_guest(struct thread *t)
 		pv_perf_deliver_overflows(t->vcpu);
 	atomic_xchg(&t->vcpu->arch.nmi_queued, 0);
 	WRITE_ONCE(t->vcpu->arch.nmi_from_guest, rnd(t, 2));
+	/* The oldest event of the thread, its own, always finds a counter. */
+	if (!rnd(t, 4))
+		take_counters(current, rnd(t, NR_COUNTERS));
+	if (!rnd(t, 4)) {
+		task_sched_out(current);
+		task_sched_in(current);
+	}
 	run_guest(n);
 	t->ran += n;
 }
@@ -297,7 +304,6 @@ int main(int argc, char *argv[])
 		vcpu_destroy(threads[i].vcpu);
 	vm_destroy(kvm);
 	task_put(current);
-	rcu_barrier();
 	rcu_unregister_thread();
 	ksft_set_plan(ksft_test_num());
 	ksft_finished();
