@@ -101,7 +101,7 @@ static struct pv_perf_vcpu *pv_perf_lock_home(struct pv_perf_event *event)
 	for (;;) {
 		home = READ_ONCE(event->home);
 		mutex_lock(&home->lock);
-		if (home == event->home)
+		if (home == READ_ONCE(event->home))
 			return home;
 		mutex_unlock(&home->lock);
 	}
@@ -155,8 +155,8 @@ static bool pv_perf_read_here(struct perf_event *backing, u64 *count,
 	u64 delta;
 
 	local_irq_save(flags);
-	here = backing->state == PERF_EVENT_STATE_ACTIVE &&
-	       backing->oncpu == smp_processor_id();
+	here = READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
+	       READ_ONCE(backing->oncpu) == smp_processor_id();
 	if (here) {
 		backing->pmu->read(backing);
 		*count = local64_read(&backing->count);
@@ -583,7 +583,7 @@ struct pv_perf_position {
 static void pv_perf_get_position(struct perf_event *backing,
 				 struct pv_perf_position *position)
 {
-	position->sample_period = backing->hw.sample_period;
+	position->sample_period = READ_ONCE(backing->hw.sample_period);
 	position->period_left = local64_read(&backing->hw.period_left);
 }
 
@@ -626,7 +626,7 @@ static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
 	for (;;) {
 		home = READ_ONCE(event->home);
 		pv_perf_lock_both(home, here);
-		if (home == event->home)
+		if (home == READ_ONCE(event->home))
 			break;
 		pv_perf_unlock_both(home, here);
 	}
@@ -811,8 +811,8 @@ static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
 	bool here;
 
 	local_irq_save(flags);
-	here = backing->state == PERF_EVENT_STATE_ACTIVE &&
-	       backing->oncpu == smp_processor_id();
+	here = READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
+	       READ_ONCE(backing->oncpu) == smp_processor_id();
 	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
 		local64_set(&backing->hw.period_left, left);
 	} else if (here) {
@@ -864,7 +864,7 @@ int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left)
 	if (ret)
 		goto out;
 
-	next = next ? : backing->hw.sample_period;
+	next = next ? : READ_ONCE(backing->hw.sample_period);
 	if (!pv_perf_set_left_here(backing, next))
 		pv_perf_set_left_there(backing, next);
 
