@@ -75,14 +75,18 @@ static void pmu_start(struct perf_event *event, int flags)
 {
 	CHECK(event->hw.state & PERF_HES_STOPPED);
 	if (is_sampling_event(event) &&
-	    local64_read(&event->hw.period_left) <= 0)
+	    local64_read(&event->hw.period_left) <= 0) {
 		local64_set(&event->hw.period_left, event->hw.sample_period);
+		WRITE_ONCE(event->hw.last_period, event->hw.sample_period);
+	}
 	event->hw.state = 0;
 }
 
 static void pmu_stop(struct perf_event *event, int flags)
 {
-	CHECK(!(event->hw.state & PERF_HES_STOPPED));
+	/* perf may stop one that it has throttled. */
+	if (event->hw.state & PERF_HES_STOPPED)
+		return;
 	if (flags & PERF_EF_UPDATE)
 		pmu_read(event);
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
@@ -272,14 +276,16 @@ int perf_event_period(struct perf_event *event, u64 value)
 
 	irq_lock(task->cpu);
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
-		pmu_read(event);
+		pmu_stop(event, PERF_EF_UPDATE);
 	if (event->attr.freq)
 		event->attr.sample_freq = value;
 	else
 		event->attr.sample_period = value;
 	if (!event->attr.freq)
 		WRITE_ONCE(event->hw.sample_period, value);
-	local64_set(&event->hw.period_left, event->hw.sample_period);
+	local64_set(&event->hw.period_left, 0);
+	if (event->state == PERF_EVENT_STATE_ACTIVE)
+		pmu_start(event, PERF_EF_RELOAD);
 	irq_unlock(task->cpu);
 	return 0;
 }

@@ -465,6 +465,70 @@ static void test_move(void)
 	teardown();
 }
 
+/* From a vCPU that runs on, and that nobody has read. */
+static void test_move_sampling(void)
+{
+	setup();
+	open_sampling(1, 1000);
+	call(KVM_PERF_OP_ENABLE, 1);
+	run_guest(300);
+	on(1);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	run_guest(699);
+	is("no overflow at 999", enter_guest(), 0);
+	run_guest(1);
+	is("overflow at 1000", enter_guest(), 1);
+
+	param(2, 2);
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	mem->attr.sample_period = 1000;
+	do_open();
+	call(KVM_PERF_OP_ENABLE, 2);
+	run_guest(1);
+	enter_guest();
+	on(0);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 2));
+	run_guest(100);
+	enter_guest();
+	is("the period that began before it moved", mem->record[2].last_period,
+	   100);
+	teardown();
+}
+
+/* Who has lost its counter is told so once, and takes no other's. */
+static void test_lost(void)
+{
+	u32 id;
+
+	setup();
+	for (id = 1; id <= NR_COUNTERS + 1; id++)
+		open_id(id);
+	for (id = 1; id <= NR_COUNTERS; id++)
+		CHECK(!call(KVM_PERF_OP_ENABLE, id));
+	take_counters(tasks[0], 2);
+	call(KVM_PERF_OP_DISABLE, 1);
+	CHECK(!call(KVM_PERF_OP_ENABLE, NR_COUNTERS + 1));
+	/* 2 and 5 count; 3 and 4 have lost theirs, and are older than 5. */
+	is("ENABLE of a lost one", call(3, 3), -KVM_EBUSY);
+	is("the youngest counts on", call(5, NR_COUNTERS + 1), 0);
+	is("ENABLE of another", call(3, 1), -KVM_EBUSY);
+	is("the youngest counts on", call(5, NR_COUNTERS + 1), 0);
+	is("READ tells", call(5, 3), -KVM_EBUSY);
+	run_guest(10);
+	is("the youngest counts on", call(5, NR_COUNTERS + 1), 0);
+	is("and has missed none", mem->record[NR_COUNTERS + 1].count, 10);
+	is("the lost one has none", call(5, 3), -KVM_EBUSY);
+	take_counters(tasks[0], 1);
+	is("ENABLE of another that can", call(3, 1), 0);
+	is("does not make a lost one count", call(5, 4), -KVM_EBUSY);
+	take_counters(tasks[0], 0);
+	is("nor hides it", call(5, 3), -KVM_EBUSY);
+	is("which counts again", call(5, 3), 0);
+	is("DISABLE of a lost one", call(4, 4), 0);
+	is("is not lost", call(5, 4), 0);
+	teardown();
+}
+
 static void test_counters(void)
 {
 	u32 id;
@@ -799,6 +863,15 @@ static void test_batch(void)
 		CHECK(!mem->ops[i].result);
 	for (i = 0; i < 3; i++)
 		is("arg is the count", mem->ops[i].arg, 123);
+
+	/* The record's page goes. */
+	open_id(150);
+	kvm->memslots.slot[0].absent[RECORD(150) >> PAGE_SHIFT] = true;
+	op(0, KVM_PERF_OP_READ, 150, 0x1234);
+	is("BATCH without a record", call3(8, GPA(ops), 0, 1), 0);
+	is("READ without a record", mem->ops[0].result, -KVM_EFAULT);
+	is("leaves its arg", mem->ops[0].arg, 0x1234);
+	kvm->memslots.slot[0].absent[RECORD(150) >> PAGE_SHIFT] = false;
 
 	for (id = 0; id < KVM_PERF_BATCH_MAX; id++)
 		op(id, KVM_PERF_OP_CLOSE, id, 0);
@@ -1278,6 +1351,8 @@ int main(void)
 	test_unknown_id();
 	test_counting();
 	test_move();
+	test_move_sampling();
+	test_lost();
 	test_counters();
 	test_query();
 	test_limit();
