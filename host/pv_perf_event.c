@@ -282,8 +282,9 @@ static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
 					    &reading.running);
 	reading.last_period = event->last_period;
 	reading.period_left = pv_perf_period_left(event->backing);
-	*count = reading.count;
 	ret = pv_perf_put_record(event, record, &reading);
+	if (!ret)
+		*count = reading.count;
 	if (!ret && overflows)
 		ret = arch_futex_atomic_op_inuser(FUTEX_OP_ADD, overflows, &old,
 						  &record->overflows);
@@ -684,7 +685,7 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
  * pv_perf_event_disable - stop an event and bring its record up to date
  * @kvm: the VM
  * @id: the event's id
- * @count: set to its count where the record was found
+ * @count: set to its count where the record was written
  *
  * Return: 0, -ENOENT, or -EFAULT if the record could not be written, though
  * the event has been stopped.
@@ -725,7 +726,7 @@ static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
  * pv_perf_event_read - bring an event's record up to date
  * @kvm: the VM
  * @id: the event's id
- * @count: set to its count where the record was found
+ * @count: set to its count where the record was written
  *
  * Return: 0, -ENOENT, -EFAULT if the record could not be written, or -EBUSY
  * if it was written but the event had lost its counter.
