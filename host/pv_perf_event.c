@@ -575,16 +575,23 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
 }
 
-/* What a stopped event has left of its period, and a frequency's period. */
+/* Where an event is in its period; with a frequency, perf has chosen that. */
 struct pv_perf_position {
 	u64 sample_period;
+	u64 last_period;
 	u64 period_left;
 };
 
-static void pv_perf_get_position(struct perf_event *backing,
+static void pv_perf_get_position(struct pv_perf_event *event,
 				 struct pv_perf_position *position)
 {
+	struct perf_event *backing = event->backing;
+	u64 enabled, running;
+
+	/* It may be counting: have what is left brought up to date. */
+	pv_perf_event_count(event, &enabled, &running);
 	position->sample_period = READ_ONCE(backing->hw.sample_period);
+	position->last_period = READ_ONCE(backing->hw.last_period);
 	position->period_left = local64_read(&backing->hw.period_left);
 }
 
@@ -595,6 +602,7 @@ static void pv_perf_set_position(struct perf_event *backing,
 		return;
 
 	backing->hw.sample_period = position->sample_period;
+	backing->hw.last_period = position->last_period;
 	local64_set(&backing->hw.period_left, position->period_left);
 }
 
@@ -674,7 +682,7 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 	}
 
 	attr = event->attr;
-	pv_perf_get_position(event->backing, &position);
+	pv_perf_get_position(event, &position);
 	mutex_unlock(&event->home->lock);
 	ret = pv_perf_move_and_enable(vcpu, event, &attr, &position);
 	pv_perf_event_put(event);
