@@ -376,9 +376,12 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 	return ret;
 }
 
-static const char *pv_perf_state_name(struct perf_event *backing)
+static const char *pv_perf_state_name(struct pv_perf_event *event)
 {
-	switch (READ_ONCE(backing->state)) {
+	if (event->lost)
+		return "no-counter";
+
+	switch (READ_ONCE(event->backing->state)) {
 	case PERF_EVENT_STATE_ACTIVE:
 		return "active";
 	case PERF_EVENT_STATE_INACTIVE:
@@ -401,7 +404,7 @@ static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
 		   event->id, event->attr.type, event->attr.config,
 		   event->attr.exclude_user ? "-" : "u",
 		   event->attr.exclude_kernel ? "-" : "k",
-		   event->home->vcpu->vcpu_id, pv_perf_state_name(event->backing),
+		   event->home->vcpu->vcpu_id, pv_perf_state_name(event),
 		   count, enabled, running);
 }
 

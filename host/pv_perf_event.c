@@ -372,52 +372,63 @@ static bool pv_perf_has_no_counter(struct perf_event *backing)
 	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
 }
 
-/* It has counted, and another event has taken its counter. */
-static bool pv_perf_lost_counter(struct pv_perf_event *event)
+/* It counted, and another event has taken its counter since. */
+static bool pv_perf_was_robbed(struct pv_perf_event *event)
 {
-	return event->enabled && pv_perf_has_no_counter(event->backing);
+	return event->enabled && !event->lost &&
+	       pv_perf_has_no_counter(event->backing);
 }
 
-static unsigned int pv_perf_nr_lost(struct pv_perf_vcpu *here)
+static void pv_perf_note_lost(struct pv_perf_event *event)
 {
-	struct pv_perf_event *event;
-	unsigned int n = 0;
-
-	list_for_each_entry(event, &here->events, node)
-		n += pv_perf_lost_counter(event);
-
-	return n;
+	if (pv_perf_was_robbed(event))
+		event->lost = true;
 }
 
-static void pv_perf_restart_lost(struct pv_perf_vcpu *here)
+static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)
 {
 	struct pv_perf_event *event;
 
-	list_for_each_entry(event, &here->events, node) {
-		if (pv_perf_lost_counter(event))
+	list_for_each_entry(event, &home->events, node) {
+		if (pv_perf_was_robbed(event))
+			return true;
+	}
+
+	return false;
+}
+
+static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &home->events, node) {
+		if (pv_perf_was_robbed(event))
 			perf_event_enable(event->backing);
 	}
 }
 
 /*
- * Runs on the backing event's thread, so the answer is there at once.  perf
- * schedules all pinned events of a thread anew: the one that finds no counter
- * is the youngest of them, not always the one that is being enabled.  It gets
- * its counter back; the vCPU is in the host, so it has missed nothing.
+ * On the backing event's thread the answer is there at once.  perf schedules
+ * all pinned events of a thread anew: the one that finds no counter is the
+ * youngest of them, not always the one that is being enabled.  It gets its
+ * counter back; the vCPU is in the host, so it has missed nothing.  Those that
+ * had lost theirs before stay so until the guest is told.
  */
-static int pv_perf_start(struct pv_perf_vcpu *here, struct perf_event *backing)
+static int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing)
 {
-	unsigned int lost;
+	struct pv_perf_event *event;
 
-	lockdep_assert_held(&here->lock);
+	lockdep_assert_held(&home->lock);
 
-	lost = pv_perf_nr_lost(here);
+	list_for_each_entry(event, &home->events, node)
+		pv_perf_note_lost(event);
+
 	perf_event_enable(backing);
-	if (!pv_perf_has_no_counter(backing) && pv_perf_nr_lost(here) <= lost)
+	if (!pv_perf_has_no_counter(backing) && !pv_perf_any_robbed(home))
 		return 0;
 
 	perf_event_disable(backing);
-	pv_perf_restart_lost(here);
+	pv_perf_restart_robbed(home);
 	return -EBUSY;
 }
 
@@ -567,6 +578,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->past_running = running;
 	event->backing = backing;
 	event->enabled = true;
+	event->lost = false;
 	list_move_tail(&event->node, &here->events);
 	WRITE_ONCE(event->home, here);
 
@@ -675,8 +687,10 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 
 	if (pv_perf_is_here(vcpu, event)) {
 		ret = pv_perf_start(event->home, event->backing);
-		if (!ret)
+		if (!ret) {
 			event->enabled = true;
+			event->lost = false;
+		}
 		pv_perf_event_put_locked(event);
 		return ret;
 	}
@@ -708,6 +722,7 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 
 	perf_event_disable(event->backing);
 	event->enabled = false;
+	event->lost = false;
 	ret = pv_perf_update_record(kvm, event, 0, count);
 	pv_perf_event_put_locked(event);
 	return ret;
@@ -720,11 +735,13 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
 			       u64 *count)
 {
-	bool lost = pv_perf_lost_counter(event);
+	bool lost;
 	int ret;
 
-	if (lost)
-		perf_event_enable(event->backing);
+	pv_perf_note_lost(event);
+	lost = event->lost;
+	if (lost && !pv_perf_start(event->home, event->backing))
+		event->lost = false;
 
 	ret = pv_perf_update_record(kvm, event, 0, count);
 	return ret ? : lost ? -EBUSY : 0;

@@ -67,6 +67,8 @@ struct pv_perf_vcpu {
  * @node: in the home's list
  * @backing: the host's event, on the home's thread; NULL once closed
  * @enabled: between an ENABLE that succeeded and DISABLE
+ * @lost: has lost its counter since, and does not count until a READ that tells
+ *	the guest, or an ENABLE, finds another
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
@@ -87,6 +89,7 @@ struct pv_perf_event {
 	struct list_head node;
 	struct perf_event *backing;
 	bool enabled;
+	bool lost;
 	struct gfn_to_hva_cache record;
 	u32 sequence;
 	u64 last_period;
