@@ -15,6 +15,10 @@ qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
 	sampling_test overflow_stress workload amd-pmu)
+user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
+
+# How long `make fuzz` runs, in seconds.
+FUZZ_S ?= 60
 
 # The file that `make run` compresses.
 sample := $(B)/tests/sample
@@ -28,6 +32,8 @@ help:
 	@echo '                (20 minutes); build/bench.json, build/bench.svg'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
+	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
+	@echo '                might pass it; FUZZ_S=600 runs 10 minutes, not 1'
 	@echo 'make shell      a shell in a guest with the pair loaded'
 	@echo 'make qemu       build the emulated machine (5 minutes)'
 	@echo 'make kernel     fetch and unpack the kernel (1 minute)'
@@ -40,7 +46,7 @@ help:
 run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(modules) $(K)/initrd $(programs)
+test: $(qemu) $(modules) $(K)/initrd $(programs) $(user)
 	@selftests/run $(TESTS)
 
 bench: $(qemu) $(modules) $(K)/initrd $(programs)
@@ -52,6 +58,14 @@ matrix: $(qemu) $(programs)
 
 shell: $(qemu) $(modules) $(K)/initrd
 	@$(vm) guest -i
+
+# What makes it fail is kept among the seeds, and from then on tested.
+fuzz: $(B)/tests/fuzz_host
+	@mkdir -p $(B)/tests/corpus
+	@LLVM_PROFILE_FILE=/dev/null $< -max_total_time=$(FUZZ_S) -max_len=2048 \
+		-timeout=10 -print_final_stats=1 \
+		-artifact_prefix=selftests/user/corpus/ \
+		$(B)/tests/corpus selftests/user/corpus
 
 qemu: $(qemu)
 kernel: $(K)/release
@@ -127,6 +141,34 @@ $(B)/tests/workload: selftests/bench/workload.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -o $@ $<
 
+# The host side in user space, as it is, with stand-ins for what is around it.
+source := $(K)/source
+user_sources := $(wildcard host/*.c selftests/user/fake_*.c)
+user_headers := $(wildcard host/*.h abi/*.h selftests/user/include/*.h \
+	selftests/user/include/*/*.h selftests/user/include/*/*/*.h)
+user_flags := -std=gnu11 -g -O1 -Wall -Wno-format -D_GNU_SOURCE \
+	-D_LGPL_SOURCE -Iselftests/user/include \
+	-I$(source)/tools/testing/radix-tree -I$(source)/tools/include \
+	-Ihost -Iabi -isystem $(source)/tools/include/uapi \
+	-I$(source)/tools/testing/selftests \
+	-idirafter $(source)/arch/x86/include
+coverage := -fprofile-instr-generate -fcoverage-mapping
+asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+
+$(B)/tests/unit_test: sanitize := $(asan) $(coverage)
+$(B)/tests/fuzz_host: sanitize := $(asan) -fsanitize=fuzzer $(coverage)
+# READ_ONCE and WRITE_ONCE are volatile accesses.
+$(B)/tests/threads_test: sanitize := -fsanitize=thread \
+	-mllvm -tsan-distinguish-volatile
+
+$(user): $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
+		$(K)/release
+	@mkdir -p $(@D)
+	@clang $(user_flags) $(sanitize) -o $@ $< $(user_sources) \
+		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
+		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
+		$(source)/tools/lib/ctype.c -lurcu -lpthread
+
 # The test that comes with the patches for QEMU.
 $(B)/tests/amd-pmu: $(qemu)
 	@mkdir -p $(@D)
@@ -151,7 +193,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench test matrix shell qemu kernel modules check packages clean distclean
+.PHONY: help run bench test matrix fuzz shell qemu kernel modules check packages clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:

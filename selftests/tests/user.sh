@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The host side in user space: every operation and error, every allocation and
+# access to guest memory failing in turn, 8 vCPUs at once, hostile memory.
+# vm: none
+top=$(realpath "$(dirname "$0")/../..")
+. "$top/selftests/tap.sh"
+T=$top/build/tests
+corpus=$top/selftests/user/corpus
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+# run NAME COMMAND...: ends well, which it does not when a sanitizer complains
+run() {
+	local name=$1 status
+	shift
+	"$@" >out 2>&1
+	status=$?
+	tap_file "$name" out
+	[ $status = 0 ] || tail -n 40 out | sed 's/^/# /'
+	is "$name ends well" $status 0
+}
+
+export LLVM_PROFILE_FILE=$dir/%p.profraw
+run unit_test "$T/unit_test"
+run threads_test "$T/threads_test" 14
+run "the seeds of fuzz_host" "$T/fuzz_host" -runs=0 "$corpus"
+mkdir new
+run fuzz_host "$T/fuzz_host" -max_total_time=20 -max_len=2048 -timeout=10 \
+	-print_final_stats=1 new "$corpus"
+more "sequences of hypercalls" \
+	"$(awk '/number_of_executed_units/ { print $2 }' out)" 1000
+
+llvm-profdata merge -o profile ./*.profraw
+llvm-cov report --show-branch-summary -instr-profile profile "$T/unit_test" \
+	-object "$T/fuzz_host" "$top/host/pv_perf.c" "$top/host/pv_perf_event.c" \
+	>coverage
+awk '/^(Filename|pv_perf|TOTAL)/ { print "# " $1, "branches", $(NF - 2),
+	"missed", $(NF - 1), $NF }' coverage
+more "branches of host/ in percent" \
+	"$(awk '/^TOTAL/ { print int($NF) }' coverage)" 94
+finish

@@ -1,0 +1,1017 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libFuzzer target: sequences of hypercalls of two vCPUs, with whatever in
+ * guest memory, which changes between the host's reads, and pages and counters
+ * that come and go.  A model of the contract runs the same sequence on memory
+ * of its own: all results, and every byte of guest memory, must be the same.
+ *
+ * The input is a stream of bytes, read by get().
+ */
+#include "stand_in.h"
+
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+
+#define NR_VCPUS	2
+#define NR_IDS		8
+#define MAX_STEPS	64
+#define NR_PAGES	48	/* of guest-physical addresses, holes included */
+#define MEMORY		(NR_PAGES * PAGE_SIZE)
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
+
+/* The input */
+
+static const u8 *input, *input_end;
+
+static u64 get(int bytes)
+{
+	u64 value = 0;
+
+	while (bytes--)
+		value = value << 8 | (input < input_end ? *input++ : 0);
+	return value;
+}
+
+/* Mostly what means something; an edge, or any number, now and then. */
+static u64 get_number(u64 limit)
+{
+	static const u64 edges[] = {
+		0, 1, 47, 48, 64, 65, 111, 112, 256, 257, S64_MAX, 1ull << 63,
+		-1ull, INT_MAX, 1ull << 31, 1ull << 32,
+	};
+	u8 kind = get(1);
+
+	if (kind < 224)
+		return kind % limit;
+	if (kind < 248)
+		return edges[kind % ARRAY_SIZE(edges)];
+	return get(8);
+}
+
+static u64 get_gpa(u64 align)
+{
+	u16 n = get(2);
+
+	/* In the first page or the last of a slot, so that things overlap. */
+	switch (n >> 14) {
+	case 0:
+	case 1:
+		return n % (PAGE_SIZE / 8) * 8 / align * align;
+	case 2:
+		return n % (MEMORY / 64) * 64;
+	default:
+		return n & 15 ? n % MEMORY / 8 * 8 : get(8);
+	}
+}
+
+/* The model of guest memory, with the same holes. */
+
+static struct kvm *kvm;
+static struct kvm_vcpu *vcpus[NR_VCPUS];
+static struct task_struct *tasks[NR_VCPUS];
+static u8 model_memory[MEMORY];
+
+/* Changes by another vCPU, before the host's nth read of a hypercall. */
+static struct change {
+	int read;
+	gpa_t gpa;
+	u64 value;
+} change;
+
+static int host_reads, model_reads;
+
+static bool model_page(gpa_t gpa, bool write)
+{
+	gfn_t gfn = gpa_to_gfn(gpa);
+	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gfn);
+
+	return slot && !(write && slot->readonly) &&
+	       !slot->absent[gfn - slot->base_gfn];
+}
+
+/* Also where the slot is not there now. */
+static u8 *host_byte(gpa_t gpa)
+{
+	struct kvm_memory_slot *slot = kvm->memslots.slot;
+
+	for (; slot < kvm->memslots.slot + NR_SLOTS; slot++)
+		if (gpa_to_gfn(gpa) - slot->base_gfn < SLOT_PAGES)
+			return slot->memory +
+			       (gpa - (slot->base_gfn << PAGE_SHIFT));
+	return NULL;
+}
+
+static bool model_write(gpa_t gpa, const void *data, unsigned long len)
+{
+	for (; len--; gpa++, data++) {
+		if (!model_page(gpa, true))
+			return false;
+		model_memory[gpa] = *(u8 *)data;
+	}
+	return true;
+}
+
+static bool model_read(gpa_t gpa, void *data, unsigned long len)
+{
+	if (++model_reads == change.read)
+		memcpy(model_memory + change.gpa, &change.value, 8);
+	for (; len--; gpa++, data++) {
+		if (!model_page(gpa, false))
+			return false;
+		*(u8 *)data = model_memory[gpa];
+	}
+	return true;
+}
+
+static void host_read(struct kvm *vm)
+{
+	if (++host_reads == change.read)
+		memcpy(host_byte(change.gpa), &change.value, 8);
+}
+
+/* The model of events: what the contract says. */
+
+struct model_event {
+	bool open;
+	u32 id;
+	struct guest_perf_attr attr;
+	gpa_t record;
+	int home;
+	u64 place;		/* in the order of its home's events */
+	u64 age;		/* of what backs it */
+	bool enabled;
+	bool lost;		/* its counter, since it was enabled */
+	u64 count;
+	u64 time_enabled, time_running;
+	u32 sequence;
+	u64 last_period;
+	u64 period;		/* for a frequency, that which perf has found */
+	u64 last;		/* period that is under way */
+	s64 left;
+	u64 passed;
+	u32 overflows;
+};
+
+/* As many as may be open, and one. */
+static struct model_event model[NR_IDS + 1];
+static unsigned int limit;
+static u64 order;	/* of events, since ever */
+static bool request[NR_VCPUS];
+static int nmis[NR_VCPUS];
+static int create_fails;
+static bool no_allocation;
+
+static struct model_event *model_find(u32 id)
+{
+	struct model_event *e;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++)
+		if (e->open && e->id == id)
+			return e;
+	return NULL;
+}
+
+static bool counts(const struct model_event *e)
+{
+	return e->open && e->enabled && !e->lost;
+}
+
+static bool is_freq(const struct model_event *e)
+{
+	return e->attr.flags & KVM_PERF_ATTR_FREQ;
+}
+
+/* Events of a vCPU that come next to @place or @age. */
+static struct model_event *model_next(int vcpu, u64 after, bool by_age)
+{
+	struct model_event *e, *next = NULL;
+	u64 best = -1ull, at;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++) {
+		at = by_age ? e->age : e->place;
+		if (e->open && e->home == vcpu && at > after && at < best) {
+			best = at;
+			next = e;
+		}
+	}
+	return next;
+}
+
+/* The oldest have the counters. */
+static void model_schedule(int vcpu)
+{
+	int free = NR_COUNTERS - cpus[vcpu].taken;
+	struct model_event *e;
+	u64 age = 0;
+
+	while ((e = model_next(vcpu, age, true))) {
+		age = e->age;
+		if (counts(e) && free-- <= 0)
+			e->lost = true;
+	}
+}
+
+static int nr_counting(int vcpu)
+{
+	struct model_event *e;
+	int n = 0;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++)
+		n += counts(e) && e->home == vcpu;
+	return n;
+}
+
+static bool counter_free(int vcpu)
+{
+	return nr_counting(vcpu) < NR_COUNTERS - cpus[vcpu].taken;
+}
+
+/* perf's pmu->start() begins a period where none is under way. */
+static void model_begin(struct model_event *e)
+{
+	e->lost = false;
+	if (e->left <= 0) {
+		e->left = e->period;
+		e->last = e->period;
+	}
+}
+
+static u64 event_select(const struct guest_perf_attr *attr)
+{
+	if (attr->type == KVM_PERF_TYPE_HARDWARE)
+		return hw_event_config[attr->config];
+	if (attr->type == KVM_PERF_TYPE_HW_CACHE)
+		return attr->config == PERF_COUNT_HW_CACHE_DTLB ? 0xff45 : 0;
+	return attr->config;
+}
+
+static int model_check_attr(const struct guest_perf_attr *attr)
+{
+	bool freq = attr->flags & KVM_PERF_ATTR_FREQ;
+
+	if (attr->flags & ~7ull || attr->sample_period >> 63 ||
+	    (freq && (!attr->sample_period || attr->sample_period > INT_MAX)))
+		return -KVM_EINVAL;
+	if (attr->config1 || attr->config2)
+		return -KVM_EOPNOTSUPP;
+	switch (attr->type) {
+	case KVM_PERF_TYPE_HARDWARE:
+		return attr->config < 10 ? 0 : -KVM_EOPNOTSUPP;
+	case KVM_PERF_TYPE_HW_CACHE:
+		return attr->config < 1 << 24 ? 0 : -KVM_EOPNOTSUPP;
+	case KVM_PERF_TYPE_RAW:
+		/* cmask, inv, edge, unit mask, event select: 35:32, 7:0 */
+		return attr->config & ~0xfff84ffffull ? -KVM_EINVAL : 0;
+	}
+	return -KVM_EINVAL;
+}
+
+static int model_read_attr(gpa_t gpa, struct guest_perf_attr *attr)
+{
+	u8 buf[256];
+	u32 size;
+
+	if (gpa % 8)
+		return -KVM_EINVAL;
+	if (!model_read(gpa, &size, 4))
+		return -KVM_EFAULT;
+	if (size < 48 || size > 256)
+		return -KVM_EINVAL;
+	if (!model_read(gpa, buf, size))
+		return -KVM_EFAULT;
+	while (size-- > 48)
+		if (buf[size])
+			return -KVM_EINVAL;
+	memcpy(attr, buf, 48);
+	return 0;
+}
+
+/* What the host's perf answers, as OPEN and ENABLE pass it on. */
+static int model_create(const struct guest_perf_attr *attr)
+{
+	int error = create_fails;
+
+	create_fails = 0;
+	if (error)
+		return error == -ENOMEM ? -KVM_ENOSPC :
+		       error == -EBUSY ? -KVM_EBUSY : -KVM_EOPNOTSUPP;
+	if (!event_select(attr))
+		return -KVM_EOPNOTSUPP;
+	return no_allocation ? -KVM_ENOSPC : 0;
+}
+
+static int model_open(int vcpu, gpa_t gpa)
+{
+	static const u8 zero[64];
+	struct guest_perf_event_param param;
+	struct guest_perf_attr attr;
+	struct model_event *e;
+	unsigned int n = 0;
+	int ret;
+
+	if (gpa % 8)
+		return -KVM_EINVAL;
+	if (!model_read(gpa, &param, sizeof(param)))
+		return -KVM_EFAULT;
+	if (param.reserved || param.id == KVM_PERF_ID_ALL ||
+	    param.event_addr % 64)
+		return -KVM_EINVAL;
+	ret = model_read_attr(param.attr_addr, &attr) ? :
+	      model_check_attr(&attr);
+	if (ret)
+		return ret;
+	if (model_find(param.id))
+		return -KVM_EEXIST;
+	for (e = model; e < model + ARRAY_SIZE(model); e++)
+		n += e->open;
+	if (n >= limit || no_allocation)
+		return -KVM_ENOSPC;
+	ret = model_create(&attr);
+	if (ret)
+		return ret;
+	if (kvm->denied_event &&
+	    (event_select(&attr) & 0xf0000ffff) == kvm->denied_event)
+		return -KVM_EOPNOTSUPP;
+	if (!model_write(param.event_addr, zero, 64))
+		return -KVM_EFAULT;
+
+	for (e = model; e->open; e++)
+		;
+	order++;
+	*e = (struct model_event){
+		.open = true, .id = param.id, .attr = attr,
+		.record = param.event_addr, .home = vcpu, .place = order,
+		.age = order,
+		.period = attr.flags & KVM_PERF_ATTR_FREQ ? 1 :
+			  attr.sample_period,
+	};
+	e->left = e->period;
+	e->last = e->period;
+	return 0;
+}
+
+static int model_update(struct model_event *e, u64 *count)
+{
+	struct guest_perf_event r;
+
+	if (!model_page(e->record, true))
+		return -KVM_EFAULT;
+	memcpy(&r, model_memory + e->record, sizeof(r));
+	e->sequence += 2;
+	r.count = e->count;
+	r.sequence = e->sequence;
+	r.time_enabled = e->time_enabled;
+	r.time_running = e->time_running;
+	r.last_period = e->last_period;
+	r.period_left = e->attr.sample_period ? max(e->left, 1ll) : 0;
+	memcpy(model_memory + e->record, &r, sizeof(r));
+	*count = e->count;
+	return 0;
+}
+
+static int model_read_event(struct model_event *e, u64 *count)
+{
+	bool lost = e->enabled && e->lost;
+
+	if (lost && counter_free(e->home))
+		model_begin(e);
+	return model_update(e, count) ? : lost ? -KVM_EBUSY : 0;
+}
+
+static int model_read_all(int vcpu)
+{
+	struct model_event *e;
+	int ret = -KVM_ENOENT, err;
+	bool any = false;
+	u64 place = 0, count;
+
+	while ((e = model_next(vcpu, place, false))) {
+		place = e->place;
+		if (!e->enabled)
+			continue;
+		err = model_read_event(e, &count);
+		if (!any || !ret)
+			ret = err;
+		any = true;
+	}
+	return ret;
+}
+
+static int model_enable(int vcpu, u32 id)
+{
+	struct model_event *e = model_find(id);
+	int ret;
+
+	if (!e)
+		return -KVM_ENOENT;
+	if (e->home == vcpu && counts(e))
+		return 0;
+	if (e->home != vcpu) {
+		ret = model_create(&e->attr);
+		if (ret)
+			return ret;
+	}
+	if (!counter_free(vcpu))
+		return -KVM_EBUSY;
+
+	if (e->home != vcpu) {
+		e->home = vcpu;
+		e->place = ++order;
+		e->age = order;
+		if (e->overflows)
+			request[vcpu] = true;
+	}
+	e->enabled = true;
+	model_begin(e);
+	return 0;
+}
+
+static int model_disable(struct model_event *e, u64 *count)
+{
+	e->enabled = false;
+	e->lost = false;
+	return model_update(e, count);
+}
+
+static int model_set_period(struct model_event *e, u64 period)
+{
+	if (!e->attr.sample_period || !period || period >> 63 ||
+	    (is_freq(e) && period > max_sample_rate))
+		return -KVM_EINVAL;
+	e->attr.sample_period = period;
+	if (!is_freq(e))
+		e->period = period;
+	e->left = 0;
+	if (counts(e))
+		model_begin(e);
+	return 0;
+}
+
+static int model_set_left(struct model_event *e, u64 *arg)
+{
+	u64 left = *arg;
+	int ret;
+
+	if (!e->attr.sample_period || left >> 63)
+		return -KVM_EINVAL;
+	ret = model_update(e, arg);
+	if (!ret)
+		e->left = left ? : e->period;
+	return ret;
+}
+
+static int model_query(gpa_t gpa)
+{
+	struct guest_perf_query q = {
+		.size = sizeof(q), .version = 1, .features = 3,
+		.max_events = limit, .nr_counters = NR_COUNTERS,
+		.raw_event_mask = AMD64_RAW_EVENT_MASK,
+	};
+	u32 size;
+
+	if (gpa % 8)
+		return -KVM_EINVAL;
+	if (!model_read(gpa, &size, 4))
+		return -KVM_EFAULT;
+	if (size < sizeof(q))
+		return -KVM_EINVAL;
+	memcpy(q.hw_config, hw_event_config, sizeof(q.hw_config));
+	return model_write(gpa, &q, sizeof(q)) ? 0 : -KVM_EFAULT;
+}
+
+static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
+{
+	struct model_event *e = model_find(id);
+
+	switch (op) {
+	case KVM_PERF_OP_OPEN:
+		return model_open(vcpu, *arg);
+	case KVM_PERF_OP_QUERY:
+		return model_query(*arg);
+	case KVM_PERF_OP_RESET:
+		memset(model, 0, sizeof(model));
+		return 0;
+	case KVM_PERF_OP_ENABLE:
+		return model_enable(vcpu, id);
+	case KVM_PERF_OP_READ:
+		if (id == KVM_PERF_ID_ALL)
+			return model_read_all(vcpu);
+		return e ? model_read_event(e, arg) : -KVM_ENOENT;
+	case KVM_PERF_OP_CLOSE:
+		if (e)
+			e->open = false;
+		return e ? 0 : -KVM_ENOENT;
+	case KVM_PERF_OP_DISABLE:
+		return e ? model_disable(e, arg) : -KVM_ENOENT;
+	case KVM_PERF_OP_SET_PERIOD:
+		return e ? model_set_period(e, *arg) : -KVM_ENOENT;
+	case KVM_PERF_OP_SET_LEFT:
+		return e ? model_set_left(e, arg) : -KVM_ENOENT;
+	}
+	return -KVM_ENOSYS;
+}
+
+static int model_batch(int vcpu, gpa_t gpa, u64 nr)
+{
+	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
+	u64 i;
+
+	if (gpa % 8 || !nr || nr > KVM_PERF_BATCH_MAX)
+		return -KVM_EINVAL;
+	if (!model_read(gpa, ops, nr * sizeof(*ops)) ||
+	    !model_write(gpa, ops, nr * sizeof(*ops)))
+		return -KVM_EFAULT;
+	for (i = 0; i < nr; i++) {
+		if (ops[i].reserved || ops[i].op == KVM_PERF_OP_BATCH)
+			ops[i].result = -KVM_EINVAL;
+		else
+			ops[i].result = model_op(vcpu, ops[i].op, ops[i].id,
+						 &ops[i].arg);
+	}
+	return model_write(gpa, ops, nr * sizeof(*ops)) ? 0 : -KVM_EFAULT;
+}
+
+static long model_call(int vcpu, u64 op, u64 a1, u64 a2, u64 a3)
+{
+	u64 arg = 0;
+
+	if (!vcpus[vcpu]->arch.pv_cpuid.features)
+		return -KVM_ENOSYS;
+	if (vcpus[vcpu]->arch.guest_mode)
+		return -KVM_EPERM;
+	if (a1 >> 32 || a2 >> 32)
+		return -KVM_EINVAL;
+	switch (op) {
+	case KVM_PERF_OP_BATCH:
+		return model_batch(vcpu, a2 << 32 | a1, a3);
+	case KVM_PERF_OP_OPEN:
+	case KVM_PERF_OP_QUERY:
+		arg = a2 << 32 | a1;
+		return model_op(vcpu, op, a1, &arg);
+	case KVM_PERF_OP_SET_PERIOD:
+	case KVM_PERF_OP_SET_LEFT:
+		if (a3 >> 32)
+			return -KVM_EINVAL;
+		arg = a3 << 32 | a2;
+		return model_op(vcpu, op, a1, &arg);
+	}
+	return op >> 32 ? -KVM_ENOSYS : model_op(vcpu, op, a1, &arg);
+}
+
+/* The guest runs, and what is delivered to it after that. */
+
+static void model_count(struct model_event *e, u64 n)
+{
+	u64 step;
+
+	e->count += n;
+	while (n && e->attr.sample_period) {
+		step = min(n, (u64)e->left);
+		n -= step;
+		e->left -= step;
+		if (e->left)
+			break;
+		e->overflows++;
+		e->passed += e->last;
+		/* As the fake perf adapts it. */
+		if (is_freq(e))
+			e->period += 99;
+		e->left = e->period;
+		e->last = e->period;
+	}
+}
+
+static void model_run(int vcpu, u64 n)
+{
+	bool overflow = false;
+	struct model_event *e;
+	u32 before;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++) {
+		if (!counts(e))
+			continue;
+		e->time_enabled += n;
+		e->time_running += n;
+		before = e->overflows;
+		if (e->home == vcpu)
+			model_count(e, n);
+		overflow |= e->overflows != before;
+	}
+	if (!overflow)
+		return;
+	request[vcpu] = true;
+	/* The vCPU may be halted: wake it. */
+	if (!vcpus[vcpu]->arch.nmi_from_guest)
+		nmis[vcpu]++;
+}
+
+static void model_enter(int vcpu)
+{
+	bool any = false;
+	u32 n, overflows;
+	struct model_event *e;
+	u64 place = 0, count;
+
+	if (!request[vcpu])
+		return;
+
+	request[vcpu] = false;
+	while ((e = model_next(vcpu, place, false))) {
+		place = e->place;
+		n = e->overflows;
+		if (!n)
+			continue;
+		e->last_period = e->passed / n;
+		e->overflows = 0;
+		e->passed = 0;
+		if (model_update(e, &count))
+			continue;
+		any = true;
+		memcpy(&overflows, model_memory + e->record + 8, 4);
+		overflows += n;
+		memcpy(model_memory + e->record + 8, &overflows, 4);
+	}
+	if (any && !vcpus[vcpu]->arch.nmi_pending && !nmis[vcpu])
+		nmis[vcpu]++;
+}
+
+/* Both are the same. */
+
+static void check_memory(void)
+{
+	gpa_t gpa;
+
+	for (gpa = 0; gpa < MEMORY; gpa += PAGE_SIZE) {
+		if (!host_byte(gpa) ||
+		    !memcmp(host_byte(gpa), model_memory + gpa, PAGE_SIZE))
+			continue;
+		while (*host_byte(gpa) == model_memory[gpa])
+			gpa++;
+		fprintf(stderr, "0x%llx: 0x%02x, not 0x%02x\n", gpa,
+			*host_byte(gpa), model_memory[gpa]);
+		CHECK(!"the guest's memory is as the model says");
+	}
+}
+
+static void check_state(void)
+{
+	int i, n = 0;
+
+	check_memory();
+	for (i = 0; i < ARRAY_SIZE(model); i++)
+		n += model[i].open;
+	CHECK(atomic_read(&kvm->arch.pv_perf->nr_events) == n);
+	CHECK(atomic_read(&nr_backing_events) == n);
+	CHECK(create_error == create_fails);
+	for (i = 0; i < NR_VCPUS; i++) {
+		CHECK(atomic_read(&vcpus[i]->arch.nmi_queued) == nmis[i]);
+		CHECK((vcpus[i]->requests >> KVM_REQ_PV_PERF & 1) == request[i]);
+	}
+}
+
+/* Steps */
+
+static void put(gpa_t gpa, const void *data, unsigned long len)
+{
+	for (; len--; gpa++, data++) {
+		if (gpa >= MEMORY)
+			return;
+		model_memory[gpa] = *(u8 *)data;
+		if (host_byte(gpa))
+			*host_byte(gpa) = *(u8 *)data;
+	}
+}
+
+static void put_number(void)
+{
+	gpa_t gpa = get_gpa(8);
+	u64 value = get_number(12);
+
+	put(gpa, &value, 8);
+}
+
+static u64 get_type_and_config(struct guest_perf_attr *attr)
+{
+	static const u32 types[] = {
+		KVM_PERF_TYPE_HARDWARE, KVM_PERF_TYPE_HW_CACHE,
+		KVM_PERF_TYPE_RAW, KVM_PERF_TYPE_RAW, 1,
+	};
+
+	attr->type = types[get(1) % ARRAY_SIZE(types)];
+	return attr->type == KVM_PERF_TYPE_RAW ? get_number(3) + 0xc0 :
+						 get_number(11);
+}
+
+static gpa_t put_attr(void)
+{
+	struct guest_perf_attr attr = { .size = sizeof(attr) };
+	gpa_t gpa = get_gpa(8);
+	u8 odd = get(1);
+
+	if (odd >= 248)
+		attr.size = get_number(257);
+	attr.config = get_type_and_config(&attr);
+	attr.config1 = (odd & 0xf8) == 240 ? get(8) : 0;
+	attr.config2 = (odd & 0xf8) == 232 ? get(8) : 0;
+	attr.sample_period = odd & 1 ? get_number(200) : 0;
+	attr.flags = odd & 2 ? get(1) % 16 : 0;
+	if (odd & 4)
+		attr.flags &= 3;
+	put(gpa, &attr, sizeof(attr));
+	return gpa;
+}
+
+static gpa_t put_param(void)
+{
+	struct guest_perf_event_param param;
+	u8 odd = get(1);
+	gpa_t gpa;
+
+	param.attr_addr = put_attr();
+	param.event_addr = get_gpa(odd >= 250 ? 8 : 64);
+	param.id = odd == 249 ? KVM_PERF_ID_ALL : get(1) % NR_IDS;
+	param.reserved = odd == 248;
+	gpa = get_gpa(8);
+	put(gpa, &param, sizeof(param));
+	return gpa;
+}
+
+static gpa_t get_address(u32 op)
+{
+	u32 size = sizeof(struct guest_perf_query);
+	gpa_t gpa;
+
+	if (op == KVM_PERF_OP_OPEN)
+		return get(1) < 240 ? put_param() : get_gpa(1);
+	gpa = get_gpa(get(1) < 250 ? 8 : 1);
+	if (get(1) < 128)
+		put(gpa, &size, 4);
+	return gpa;
+}
+
+static u32 get_id(void)
+{
+	u8 n = get(1);
+
+	return n < 240 ? n % NR_IDS : n < 250 ? KVM_PERF_ID_ALL : get(4);
+}
+
+/* With FUZZ_TRACE set: what a sequence consists of. */
+static bool trace;
+
+static void put_ops(gpa_t gpa, u64 nr)
+{
+	struct guest_perf_op op;
+	u64 i;
+
+	for (i = 0; i < nr; i++, gpa += sizeof(op)) {
+		op.op = get(1) % 12;
+		op.result = 0x5a;
+		op.id = get_id();
+		op.reserved = get(1) == 255;
+		op.arg = op.op == KVM_PERF_OP_OPEN ||
+			 op.op == KVM_PERF_OP_QUERY ? get_address(op.op) :
+						      get_number(200);
+		put(gpa, &op, sizeof(op));
+		if (trace)
+			fprintf(stderr, "  op %u id 0x%x arg 0x%llx\n", op.op,
+				op.id, op.arg);
+	}
+}
+
+static void get_args(u64 op, u64 *a)
+{
+	gpa_t gpa;
+	u64 number;
+
+	a[0] = get_id();
+	switch (op) {
+	case KVM_PERF_OP_BATCH:
+		gpa = get_gpa(8);
+		a[2] = get(1) < 240 ? 1 + get(1) % 8 : get_number(66);
+		put_ops(gpa, min(a[2], 8ull));
+		a[0] = (u32)gpa;
+		a[1] = gpa >> 32;
+		break;
+	case KVM_PERF_OP_OPEN:
+	case KVM_PERF_OP_QUERY:
+		gpa = get_address(op);
+		a[0] = (u32)gpa;
+		a[1] = gpa >> 32;
+		break;
+	case KVM_PERF_OP_SET_PERIOD:
+	case KVM_PERF_OP_SET_LEFT:
+		number = get_number(200);
+		a[1] = (u32)number;
+		a[2] = number >> 32;
+	}
+}
+
+static void hypercall(int vcpu)
+{
+	u8 odd = get(1);
+	u64 op = get_number(12), a[3] = { };
+	long want, got;
+
+	get_args(op, a);
+	if (odd >= 253)
+		a[odd - 253] |= 1ull << 32;
+	no_allocation = odd == 252;
+	change.read = 0;
+	if (odd >= 128 && odd < 192) {
+		change.gpa = get_gpa(8);
+		change.value = get_number(12);
+		if (change.gpa % 8 == 0 && change.gpa < MEMORY &&
+		    host_byte(change.gpa))
+			change.read = 1 + odd % 8;
+	}
+
+	host_reads = 0;
+	model_reads = 0;
+	want = model_call(vcpu, op, a[0], a[1], a[2]);
+	alloc_faults = (struct faults){ .fail_at = no_allocation };
+	read_hook = host_read;
+	got = pv_perf_hypercall(vcpus[vcpu], op, a[0], a[1], a[2]);
+	read_hook = NULL;
+	alloc_faults.fail_at = 0;
+	if (got != want || trace)
+		fprintf(stderr, "vCPU %d: %llu 0x%llx 0x%llx 0x%llx: %ld, model %ld\n",
+			vcpu, op, a[0], a[1], a[2], got, want);
+	CHECK(got == want);
+	CHECK(host_reads == model_reads);
+}
+
+static void change_slot(void)
+{
+	u8 n = get(1);
+	struct kvm_memory_slot *slot = &kvm->memslots.slot[n % NR_SLOTS];
+	bool *page = &slot->absent[n / NR_SLOTS % SLOT_PAGES];
+
+	switch (n >> 5) {
+	case 0:
+		slot->present = !slot->present;
+		kvm->memslots.generation += 2;
+		break;
+	case 1:
+		slot->readonly = !slot->readonly;
+		kvm->memslots.generation += 2;
+		break;
+	default:
+		*page = !*page;
+	}
+}
+
+static void reset(int vcpu)
+{
+	struct model_event *e;
+
+	pv_perf_vcpu_reset(vcpus[vcpu]);
+	for (e = model; e < model + ARRAY_SIZE(model); e++)
+		if (e->home == vcpu)
+			e->open = false;
+}
+
+static void host_event(int vcpu)
+{
+	static const int errors[] = { 0, -ENOMEM, -EBUSY, -ENOENT, -EINVAL };
+	u8 n = get(1);
+
+	switch (n % 8) {
+	case 0:
+		create_fails = errors[n / 8 % ARRAY_SIZE(errors)];
+		create_error = create_fails;
+		break;
+	case 1:
+		kvm->denied_event = n & 8 ? 0xc0 : 0;
+		break;
+	case 2:
+		*param_pv_perf_max_events = n / 8 % 5;
+		limit = *param_pv_perf_max_events * NR_VCPUS;
+		break;
+	case 3:
+		vcpus[vcpu]->arch.guest_mode = n == 0xfb;
+		break;
+	case 4:
+		vcpus[vcpu]->arch.pv_cpuid.features =
+			n == 0xfc ? 0 : 1u << KVM_FEATURE_PV_PERF;
+		break;
+	case 5:
+		vcpus[vcpu]->arch.nmi_from_guest = n & 8;
+		break;
+	case 6:
+		vcpus[vcpu]->arch.nmi_pending = n & 8;
+		break;
+	case 7:
+		if (n == 0xff)
+			reset(vcpu);
+	}
+}
+
+static void enter_guest(int vcpu)
+{
+	model_enter(vcpu);
+	if (kvm_check_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
+		pv_perf_deliver_overflows(vcpus[vcpu]);
+	check_state();
+	nmis[vcpu] = 0;
+	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);
+}
+
+static void step(void)
+{
+	u8 kind = get(1);
+	int vcpu = kind >> 7;
+	u64 n;
+
+	current = tasks[vcpu];
+	if (trace)
+		fprintf(stderr, "vCPU %d: step %d, then 0x%02x\n", vcpu,
+			kind & 15, input < input_end ? *input : 0);
+	switch (kind & 15) {
+	case 0:
+		put_number();
+		break;
+	case 1:
+	case 2:
+		n = get(1) * 4;
+		model_run(vcpu, n);
+		run_guest(n);
+		break;
+	case 3:
+		enter_guest(vcpu);
+		break;
+	case 4:
+		n = get(1) % (NR_COUNTERS + 1);
+		take_counters(current, n);
+		model_schedule(vcpu);
+		break;
+	case 5:
+		change_slot();
+		break;
+	case 6:
+		host_event(vcpu);
+		break;
+	default:
+		hypercall(vcpu);
+	}
+	check_state();
+	rcu_run();
+}
+
+static void setup(void)
+{
+	int i;
+
+	memset(model, 0, sizeof(model));
+	memset(model_memory, 0, sizeof(model_memory));
+	memset(request, 0, sizeof(request));
+	memset(nmis, 0, sizeof(nmis));
+	create_fails = 0;
+	create_error = 0;
+	*param_pv_perf_max_events = 4;
+	limit = 4 * NR_VCPUS;
+	for (i = 0; i < NR_VCPUS; i++)
+		tasks[i] = task_create(i);
+	current = tasks[0];
+	kvm = vm_create();
+	for (i = 0; i < NR_VCPUS; i++)
+		vcpus[i] = vcpu_create(kvm, i);
+}
+
+static void teardown(void)
+{
+	int i;
+
+	for (i = 0; i < NR_VCPUS; i++) {
+		current = tasks[i];
+		cpus[i].taken = 0;
+		vcpu_destroy(vcpus[i]);
+		task_put(tasks[i]);
+	}
+	vm_destroy(kvm);
+	rcu_run();
+	CHECK(!atomic_read(&nr_backing_events));
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	trace = getenv("FUZZ_TRACE");
+	rcu_by_hand = true;
+	rcu_register_thread();
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	int i;
+
+	input = data;
+	input_end = data + size;
+	setup();
+	for (i = 0; i < MAX_STEPS && input < input_end; i++)
+		step();
+	teardown();
+	return 0;
+}
