@@ -28,10 +28,14 @@ run threads_test "$T/threads_test" 14
 run "the seeds of fuzz_host" "$T/fuzz_host" -runs=0 "$corpus"
 mkdir new
 run fuzz_host "$T/fuzz_host" -max_total_time=20 -max_len=2048 -timeout=10 \
-	-print_final_stats=1 new "$corpus"
+	-verbosity=0 -print_final_stats=1 new "$corpus"
 more "sequences of hypercalls" \
 	"$(awk '/number_of_executed_units/ { print $2 }' out)" 1000
 
+# What is missed: the retry of pv_perf_charge(), which takes two vCPUs at the
+# same instant and so threads_test, of which no coverage is taken; a QUERY of
+# less than this struct, as there is no larger one yet; and, in the macros of
+# the stand-ins, assertions of host/ that fail.
 llvm-profdata merge -o profile ./*.profraw
 llvm-cov report --show-branch-summary -instr-profile profile "$T/unit_test" \
 	-object "$T/fuzz_host" "$top/host/pv_perf.c" "$top/host/pv_perf_event.c" \

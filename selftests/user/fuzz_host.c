@@ -223,19 +223,33 @@ static int nr_counting(int vcpu)
 	return n;
 }
 
-static bool counter_free(int vcpu)
-{
-	return nr_counting(vcpu) < NR_COUNTERS - cpus[vcpu].taken;
-}
-
 /* perf's pmu->start() begins a period where none is under way. */
 static void model_begin(struct model_event *e)
 {
-	e->lost = false;
 	if (e->left <= 0) {
 		e->left = e->period;
 		e->last = e->period;
 	}
+}
+
+/* Whether an event gets a counter that is free. */
+static bool model_start(struct model_event *e, int vcpu)
+{
+	int counters = NR_COUNTERS - cpus[vcpu].taken, older = 0;
+	struct model_event *other;
+
+	for (other = model; other < model + ARRAY_SIZE(model); other++)
+		older += counts(other) && other->home == vcpu &&
+			 other->age < e->age;
+	/* perf starts it, for a moment, in place of a younger one. */
+	if (e->home == vcpu && older < counters)
+		model_begin(e);
+	if (nr_counting(vcpu) >= counters)
+		return false;
+
+	model_begin(e);
+	e->lost = false;
+	return true;
 }
 
 static u64 event_select(const struct guest_perf_attr *attr)
@@ -365,7 +379,8 @@ static int model_update(struct model_event *e, u64 *count)
 	r.time_enabled = e->time_enabled;
 	r.time_running = e->time_running;
 	r.last_period = e->last_period;
-	r.period_left = e->attr.sample_period ? max(e->left, 1ll) : 0;
+	/* 0: as it starts, at the period. */
+	r.period_left = e->attr.sample_period ? e->left ? : e->period : 0;
 	memcpy(model_memory + e->record, &r, sizeof(r));
 	*count = e->count;
 	return 0;
@@ -375,8 +390,8 @@ static int model_read_event(struct model_event *e, u64 *count)
 {
 	bool lost = e->enabled && e->lost;
 
-	if (lost && counter_free(e->home))
-		model_begin(e);
+	if (lost)
+		model_start(e, e->home);
 	return model_update(e, count) ? : lost ? -KVM_EBUSY : 0;
 }
 
@@ -413,7 +428,7 @@ static int model_enable(int vcpu, u32 id)
 		if (ret)
 			return ret;
 	}
-	if (!counter_free(vcpu))
+	if (!model_start(e, vcpu))
 		return -KVM_EBUSY;
 
 	if (e->home != vcpu) {
@@ -424,7 +439,6 @@ static int model_enable(int vcpu, u32 id)
 			request[vcpu] = true;
 	}
 	e->enabled = true;
-	model_begin(e);
 	return 0;
 }
 

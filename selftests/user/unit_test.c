@@ -706,6 +706,8 @@ static void test_period(void)
 	is("period 2^32", event(1)->backing->attr.sample_period == 1ul << 32,
 	   true);
 	is("SET_PERIOD", call3(7, 1, 100, 0), 0);
+	call(5, 1);
+	is("period_left of one that is disabled", r->period_left, 100);
 
 	is("SET_LEFT while disabled", call3(10, 1, 30, 0), 0);
 	call(3, 1);
@@ -912,6 +914,12 @@ static void test_debugfs(void)
 	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
 	is("no-counter", !!strstr(buf, "uk    0 no-counter                  100"),
 	   true);
+	/* Told of: it is not for want of being enabled. */
+	call(5, KVM_PERF_ID_ALL);
+	memset(buf, 0, sizeof(buf));
+	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
+	is("no-counter still",
+	   !!strstr(buf, "uk    0 no-counter                  100"), true);
 	take_counters(tasks[0], 0);
 	call(5, KVM_PERF_ID_ALL);
 	task_sched_out(tasks[0]);

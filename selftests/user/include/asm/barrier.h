@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #ifndef STAND_IN_ASM_BARRIER_H
 #define STAND_IN_ASM_BARRIER_H
+#include <linux/compiler.h>
+
 /* All that x86 needs for them; what they order is accessed atomically. */
-#define smp_wmb()	__asm__ __volatile__("" : : : "memory")
-#define smp_rmb()	__asm__ __volatile__("" : : : "memory")
+#define smp_wmb()	barrier()
+#define smp_rmb()	barrier()
 #endif
