@@ -219,13 +219,20 @@ struct pv_perf_reading {
 	u64 period_left;
 };
 
-/* As of the last reading of its count.  Not positive: it overflows now. */
+/* As of the last reading of its count. */
 static u64 pv_perf_period_left(struct perf_event *backing)
 {
+	s64 left = local64_read(&backing->hw.period_left);
+
 	if (!is_sampling_event(backing))
 		return 0;
 
-	return max_t(s64, local64_read(&backing->hw.period_left), 1);
+	/* Its period was set: that begins when it counts. */
+	if (!left && READ_ONCE(backing->state) != PERF_EVENT_STATE_ACTIVE)
+		left = READ_ONCE(backing->hw.sample_period);
+
+	/* Not positive: it overflows now. */
+	return max_t(s64, left, 1);
 }
 
 /*
