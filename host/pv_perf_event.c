@@ -12,6 +12,7 @@
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
+#include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
 #include <linux/moduleparam.h>
@@ -142,14 +143,33 @@ void pv_perf_event_put_locked(struct pv_perf_event *event)
 	pv_perf_event_put(event);
 }
 
+/* What the guest is told of an event. */
+struct pv_perf_reading {
+	u64 count;
+	u64 enabled;
+	u64 running;
+	u64 last_period;
+	u64 period_left;
+};
+
+/* What this backing event has counted, and those before it. */
+static void pv_perf_add_past(struct pv_perf_event *event,
+			     struct pv_perf_reading *reading)
+{
+	reading->count += event->past_count;
+	reading->enabled += event->past_enabled;
+	reading->running += event->past_running;
+}
+
 /*
- * A backing event that counts on this CPU, which is that of most, read at a
+ * An event that counts on this CPU, which is that of most, read at a
  * tenth of the cost of perf_event_read_value().  With interrupts off perf
  * cannot take it from this CPU meanwhile: whoever wants to sends an IPI.
  */
-static bool pv_perf_read_here(struct perf_event *backing, u64 *count,
-			      u64 *enabled, u64 *running)
+static bool pv_perf_read_here(struct pv_perf_event *event,
+			      struct pv_perf_reading *reading)
 {
+	struct perf_event *backing = event->backing;
 	unsigned long flags;
 	bool here;
 	u64 delta;
@@ -159,14 +179,30 @@ static bool pv_perf_read_here(struct perf_event *backing, u64 *count,
 	       READ_ONCE(backing->oncpu) == smp_processor_id();
 	if (here) {
 		backing->pmu->read(backing);
-		*count = local64_read(&backing->count);
+		reading->count = local64_read(&backing->count);
 		delta = pv_perf_context_time(backing->ctx) - backing->tstamp;
-		*enabled = backing->total_time_enabled + delta;
-		*running = backing->total_time_running + delta;
+		reading->enabled = backing->total_time_enabled + delta;
+		reading->running = backing->total_time_running + delta;
 	}
 	local_irq_restore(flags);
 
+	if (here)
+		pv_perf_add_past(event, reading);
 	return here;
+}
+
+static void pv_perf_read(struct pv_perf_event *event,
+			 struct pv_perf_reading *reading)
+{
+	lockdep_assert_held(&event->home->lock);
+
+	if (pv_perf_read_here(event, reading))
+		return;
+
+	reading->count = perf_event_read_value(event->backing,
+					       &reading->enabled,
+					       &reading->running);
+	pv_perf_add_past(event, reading);
 }
 
 /**
@@ -178,15 +214,12 @@ static bool pv_perf_read_here(struct perf_event *backing, u64 *count,
 u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 			u64 *running)
 {
-	u64 count;
+	struct pv_perf_reading reading;
 
-	lockdep_assert_held(&event->home->lock);
-
-	if (!pv_perf_read_here(event->backing, &count, enabled, running))
-		count = perf_event_read_value(event->backing, enabled, running);
-	*enabled += event->past_enabled;
-	*running += event->past_running;
-	return count + event->past_count;
+	pv_perf_read(event, &reading);
+	*enabled = reading.enabled;
+	*running = reading.running;
+	return reading.count;
 }
 
 /*
@@ -194,12 +227,18 @@ u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
  * nothing is pinned, the page may be anywhere or nowhere, and a write may
  * fault and sleep.
  */
+static bool pv_perf_record_is_stale(struct kvm *kvm,
+				    struct pv_perf_event *event)
+{
+	return kvm_memslots(kvm)->generation != event->record.generation;
+}
+
 static struct guest_perf_event __user *
 pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 {
 	struct gfn_to_hva_cache *ghc = &event->record;
 
-	if (kvm_memslots(kvm)->generation != ghc->generation &&
+	if (pv_perf_record_is_stale(kvm, event) &&
 	    kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa,
 				      sizeof(struct guest_perf_event)))
 		return NULL;
@@ -210,14 +249,6 @@ pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 
 	return (struct guest_perf_event __user *)ghc->hva;
 }
-
-struct pv_perf_reading {
-	u64 count;
-	u64 enabled;
-	u64 running;
-	u64 last_period;
-	u64 period_left;
-};
 
 /* As of the last reading of its count. */
 static u64 pv_perf_period_left(struct perf_event *backing)
@@ -272,26 +303,22 @@ fault:
 }
 
 /*
- * Bring the record up to date, and tell the guest of @overflows more.  They
- * come last: a guest that sees them finds the rest there.
+ * Tell the guest of a reading, and of @overflows more.  They come last: a guest
+ * that sees them finds the rest there.
  */
-static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
-				 unsigned int overflows, u64 *count)
+static int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
+				struct pv_perf_reading *reading,
+				unsigned int overflows)
 {
 	struct guest_perf_event __user *record = pv_perf_record(kvm, event);
-	struct pv_perf_reading reading;
 	int ret, old;
 
 	if (!record)
 		return -EFAULT;
 
-	reading.count = pv_perf_event_count(event, &reading.enabled,
-					    &reading.running);
-	reading.last_period = event->last_period;
-	reading.period_left = pv_perf_period_left(event->backing);
-	ret = pv_perf_put_record(event, record, &reading);
-	if (!ret)
-		*count = reading.count;
+	reading->last_period = event->last_period;
+	reading->period_left = pv_perf_period_left(event->backing);
+	ret = pv_perf_put_record(event, record, reading);
 	if (!ret && overflows)
 		ret = arch_futex_atomic_op_inuser(FUTEX_OP_ADD, overflows, &old,
 						  &record->overflows);
@@ -299,6 +326,43 @@ static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
 		mark_page_dirty_in_slot(kvm, event->record.memslot,
 					gpa_to_gfn(event->record.gpa));
 	return ret;
+}
+
+/* Bring the record up to date. */
+static int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
+				 unsigned int overflows, u64 *count)
+{
+	struct pv_perf_reading reading;
+	int ret;
+
+	pv_perf_read(event, &reading);
+	ret = pv_perf_write_record(kvm, event, &reading, overflows);
+	if (!ret)
+		*count = reading.count;
+
+	return ret;
+}
+
+/* The same with interrupts off; -EAGAIN where that would have to wait. */
+static int pv_perf_update_record_irqoff(struct kvm *kvm,
+					struct pv_perf_event *event,
+					unsigned int overflows)
+{
+	struct pv_perf_reading reading;
+	int ret = -EAGAIN;
+	int idx;
+
+	if (!pv_perf_read_here(event, &reading))
+		return -EAGAIN;
+
+	idx = srcu_read_lock(&kvm->srcu);
+	pagefault_disable();
+	if (!pv_perf_record_is_stale(kvm, event))
+		ret = pv_perf_write_record(kvm, event, &reading, overflows);
+	pagefault_enable();
+	srcu_read_unlock(&kvm->srcu, idx);
+
+	return ret ? -EAGAIN : 0;
 }
 
 /* A record starts with every field 0. */
@@ -906,10 +970,19 @@ out:
 	return ret;
 }
 
+static void pv_perf_delivered(struct kvm_vcpu *vcpu,
+			      struct pv_perf_event *event, unsigned int n)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+
+	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
+				   event->last_period);
+	atomic64_add(n, &vm->delivered);
+}
+
 /* Tell the guest of an event's overflows; true if there were any. */
 static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 {
-	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
 	unsigned int n;
 	u64 count;
 
@@ -918,16 +991,91 @@ static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 
 	n = atomic_xchg(&event->overflows, 0);
 	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
-	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
-				   event->last_period);
 
 	/* A guest that took the record's memory away gets no NMI for it. */
 	if (pv_perf_update_record(vcpu->kvm, event, n, &count))
 		return false;
 
-	atomic64_add(n, &vm->delivered);
+	pv_perf_delivered(vcpu, event, n);
 	return true;
 }
+
+/* The same with interrupts off; -EAGAIN, and no change, if it has to wait. */
+static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
+				  struct pv_perf_event *event)
+{
+	unsigned int n;
+	u64 passed;
+
+	if (!atomic_read(&event->overflows))
+		return 0;
+
+	n = atomic_xchg(&event->overflows, 0);
+	passed = atomic64_xchg(&event->passed, 0);
+	event->last_period = div_u64(passed, n);
+
+	if (pv_perf_update_record_irqoff(vcpu->kvm, event, n)) {
+		atomic64_add(passed, &event->passed);
+		atomic_add(n, &event->overflows);
+		return -EAGAIN;
+	}
+
+	pv_perf_delivered(vcpu, event, n);
+	return 1;
+}
+
+static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool nmi = false;
+	int ret;
+
+	list_for_each_entry(event, &here->events, node) {
+		ret = pv_perf_deliver_irqoff(vcpu, event);
+		if (ret < 0)
+			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+		else
+			nmi |= ret;
+	}
+
+	return nmi;
+}
+
+/**
+ * pv_perf_handle_nmi_exit - deliver overflows right at the exit they caused
+ * @vcpu: the vCPU, which has left the guest for an NMI that the host has
+ *	handled; with interrupts off, kvm->srcu not held
+ *
+ * Spares the vCPU the way out of the run loop and in again.  What would have to
+ * wait for a lock or a page, or is more than overflows, is left to the request.
+ *
+ * Return: true if the caller is to inject an NMI now.
+ */
+bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool nmi;
+
+	lockdep_assert_irqs_disabled();
+
+	/* Whatever else is pending comes first, and has requests. */
+	if (READ_ONCE(vcpu->requests) !=
+	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) ||
+	    vcpu->arch.nmi_pending || vcpu->guest_debug ||
+	    IS_ENABLED(CONFIG_PREEMPT_RT))
+		return false;
+
+	if (!mutex_trylock(&here->lock))
+		return false;
+
+	nmi = kvm_check_request(KVM_REQ_PV_PERF, vcpu) &&
+	      pv_perf_deliver_all_irqoff(vcpu);
+	mutex_unlock(&here->lock);
+
+	return nmi;
+}
+EXPORT_SYMBOL_GPL(pv_perf_handle_nmi_exit);
 
 /**
  * pv_perf_deliver_overflows - KVM_REQ_PV_PERF

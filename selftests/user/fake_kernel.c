@@ -194,6 +194,15 @@ void mutex_lock(struct mutex *lock)
 	WRITE_ONCE(lock->owner, current);
 }
 
+bool mutex_trylock(struct mutex *lock)
+{
+	if (pthread_mutex_trylock(&lock->mutex))
+		return false;
+
+	WRITE_ONCE(lock->owner, current);
+	return true;
+}
+
 void mutex_unlock(struct mutex *lock)
 {
 	CHECK(READ_ONCE(lock->owner) == current);
@@ -220,6 +229,26 @@ void irq_unlock(int cpu)
 	irqs_off = false;
 	acting_cpu = 0;
 	pthread_mutex_unlock(&cpus[cpu].irq);
+}
+
+bool irqs_are_off(void)
+{
+	return irqs_off;
+}
+
+bool irq_save(void)
+{
+	if (irqs_off)
+		return true;
+
+	irq_lock(smp_processor_id());
+	return false;
+}
+
+void irq_restore(bool off)
+{
+	if (!off)
+		irq_unlock(smp_processor_id());
 }
 
 __attribute__((constructor)) static void init_cpus(void)

@@ -112,6 +112,14 @@ void mark_page_dirty_in_slot(struct kvm *kvm,
 /* Slots do not overlap in user space, so the first that has it will do. */
 static struct kvm *user_vm;
 
+__thread bool pagefaults_off;
+
+void user_access(const char *where)
+{
+	if (!pagefaults_off)
+		might_sleep_at(where);
+}
+
 bool user_writable(const void *address)
 {
 	struct kvm_memory_slot *slot = user_vm->memslots.slot;
@@ -132,7 +140,7 @@ bool user_writable(const void *address)
 
 int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 *uaddr)
 {
-	might_sleep_at("futex");
+	user_access("futex");
 	CHECK(op == FUTEX_OP_ADD);
 	if (!user_writable(uaddr))
 		return -EFAULT;

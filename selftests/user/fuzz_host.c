@@ -925,7 +925,14 @@ static void host_event(int vcpu)
 
 static void enter_guest(int vcpu)
 {
+	unsigned long flags;
+
 	model_enter(vcpu);
+	/* Who calls it injects the NMI. */
+	local_irq_save(flags);
+	if (pv_perf_handle_nmi_exit(vcpus[vcpu]))
+		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
+	local_irq_restore(flags);
 	if (kvm_check_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
 		pv_perf_deliver_overflows(vcpus[vcpu]);
 	check_state();

@@ -130,7 +130,11 @@ static void own_event(struct thread *t)
 static void enter_guest(struct thread *t)
 {
 	u64 n = rnd(t, 300);
+	unsigned long flags;
 
+	local_irq_save(flags);
+	pv_perf_handle_nmi_exit(t->vcpu);
+	local_irq_restore(flags);
 	if (kvm_check_request(KVM_REQ_PV_PERF, t->vcpu))
 		pv_perf_deliver_overflows(t->vcpu);
 	atomic_xchg(&t->vcpu->arch.nmi_queued, 0);

@@ -688,6 +688,81 @@ static void test_sampling(void)
 	teardown();
 }
 
+/* The NMI that ended guest mode has been handled; an NMI for the guest now? */
+static bool nmi_exit(void)
+{
+	unsigned long flags;
+	bool nmi;
+
+	local_irq_save(flags);
+	nmi = pv_perf_handle_nmi_exit(here());
+	local_irq_restore(flags);
+	return nmi;
+}
+
+static void test_nmi_exit(void)
+{
+	struct guest_perf_event *r1, *r2;
+
+	setup();
+	r1 = &mem->record[1];
+	r2 = &mem->record[2];
+	open_sampling(1, 1000);
+	open_sampling(2, 500);
+	call(KVM_PERF_OP_ENABLE, 1);
+	is("no overflow, no NMI", nmi_exit(), false);
+	run_guest(1000);
+	call(KVM_PERF_OP_ENABLE, 2);
+	is("NMI at once", nmi_exit(), true);
+	is("overflow", r1->overflows, 1);
+	is("last_period", r1->last_period, 1000);
+	is("count", r1->count, 1000);
+	is("no request is left", vcpus[0]->requests, 0);
+	is("debugfs's number", atomic64_read(&kvm->arch.pv_perf->delivered), 1);
+	is("none again", nmi_exit(), false);
+
+	run_guest(1000);
+	is("one NMI for two events", nmi_exit(), true);
+	is("overflow of the first", r1->overflows, 2);
+	is("overflows of the second", r2->overflows, 2);
+
+	/* What has to wait is left to the request, whole. */
+	run_guest(1000);
+	vcpus[0]->arch.nmi_pending = 1;
+	is("not where an NMI is pending", nmi_exit(), false);
+	vcpus[0]->arch.nmi_pending = 0;
+	vcpus[0]->guest_debug = 1;
+	is("not of a guest that is debugged", nmi_exit(), false);
+	vcpus[0]->guest_debug = 0;
+	kvm_make_request(KVM_REQ_NMI, vcpus[0]);
+	is("not where more is requested", nmi_exit(), false);
+	kvm_check_request(KVM_REQ_NMI, vcpus[0]);
+	mutex_lock(&vcpus[0]->arch.pv_perf->lock);
+	is("not while the lock is taken", nmi_exit(), false);
+	mutex_unlock(&vcpus[0]->arch.pv_perf->lock);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
+	is("not where the page is not there", nmi_exit(), false);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = false;
+	kvm->memslots.generation++;
+	is("not where memory has changed", nmi_exit(), false);
+	is("nothing told yet", r1->overflows, 2);
+	is("NMI by the request", enter_guest(), 1);
+	is("none lost of the first", r1->overflows, 3);
+	is("none lost of the second", r2->overflows, 4);
+	is("nor the period", r2->last_period, 500);
+
+	/* An event that does not count here any more. */
+	kvm_check_request(KVM_REQ_NMI, vcpus[0]);
+	run_guest(1000);
+	call(KVM_PERF_OP_DISABLE, 2);
+	is("NMI for one of two", nmi_exit(), true);
+	is("the first's overflow", r1->overflows, 4);
+	is("not the second's", r2->overflows, 4);
+	is("whose NMI comes by the request", enter_guest(), 1);
+	is("with it", r2->overflows, 6);
+	teardown();
+}
+
 static void test_period(void)
 {
 	struct guest_perf_event *r;
@@ -1365,6 +1440,7 @@ int main(void)
 	test_query();
 	test_limit();
 	test_sampling();
+	test_nmi_exit();
 	test_period();
 	test_memslots();
 	test_batch();

@@ -41,6 +41,7 @@
 #define div_u64(a, b)		((u64)(a) / (u32)(b))
 #define swap(a, b)		({ typeof(a) t = (a); (a) = (b); (b) = t; })
 /* Atomic, unlike that of tools/. */
+#define atomic_add(i, v)	((void)__sync_fetch_and_add(&(v)->counter, i))
 #define test_and_set_bit(nr, addr) \
 	(__sync_fetch_and_or(addr, 1ul << (nr)) >> (nr) & 1)
 
@@ -156,8 +157,13 @@ void irq_lock(int cpu);
 void irq_unlock(int cpu);
 u64 local_clock(void);
 
-#define local_irq_save(flags)	  (flags = 0, irq_lock(smp_processor_id()))
-#define local_irq_restore(flags)  ((void)flags, irq_unlock(smp_processor_id()))
+bool irq_save(void);
+void irq_restore(bool off);
+bool irqs_are_off(void);
+
+#define local_irq_save(flags)	  (flags = irq_save())
+#define local_irq_restore(flags)  irq_restore(flags)
+#define lockdep_assert_irqs_disabled()	CHECK(irqs_are_off())
 #define cond_resched()		  might_sleep_at("cond_resched")
 
 struct mutex {
@@ -167,6 +173,7 @@ struct mutex {
 
 void mutex_init(struct mutex *lock);
 void mutex_lock(struct mutex *lock);
+bool mutex_trylock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 
 #define mutex_lock_nested(lock, class)	mutex_lock(lock)
@@ -295,6 +302,7 @@ void throttle(struct perf_event *event);
 #define PAGE_SIZE	4096ul
 #define NR_SLOTS	4
 #define SLOT_PAGES	8
+#define KVM_REQUEST_MASK	0xff
 #define KVM_REQ_NMI	9
 #define KVM_REQ_PV_PERF	40
 
@@ -334,6 +342,7 @@ struct kvm {
 	refcount_t users_count;
 	atomic_t online_vcpus;
 	int userspace_pid;
+	int srcu;
 	struct dentry *debugfs_dentry;
 	struct kvm_memslots memslots;
 	u64 denied_event;	/* of the PMU event filter; 0: none */
@@ -346,6 +355,7 @@ struct kvm_vcpu {
 	struct kvm *kvm;
 	int vcpu_id;
 	unsigned long requests;
+	unsigned long guest_debug;
 	atomic_t kicks;
 	struct {
 		struct {
@@ -359,6 +369,9 @@ struct kvm_vcpu {
 	} arch;
 };
 
+/* Nothing waits for its grace periods here. */
+#define srcu_read_lock(srcu)		(*(srcu))
+#define srcu_read_unlock(srcu, idx)	((void)(srcu), (void)(idx))
 #define kvm_memslots(kvm)		(&(kvm)->memslots)
 #define kvm_is_error_hva(hva)		(!(hva))
 #define is_guest_mode(vcpu)		((vcpu)->arch.guest_mode)
@@ -392,11 +405,18 @@ extern void (*read_hook)(struct kvm *kvm);
 /* User space's memory: of the slots only, and only writable pages. */
 #define FUTEX_OP_ADD	1
 
+/* An access fails where it would have to wait for the page. */
+extern __thread bool pagefaults_off;
+
+#define pagefault_disable()	(pagefaults_off = true)
+#define pagefault_enable()	(pagefaults_off = false)
+
+void user_access(const char *where);
 bool user_writable(const void *address);
 int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 *uaddr);
 
 #define user_access_begin(p, size) \
-	({ might_sleep_at("user"); !fault(&guest_faults); })
+	({ user_access("user"); !fault(&guest_faults); })
 #define user_access_end()		((void)0)
 #define unsafe_put_user(x, p, label) do {				\
 	if (!user_writable(p))						\
