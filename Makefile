@@ -183,7 +183,7 @@ $(B)/tests/amd-pmu: $(qemu)
 $(sample): $(K)/release
 	@mkdir -p $(@D)
 	@head -c 2000000 $(K)/source/MAINTAINERS $(K)/source/kernel/*/*.c | \
-		head -c 3000000 >$@
+		head -c 2000000 >$@
 
 clean:
 	rm -rf $(B)/qemu $(B)/qemu-src $(B)/linux-*/kvm $(B)/linux-*/guest \
