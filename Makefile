@@ -29,7 +29,7 @@ help:
 	@echo 'make test       run every test (30 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
-	@echo '                (20 minutes); build/bench.json, build/bench.svg'
+	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
@@ -50,6 +50,9 @@ test: $(qemu) $(modules) $(K)/initrd $(programs) $(user)
 	@selftests/run $(TESTS)
 
 bench: $(qemu) $(modules) $(K)/initrd $(programs)
+	@selftests/machine/install-packages nginx-light wrk >/dev/null 2>&1 || \
+		$(stage) bench-packages 'installing nginx and wrk' \
+			selftests/machine/install-packages nginx-light wrk
 	@selftests/bench/bench
 
 # Every kernel line as host with every line as guest.
