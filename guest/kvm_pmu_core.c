@@ -439,8 +439,8 @@ static void *kvm_pmu_find_function(const char *name)
 	return kp.addr;
 }
 
-/* False if there can be no samples. */
-static bool kvm_pmu_find_functions(void)
+/* NULL, or why there can be no samples. */
+static const char *kvm_pmu_no_sampling(void)
 {
 	void *overflow = kvm_pmu_find_function("perf_event_overflow");
 	void *resched = kvm_pmu_find_function("perf_pmu_resched");
@@ -450,7 +450,10 @@ static bool kvm_pmu_find_functions(void)
 	if (overflow)
 		static_call_update(kvm_pmu_perf_overflow, overflow);
 
-	return overflow;
+	if (!(kvm_pmu_host->features & KVM_PERF_FEATURE_SAMPLING))
+		return "the host does not let this VM sample";
+
+	return overflow ? NULL : "no perf_event_overflow";
 }
 
 static int kvm_pmu_overflows_get(void *data, u64 *val)
@@ -468,7 +471,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(kvm_pmu_overflows_fops, kvm_pmu_overflows_get, NULL,
 
 static int kvm_pmu_register(void)
 {
-	bool sampling = kvm_pmu_find_functions();
+	const char *no_sampling = kvm_pmu_no_sampling();
 	bool slot = kvm_pmu_slot_is_free();
 	const char *name = slot ? "cpu" : "kvm_pmu";
 	int ret;
@@ -477,7 +480,7 @@ static int kvm_pmu_register(void)
 	if (!kvm_pmu)
 		return -ENOMEM;
 
-	if (!sampling)
+	if (no_sampling)
 		kvm_pmu->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
 
 	ret = perf_pmu_register(kvm_pmu, name, slot ? PERF_TYPE_RAW : -1);
@@ -487,10 +490,11 @@ static int kvm_pmu_register(void)
 		return ret;
 	}
 
-	pr_info("PMU '%s'%s: %u counters of the host, at most %u events%s\n",
+	pr_info("PMU '%s'%s: %u counters of the host, at most %u events%s%s%s\n",
 		name, slot ? "" : " (another PMU has 'cpu')",
 		kvm_pmu_host->nr_counters, kvm_pmu_host->max_events,
-		sampling ? "" : ", counting only (no perf_event_overflow)");
+		no_sampling ? ", counting only (" : "", no_sampling ? : "",
+		no_sampling ? ")" : "");
 	return 0;
 }
 
