@@ -298,6 +298,23 @@ struct guest_perf_query {
 
 #define GUEST_PERF_QUERY_SIZE_VER0	112
 
+/**
+ * DOC: For the VMM
+ *
+ * %KVM_CAP_PV_PERF_EVENTS: how many events may be open per vCPU of the VM.  0
+ * refuses it the feature: every operation answers -%KVM_ENOSYS.
+ *
+ * %KVM_CAP_PV_PERF_RATE: how often a second they may overflow, per vCPU.  With
+ * 0 the VM can count, but not sample.
+ *
+ * KVM_CHECK_EXTENSION of /dev/kvm returns what the host allows, its module
+ * parameters, and 0 where the host has not the feature; of a VM, what this VM
+ * may have.  KVM_ENABLE_CAP of a VM sets it to args[0], which is no more than
+ * the host allows, before the VM has a vCPU; else -EINVAL.
+ */
+#define KVM_CAP_PV_PERF_EVENTS		1024
+#define KVM_CAP_PV_PERF_RATE		1025
+
 /* Both sides build with this: no struct may change its layout unnoticed. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define KVM_PERF_ASSERT(cond)	static_assert(cond, #cond)

@@ -5,6 +5,7 @@
 #ifndef __KVM_X86_PV_PERF_COMPAT_H
 #define __KVM_X86_PV_PERF_COMPAT_H
 
+#include <linux/hrtimer.h>
 #include <linux/perf_event.h>
 #include <linux/sched/clock.h>
 #include <linux/version.h>
@@ -19,6 +20,19 @@ static inline u64 pv_perf_context_time(struct perf_event_context *ctx)
 	return local_clock() + READ_ONCE(ctx->timeoffset);
 #else
 	return local_clock() + READ_ONCE(ctx->time.offset);
+#endif
+}
+
+/* A timer at a time of CLOCK_MONOTONIC. */
+static inline void
+pv_perf_timer_setup(struct hrtimer *timer,
+		    enum hrtimer_restart (*function)(struct hrtimer *))
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	timer->function = function;
+#else
+	hrtimer_setup(timer, function, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 #endif
 }
 

@@ -18,6 +18,7 @@
 #include <asm/perf_event.h>
 #include <asm/processor.h>
 
+#include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
 #include "x86.h"
@@ -74,6 +75,14 @@ bool pv_perf_available(void)
 static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
 {
 	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
+}
+
+/* The host can serve the VM, and the VMM lets it have events. */
+static bool pv_perf_vm_may(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	return vm->available && vm->max_events;
 }
 
 static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
@@ -197,6 +206,9 @@ static int pv_perf_op_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	if (ret)
 		return ret;
 
+	if (guest_attr.sample_period && !pv_perf_rate_allowed(vcpu->kvm))
+		return -EOPNOTSUPP;
+
 	pv_perf_backing_attr(&guest_attr, &attr);
 	ret = pv_perf_event_open(vcpu, param.id, &attr, param.event_addr);
 	if (ret)
@@ -225,8 +237,10 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	perf_get_x86_pmu_capability(&cap);
 	query.size = min_t(u32, size, sizeof(query));
 	query.version = KVM_PERF_ABI_VERSION;
-	query.features = KVM_PERF_FEATURE_SAMPLING | KVM_PERF_FEATURE_BATCH;
-	query.max_events = pv_perf_max_events(vcpu->kvm);
+	query.features = KVM_PERF_FEATURE_BATCH;
+	if (pv_perf_rate_allowed(vcpu->kvm))
+		query.features |= KVM_PERF_FEATURE_SAMPLING;
+	query.max_events = pv_perf_events_allowed(vcpu->kvm);
 	query.nr_counters = cap.num_counters_gp;
 	query.raw_event_mask = pv_perf_raw_event_mask();
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
@@ -337,7 +351,7 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
 	struct guest_perf_op op;
 	int ret;
 
-	if (!pv_perf_in_cpuid(vcpu) || !vcpu->kvm->arch.pv_perf->available)
+	if (!pv_perf_in_cpuid(vcpu) || !pv_perf_vm_may(vcpu->kvm))
 		return -KVM_ENOSYS;
 
 	/* A nested guest's events are its own hypervisor's matter. */
@@ -380,6 +394,8 @@ static const char *pv_perf_state_name(struct pv_perf_event *event)
 {
 	if (event->lost)
 		return "no-counter";
+	if (event->throttled)
+		return "throttled";
 
 	switch (READ_ONCE(event->backing->state)) {
 	case PERF_EVENT_STATE_ACTIVE:
@@ -416,8 +432,10 @@ static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 	unsigned long id;
 
 	seq_printf(m, "events %d of %u\n", atomic_read(&vm->nr_events),
-		   pv_perf_max_events(kvm));
-	seq_printf(m, "overflows %lld\n", atomic64_read(&vm->delivered));
+		   pv_perf_events_allowed(kvm));
+	seq_printf(m, "overflows %lld of %u per second, throttled %lld\n",
+		   atomic64_read(&vm->delivered), pv_perf_rate_allowed(kvm),
+		   atomic64_read(&vm->throttled));
 	seq_printf(m, "%10s %4s %18s %2s %4s %-10s %20s %16s %16s\n", "id",
 		   "type", "config", "uk", "vcpu", "state", "count",
 		   "enabled_ns", "running_ns");
@@ -488,6 +506,7 @@ int pv_perf_init_vm(struct kvm *kvm)
 		return -ENOMEM;
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
+	pv_perf_init_limits(vm);
 	vm->available = pv_perf_available();
 	kvm->arch.pv_perf = vm;
 	return 0;
@@ -523,6 +542,7 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	INIT_LIST_HEAD(&pv->events);
 	pv->vcpu = vcpu;
 	init_irq_work(&pv->irq_work, pv_perf_wake_vcpu);
+	pv_perf_timer_setup(&pv->rate_timer, pv_perf_rate_timer);
 	vcpu->arch.pv_perf = pv;
 	return 0;
 }
@@ -545,7 +565,8 @@ void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu)
 {
 	pv_perf_close_vcpu_events(vcpu);
-	/* No event is left to queue it. */
+	/* No event is left to queue or start them. */
 	irq_work_sync(&vcpu->arch.pv_perf->irq_work);
+	hrtimer_cancel(&vcpu->arch.pv_perf->rate_timer);
 	kfree(vcpu->arch.pv_perf);
 }

@@ -24,6 +24,8 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
 int pv_perf_init_vm(struct kvm *kvm);
 void pv_perf_destroy_vm(struct kvm *kvm);
 void pv_perf_create_vm_debugfs(struct kvm *kvm);
+int pv_perf_check_extension(struct kvm *kvm, unsigned int cap);
+int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap);
 
 int pv_perf_vcpu_create(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu);

@@ -10,12 +10,9 @@
  * was opened or last enabled on.  A guest that keeps its events per CPU only
  * ever takes its own vCPU's lock.
  */
-#define pr_fmt(fmt) "kvm: pv_perf: " fmt
-
 #include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
-#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -28,51 +25,6 @@
 #include "pv_perf_trace.h"
 #include "x86.h"
 #include "pmu.h"
-
-static unsigned int pv_perf_max_events_per_vcpu = 64;
-module_param_named(pv_perf_max_events, pv_perf_max_events_per_vcpu, uint, 0644);
-MODULE_PARM_DESC(pv_perf_max_events,
-		 "paravirtual perf events that a VM may have open, per vCPU (default 64)");
-
-/**
- * pv_perf_max_events - how many events a VM may have open
- * @kvm: the VM
- */
-unsigned int pv_perf_max_events(struct kvm *kvm)
-{
-	unsigned int per_vcpu = READ_ONCE(pv_perf_max_events_per_vcpu);
-	unsigned int vcpus = atomic_read(&kvm->online_vcpus);
-
-	return min_t(u64, (u64)per_vcpu * vcpus, INT_MAX);
-}
-
-/* Count one more event against the VM's limit. */
-static int pv_perf_charge(struct kvm *kvm)
-{
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-	int max = pv_perf_max_events(kvm);
-	int nr = atomic_read(&vm->nr_events);
-
-	do {
-		if (nr >= max)
-			goto limit;
-	} while (!atomic_try_cmpxchg(&vm->nr_events, &nr, nr + 1));
-
-	return 0;
-
-limit:
-	if (!test_and_set_bit(0, &vm->limit_logged))
-		pr_info_ratelimited("VM of pid %d has reached its limit of %d events (kvm.pv_perf_max_events per vCPU)\n",
-				    kvm->userspace_pid, max);
-	return -ENOSPC;
-}
-
-static void pv_perf_uncharge(struct kvm *kvm)
-{
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-
-	atomic_dec(&vm->nr_events);
-}
 
 static void pv_perf_event_put(struct pv_perf_event *event)
 {
@@ -533,7 +485,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	if (ret)
 		return ret == -EBUSY ? -EEXIST : -ENOSPC;
 
-	ret = pv_perf_charge(vcpu->kvm);
+	ret = pv_perf_charge_event(vcpu->kvm);
 	if (ret)
 		goto release_id;
 
@@ -574,7 +526,7 @@ release_backing:
 free_event:
 	kfree(event);
 uncharge:
-	pv_perf_uncharge(vcpu->kvm);
+	pv_perf_uncharge_event(vcpu->kvm);
 release_id:
 	xa_release(&vm->events, id);
 	return ret;
@@ -589,7 +541,7 @@ static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 	list_del(&event->node);
 	perf_event_release_kernel(event->backing);
 	event->backing = NULL;
-	pv_perf_uncharge(kvm);
+	pv_perf_uncharge_event(kvm);
 	/* The table's reference; the caller's keeps the event. */
 	pv_perf_event_put(event);
 }
@@ -650,6 +602,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->backing = backing;
 	event->enabled = true;
 	event->lost = false;
+	event->throttled = false;
 	list_move_tail(&event->node, &here->events);
 	WRITE_ONCE(event->home, here);
 
@@ -737,6 +690,34 @@ release:
 	return ret;
 }
 
+/* An event that overflows has to wait while the VM has had too many. */
+static int pv_perf_check_rate(struct pv_perf_event *event)
+{
+	if (is_sampling_event(event->backing) &&
+	    pv_perf_rate_exceeded(event->home->vcpu->kvm))
+		return -EBUSY;
+
+	return 0;
+}
+
+static int pv_perf_enable_here(struct pv_perf_event *event)
+{
+	int ret;
+
+	/* It goes on by itself. */
+	if (event->throttled)
+		return 0;
+
+	ret = event->enabled ? 0 : pv_perf_check_rate(event);
+	ret = ret ? : pv_perf_start(event->home, event->backing);
+	if (ret)
+		return ret;
+
+	event->enabled = true;
+	event->lost = false;
+	return 0;
+}
+
 /**
  * pv_perf_event_enable - let an event count on this vCPU
  * @vcpu: the vCPU that asks
@@ -757,11 +738,13 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 		return -ENOENT;
 
 	if (pv_perf_is_here(vcpu, event)) {
-		ret = pv_perf_start(event->home, event->backing);
-		if (!ret) {
-			event->enabled = true;
-			event->lost = false;
-		}
+		ret = pv_perf_enable_here(event);
+		pv_perf_event_put_locked(event);
+		return ret;
+	}
+
+	ret = pv_perf_check_rate(event);
+	if (ret) {
 		pv_perf_event_put_locked(event);
 		return ret;
 	}
@@ -794,6 +777,7 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 	perf_event_disable(event->backing);
 	event->enabled = false;
 	event->lost = false;
+	event->throttled = false;
 	ret = pv_perf_update_record(kvm, event, 0, count);
 	pv_perf_event_put_locked(event);
 	return ret;
@@ -970,6 +954,55 @@ out:
 	return ret;
 }
 
+/* The VM has had too many overflows, and this event is what has the last. */
+static void pv_perf_throttle(struct pv_perf_event *event)
+{
+	struct pv_perf_vm *vm = event->home->vcpu->kvm->arch.pv_perf;
+
+	if (!event->enabled || event->throttled)
+		return;
+
+	event->throttled = true;
+	atomic64_inc(&vm->throttled);
+}
+
+/* It may overflow again, with the counter that it may find. */
+static void pv_perf_unthrottle(struct pv_perf_event *event)
+{
+	event->throttled = false;
+	event->lost = pv_perf_start(event->home, event->backing) != 0;
+}
+
+/* Stop it until the VM's overflows are back at the rate it may have. */
+static void pv_perf_wait_for_rate(struct pv_perf_event *event)
+{
+	s64 time = pv_perf_rate_time(event->home->vcpu->kvm);
+
+	if (!time) {
+		pv_perf_unthrottle(event);
+		return;
+	}
+
+	/* Not just the counter: perf would start that again when it likes. */
+	perf_event_disable(event->backing);
+	hrtimer_start(&event->home->rate_timer, ns_to_ktime(time),
+		      HRTIMER_MODE_ABS);
+}
+
+/**
+ * pv_perf_rate_timer - have a vCPU look at its throttled events
+ * @timer: of its struct pv_perf_vcpu
+ */
+enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer)
+{
+	struct pv_perf_vcpu *pv = container_of(timer, struct pv_perf_vcpu,
+					       rate_timer);
+
+	kvm_make_request(KVM_REQ_PV_PERF, pv->vcpu);
+	kvm_vcpu_kick(pv->vcpu);
+	return HRTIMER_NORESTART;
+}
+
 static void pv_perf_delivered(struct kvm_vcpu *vcpu,
 			      struct pv_perf_event *event, unsigned int n)
 {
@@ -991,6 +1024,10 @@ static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 
 	n = atomic_xchg(&event->overflows, 0);
 	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
+
+	/* Whether or not the guest can be told: the host has had the work. */
+	if (pv_perf_charge_overflows(vcpu->kvm, n))
+		pv_perf_throttle(event);
 
 	/* A guest that took the record's memory away gets no NMI for it. */
 	if (pv_perf_update_record(vcpu->kvm, event, n, &count))
@@ -1021,6 +1058,11 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 	}
 
 	pv_perf_delivered(vcpu, event, n);
+	if (pv_perf_charge_overflows(vcpu->kvm, n)) {
+		/* Stopping it may sleep. */
+		pv_perf_throttle(event);
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+	}
 	return 1;
 }
 
@@ -1082,7 +1124,7 @@ EXPORT_SYMBOL_GPL(pv_perf_handle_nmi_exit);
  * @vcpu: the vCPU, about to enter the guest
  *
  * Brings the records of the events that have overflowed up to date and injects
- * an NMI.  One that is pending already does: the guest looks at all its
+ * an NMI; stops or starts those that overflow too often.  One that is pending already does: the guest looks at all its
  * events on any NMI.
  */
 void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu)
@@ -1092,8 +1134,11 @@ void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu)
 	bool nmi = false;
 
 	mutex_lock(&here->lock);
-	list_for_each_entry(event, &here->events, node)
+	list_for_each_entry(event, &here->events, node) {
 		nmi |= pv_perf_deliver(vcpu, event);
+		if (event->throttled)
+			pv_perf_wait_for_rate(event);
+	}
 	mutex_unlock(&here->lock);
 
 	if (nmi && !vcpu->arch.nmi_pending &&

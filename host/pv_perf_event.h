@@ -6,6 +6,7 @@
 #define __KVM_X86_PV_PERF_EVENT_H
 
 #include <linux/atomic.h>
+#include <linux/hrtimer.h>
 #include <linux/irq_work.h>
 #include <linux/kvm_host.h>
 #include <linux/list.h>
@@ -22,14 +23,23 @@
  *	event is being opened.
  * @nr_events: number of events that are open or being opened
  * @limit_logged: bit 0: the log says that this VM has reached its limit
+ * @max_events: open events that the VMM allows, per vCPU
+ * @max_rate: overflows per second that it allows, per vCPU
+ * @rate_time: when the VM's overflows so far are due at its rate, in ns of
+ *	CLOCK_MONOTONIC
  * @delivered: number of overflows that the guest has been told of
+ * @throttled: how often an event was stopped because of the rate
  * @available: the host can serve it
  */
 struct pv_perf_vm {
 	struct xarray events;
 	atomic_t nr_events;
 	unsigned long limit_logged;
+	unsigned int max_events;
+	unsigned int max_rate;
+	atomic64_t rate_time;
 	atomic64_t delivered;
+	atomic64_t throttled;
 	bool available;
 };
 
@@ -40,6 +50,7 @@ struct pv_perf_vm {
  * @events: list of struct pv_perf_event
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
+ * @rate_timer: has the vCPU look at the events that were throttled
  * @batch: the operations of a KVM_PERF_OP_BATCH, which only the vCPU's thread
  *	runs
  */
@@ -48,6 +59,7 @@ struct pv_perf_vcpu {
 	struct list_head events;
 	struct kvm_vcpu *vcpu;
 	struct irq_work irq_work;
+	struct hrtimer rate_timer;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
 };
 
@@ -69,6 +81,8 @@ struct pv_perf_vcpu {
  * @enabled: between an ENABLE that succeeded and DISABLE
  * @lost: has lost its counter since, and does not count until a READ that tells
  *	the guest, or an ENABLE, finds another
+ * @throttled: enabled, but to be stopped or stopped until the VM's overflows are
+ *	back at the rate it may have
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
@@ -90,6 +104,7 @@ struct pv_perf_event {
 	struct perf_event *backing;
 	bool enabled;
 	bool lost;
+	bool throttled;
 	struct gfn_to_hva_cache record;
 	u32 sequence;
 	u64 last_period;
@@ -109,6 +124,7 @@ int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period);
 int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left);
 
 void pv_perf_wake_vcpu(struct irq_work *irq_work);
+enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
 
 struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id);
 void pv_perf_event_put_locked(struct pv_perf_event *event);
@@ -118,6 +134,13 @@ u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 void pv_perf_close_vm_events(struct kvm *kvm);
 void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
 
-unsigned int pv_perf_max_events(struct kvm *kvm);
+void pv_perf_init_limits(struct pv_perf_vm *vm);
+unsigned int pv_perf_events_allowed(struct kvm *kvm);
+unsigned int pv_perf_rate_allowed(struct kvm *kvm);
+int pv_perf_charge_event(struct kvm *kvm);
+void pv_perf_uncharge_event(struct kvm *kvm);
+bool pv_perf_charge_overflows(struct kvm *kvm, u64 n);
+bool pv_perf_rate_exceeded(struct kvm *kvm);
+s64 pv_perf_rate_time(struct kvm *kvm);
 
 #endif /* __KVM_X86_PV_PERF_EVENT_H */

@@ -302,6 +302,64 @@ void irq_work_sync(struct irq_work *work)
 		sched_yield();
 }
 
+/* As kernel/time/hrtimer.c: queued, or running, or neither. */
+static pthread_mutex_t timers_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(timers);
+
+void hrtimer_init(struct hrtimer *timer, int clock, int mode)
+{
+	INIT_LIST_HEAD(&timer->node);
+}
+
+void hrtimer_start(struct hrtimer *timer, ktime_t expires, int mode)
+{
+	pthread_mutex_lock(&timers_lock);
+	timer->expires = expires;
+	list_del(&timer->node);
+	list_add(&timer->node, &timers);
+	pthread_mutex_unlock(&timers_lock);
+}
+
+static struct hrtimer *expired_timer(void)
+{
+	struct hrtimer *timer;
+
+	list_for_each_entry(timer, &timers, node)
+		if (!timer->running && timer->expires <= (s64)local_clock())
+			return timer;
+
+	return NULL;
+}
+
+void hrtimer_run(void)
+{
+	struct hrtimer *timer;
+
+	pthread_mutex_lock(&timers_lock);
+	while ((timer = expired_timer())) {
+		list_del_init(&timer->node);
+		timer->running = true;
+		pthread_mutex_unlock(&timers_lock);
+		timer->function(timer);
+		pthread_mutex_lock(&timers_lock);
+		timer->running = false;
+	}
+	pthread_mutex_unlock(&timers_lock);
+}
+
+void hrtimer_cancel(struct hrtimer *timer)
+{
+	bool running;
+
+	might_sleep_at("hrtimer_cancel");
+	do {
+		pthread_mutex_lock(&timers_lock);
+		list_del_init(&timer->node);
+		running = timer->running;
+		pthread_mutex_unlock(&timers_lock);
+	} while (running);
+}
+
 /* Files */
 
 int single_open(struct file *file, int (*show)(struct seq_file *m, void *v),

@@ -206,6 +206,7 @@ struct kvm *vm_create(void)
 	refcount_set(&kvm->users_count, 1);
 	kvm->userspace_pid = 1234;
 	kvm->memslots.generation = 2;
+	mutex_init(&kvm->lock);
 	add_slot(kvm, 0, 0, false);
 	add_slot(kvm, 1, 0x10000, true);
 	add_slot(kvm, 2, 0x20000, false);
@@ -245,6 +246,7 @@ struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id)
 		free(vcpu);
 		return NULL;
 	}
+	kvm->created_vcpus++;
 	atomic_inc(&kvm->online_vcpus);
 	return vcpu;
 }

@@ -405,4 +405,5 @@ void run_guest(u64 n)
 			count(event, n);
 	irq_unlock(current->cpu);
 	irq_work_run();
+	hrtimer_run();
 }

@@ -622,6 +622,191 @@ static void test_limit(void)
 	teardown();
 }
 
+static int enable_cap(struct kvm *vm, u32 cap, u64 limit)
+{
+	struct kvm_enable_cap enable = { .cap = cap, .args = { limit } };
+
+	return pv_perf_enable_cap(vm, &enable);
+}
+
+/* What the VMM sets for its VM. */
+static void test_caps(void)
+{
+	struct kvm_enable_cap bad = { .cap = KVM_CAP_PV_PERF_RATE };
+	struct guest_perf_query *q;
+	int i;
+
+	tasks[0] = task_create(0);
+	on(0);
+	kvm = vm_create();
+	mem = (struct layout *)kvm->memslots.slot[0].memory;
+	q = &mem->query;
+
+	is("the host's events", pv_perf_check_extension(NULL,
+		KVM_CAP_PV_PERF_EVENTS), 64);
+	is("the host's rate", pv_perf_check_extension(NULL,
+		KVM_CAP_PV_PERF_RATE), 100000);
+	is("the VM's events", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_EVENTS), 64);
+	is("more events than the host allows", enable_cap(kvm,
+		KVM_CAP_PV_PERF_EVENTS, 65), -EINVAL);
+	is("far more", enable_cap(kvm, KVM_CAP_PV_PERF_EVENTS, -1ull), -EINVAL);
+	is("a higher rate", enable_cap(kvm, KVM_CAP_PV_PERF_RATE, 100001),
+	   -EINVAL);
+	for (i = 1; i < 4; i++) {
+		bad.args[i] = 1;
+		is("another argument", pv_perf_enable_cap(kvm, &bad), -EINVAL);
+		bad.args[i] = 0;
+	}
+	cpu_has_hybrid = true;
+	is("a host without the feature", pv_perf_check_extension(NULL,
+		KVM_CAP_PV_PERF_EVENTS), 0);
+	cpu_has_hybrid = false;
+	is("2 events", enable_cap(kvm, KVM_CAP_PV_PERF_EVENTS, 2), 0);
+	is("no overflows", enable_cap(kvm, KVM_CAP_PV_PERF_RATE, 0), 0);
+	is("as reported", pv_perf_check_extension(kvm, KVM_CAP_PV_PERF_EVENTS),
+	   2);
+	is("both", pv_perf_check_extension(kvm, KVM_CAP_PV_PERF_RATE), 0);
+
+	vcpus[0] = vcpu_create(kvm, 0);
+	is("once there is a vCPU", enable_cap(kvm, KVM_CAP_PV_PERF_EVENTS, 1),
+	   -EINVAL);
+	q->size = sizeof(*q);
+	call(6, GPA(query));
+	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH);
+	is("QUERY: 2 events", q->max_events, 2);
+	is("OPEN with a period", open_sampling(1, 1000), -KVM_EOPNOTSUPP);
+	is("OPEN to count", open_id(1), 0);
+	is("second", open_id(2), 0);
+	is("third", open_id(3), -KVM_ENOSPC);
+	*param_pv_perf_max_events = 1;
+	is("the host's limit holds, too", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_EVENTS), 1);
+	*param_pv_perf_max_events = 64;
+	vcpu_destroy(vcpus[0]);
+	vm_destroy(kvm);
+
+	kvm = vm_create();
+	is("refused the feature", enable_cap(kvm, KVM_CAP_PV_PERF_EVENTS, 0),
+	   0);
+	vcpus[0] = vcpu_create(kvm, 0);
+	is("so there is none", call(9, 0), -KVM_ENOSYS);
+	vcpu_destroy(vcpus[0]);
+	vm_destroy(kvm);
+	task_put(tasks[0]);
+	rcu_barrier();
+}
+
+/* Run until the clock has moved on by @ns; how many overflows? */
+static long overflows_in(u64 ns, int cpu, u32 id)
+{
+	struct guest_perf_event *r = &mem->record[id];
+	u64 end = clock_ns + ns;
+	long before = r->overflows;
+
+	on(cpu);
+	while (clock_ns < end) {
+		run_guest(100);
+		enter_guest();
+	}
+	return r->overflows - before;
+}
+
+static void run_until_throttled(u32 id)
+{
+	int i;
+
+	for (i = 0; i < 100000 && !event(id)->throttled; i++) {
+		run_guest(100);
+		enter_guest();
+	}
+	is("throttled", event(id)->throttled, true);
+	enter_guest();
+}
+
+static void test_rate(void)
+{
+	const u64 second = 1000000000;
+	struct pv_perf_vm *vm;
+	long n;
+
+	setup();
+	vm = kvm->arch.pv_perf;
+	*param_pv_perf_max_rate = 10000;	/* 20,000 for both vCPUs */
+	is("QUERY's", pv_perf_rate_allowed(kvm), 20000);
+	open_sampling(1, 100000);
+	call(3, 1);
+	is("below the rate: as often as it overflows",
+	   overflows_in(second / 10, 0, 1), 1000);
+	is("not throttled", atomic64_read(&vm->throttled), 0);
+
+	open_sampling(2, 100);
+	call(3, 2);
+	n = overflows_in(second / 10, 0, 2);
+	is("above it: as often as the rate allows, and a burst",
+	   n > 1900 - 1000 && n < 2000 + 200 + 20, true);
+	is("throttled", atomic64_read(&vm->throttled) > 0, true);
+	n = mem->record[1].overflows - 1000;
+	is("the VM's events share it", n < 1000, true);
+
+	/* Whatever the guest does to get round it. */
+	run_until_throttled(2);
+	is("stopped", event(2)->backing->state, PERF_EVENT_STATE_OFF);
+	is("ENABLE of one that is throttled", call(3, 2), 0);
+	is("leaves it so", event(2)->backing->state, PERF_EVENT_STATE_OFF);
+	is("SET_LEFT, too", (call3(10, 2, 1, 0), event(2)->backing->state),
+	   PERF_EVENT_STATE_OFF);
+	is("READ, too", (call(5, 2), event(2)->backing->state),
+	   PERF_EVENT_STATE_OFF);
+	is("DISABLE", call(4, 2), 0);
+	is("not throttled any more", event(2)->throttled, false);
+	on(1);
+	atomic64_set(&vm->rate_time, clock_ns + 20 * NSEC_PER_MSEC);
+	is("ENABLE on another vCPU", call(3, 2), -KVM_EBUSY);
+	on(0);
+	is("ENABLE while the rate is exceeded", call(3, 2), -KVM_EBUSY);
+	is("of one that counts here", call(3, 1), 0);
+	on(1);
+	is("of a new one", (open_sampling(3, 100), call(3, 3)),
+	   -KVM_EBUSY);
+	open_id(4);
+	is("one that only counts may", call(3, 4), 0);
+	call(2, 3);
+	on(0);
+
+	/* Closed, or with a record that is gone. */
+	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
+	is("ENABLE after it", call(3, 2), 0);
+	run_until_throttled(2);
+	call(2, 2);
+	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
+	is("the timer of one that is closed", vm->nr_events.counter, 2);
+	open_sampling(2, 100);
+	call(3, 2);
+	n = atomic64_read(&vm->throttled);
+	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = true;
+	overflows_in(second / 50, 0, 2);
+	is("overflows that cannot be told are charged",
+	   atomic64_read(&vm->throttled) > n, true);
+	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = false;
+
+	/* Its counter is taken while it is stopped. */
+	overflows_in(second / 10, 0, 2);
+	run_until_throttled(2);
+	take_counters(tasks[0], NR_COUNTERS);
+	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
+	is("no counter when it may go on", event(2)->lost, true);
+	take_counters(tasks[0], 0);
+	is("READ tells", call(5, 2), -KVM_EBUSY);
+	is("and helps", event(2)->lost, false);
+
+	*param_pv_perf_max_rate = 0;
+	n = overflows_in(second / 10, 0, 2);
+	is("a rate that becomes 0", n < 2, true);
+	*param_pv_perf_max_rate = 100000;
+	teardown();
+}
+
 static void test_sampling(void)
 {
 	struct guest_perf_event *r;
@@ -979,7 +1164,8 @@ static void test_debugfs(void)
 	is("open", kvm->debugfs_dentry->fops->open(&inode, &file), 0);
 	is("read", kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf),
 						   NULL) > 0, true);
-	is("events", !!strstr(buf, "events 5 of 128\noverflows 0\n"), true);
+	is("events", !!strstr(buf,
+		"events 5 of 128\noverflows 0 of 200000 per second, throttled 0\n"), true);
 	is("active", !!strstr(buf, "uk    0 active                      100"),
 	   true);
 	is("off", !!strstr(buf, "-k    0 off                           0"),
@@ -1439,6 +1625,8 @@ int main(void)
 	test_counters();
 	test_query();
 	test_limit();
+	test_caps();
+	test_rate();
 	test_sampling();
 	test_nmi_exit();
 	test_period();

@@ -52,6 +52,7 @@
 
 extern bool *const param_pv_perf;
 extern unsigned int *const param_pv_perf_max_events;
+extern unsigned int *const param_pv_perf_max_rate;
 
 void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
@@ -189,6 +190,32 @@ bool irq_work_queue(struct irq_work *work);
 void irq_work_sync(struct irq_work *work);
 void irq_work_run(void);
 
+typedef s64 ktime_t;
+
+#define NSEC_PER_SEC	1000000000l
+#define NSEC_PER_MSEC	1000000l
+#define ns_to_ktime(ns)	(ns)
+#define ktime_get_ns()	local_clock()
+
+#define HRTIMER_MODE_ABS	0
+
+enum hrtimer_restart {
+	HRTIMER_NORESTART,
+};
+
+/* Expires when a guest that runs moves the clock on. */
+struct hrtimer {
+	enum hrtimer_restart (*function)(struct hrtimer *timer);
+	ktime_t expires;
+	struct list_head node;
+	bool running;
+};
+
+void hrtimer_init(struct hrtimer *timer, int clock, int mode);
+void hrtimer_start(struct hrtimer *timer, ktime_t expires, int mode);
+void hrtimer_cancel(struct hrtimer *timer);
+void hrtimer_run(void);
+
 /* x86 and its PMU. */
 
 #define X86_VENDOR_INTEL	0
@@ -302,6 +329,14 @@ void throttle(struct perf_event *event);
 #define PAGE_SIZE	4096ul
 #define NR_SLOTS	4
 #define SLOT_PAGES	8
+/* linux/kvm.h */
+struct kvm_enable_cap {
+	u32 cap;
+	u32 flags;
+	u64 args[4];
+	u8 pad[64];
+};
+
 #define KVM_REQUEST_MASK	0xff
 #define KVM_REQ_NMI	9
 #define KVM_REQ_PV_PERF	40
@@ -341,6 +376,8 @@ struct dentry {
 struct kvm {
 	refcount_t users_count;
 	atomic_t online_vcpus;
+	struct mutex lock;
+	int created_vcpus;
 	int userspace_pid;
 	int srcu;
 	struct dentry *debugfs_dentry;

@@ -25,6 +25,8 @@ typedef struct {
 #define atomic_try_cmpxchg(v, old, new) \
 	__atomic_compare_exchange_n(&(v)->counter, old, new, false, \
 				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+#define atomic64_try_cmpxchg(v, old, new)  atomic_try_cmpxchg(v, old, new)
+#define atomic64_inc(v)		atomic64_add(1, v)
 
 typedef atomic64_t local64_t;
 

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: what a VM may have.
+ *
+ * Two numbers for each vCPU of a VM: how many events may be open, and how often
+ * they may overflow.  Module parameters set what the host allows, and the VMM
+ * can set less for its VM.  The VM's vCPUs share what it gets for all of them.
+ */
+#define pr_fmt(fmt) "kvm: pv_perf: " fmt
+
+#include <linux/kernel.h>
+#include <linux/kvm_host.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/moduleparam.h>
+
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+
+static unsigned int pv_perf_max_events = 64;
+module_param(pv_perf_max_events, uint, 0644);
+MODULE_PARM_DESC(pv_perf_max_events,
+		 "paravirtual perf events that a VM may have open, per vCPU (default 64)");
+
+static unsigned int pv_perf_max_rate = 100000;
+module_param(pv_perf_max_rate, uint, 0644);
+MODULE_PARM_DESC(pv_perf_max_rate,
+		 "overflows of a VM's paravirtual perf events per second and vCPU, 0: no sampling (default 100000)");
+
+/* What overflows may come at once, as the time that they take at the rate. */
+#define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
+
+static unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm)
+{
+	unsigned int max = READ_ONCE(pv_perf_max_events);
+
+	return kvm ? min(max, kvm->arch.pv_perf->max_events) : max;
+}
+
+static unsigned int pv_perf_max_rate_per_vcpu(struct kvm *kvm)
+{
+	unsigned int max = READ_ONCE(pv_perf_max_rate);
+
+	return kvm ? min(max, kvm->arch.pv_perf->max_rate) : max;
+}
+
+static unsigned int pv_perf_for_all_vcpus(struct kvm *kvm, unsigned int n)
+{
+	unsigned int vcpus = atomic_read(&kvm->online_vcpus);
+
+	return min_t(u64, (u64)n * vcpus, INT_MAX);
+}
+
+/**
+ * pv_perf_events_allowed - how many events a VM may have open
+ * @kvm: the VM
+ */
+unsigned int pv_perf_events_allowed(struct kvm *kvm)
+{
+	return pv_perf_for_all_vcpus(kvm, pv_perf_max_events_per_vcpu(kvm));
+}
+
+/**
+ * pv_perf_rate_allowed - how often the events of a VM may overflow
+ * @kvm: the VM
+ *
+ * Return: overflows per second.
+ */
+unsigned int pv_perf_rate_allowed(struct kvm *kvm)
+{
+	return pv_perf_for_all_vcpus(kvm, pv_perf_max_rate_per_vcpu(kvm));
+}
+
+/**
+ * pv_perf_init_limits - let a VM have what the host allows
+ * @vm: of the VM
+ */
+void pv_perf_init_limits(struct pv_perf_vm *vm)
+{
+	vm->max_events = UINT_MAX;
+	vm->max_rate = UINT_MAX;
+}
+
+/**
+ * pv_perf_check_extension - KVM_CHECK_EXTENSION
+ * @kvm: the VM, or NULL where /dev/kvm is asked
+ * @cap: KVM_CAP_PV_PERF_EVENTS or KVM_CAP_PV_PERF_RATE
+ *
+ * Return: the limit, for each vCPU.
+ */
+int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
+{
+	unsigned int max;
+
+	if (!pv_perf_available())
+		return 0;
+
+	if (cap == KVM_CAP_PV_PERF_RATE)
+		max = pv_perf_max_rate_per_vcpu(kvm);
+	else
+		max = pv_perf_max_events_per_vcpu(kvm);
+
+	return min_t(unsigned int, max, INT_MAX);
+}
+
+/**
+ * pv_perf_enable_cap - KVM_ENABLE_CAP
+ * @kvm: the VM
+ * @cap: KVM_CAP_PV_PERF_EVENTS or KVM_CAP_PV_PERF_RATE, and the limit
+ *
+ * Return: 0, or -EINVAL for more than the host allows, for anything but 0 in
+ * the other arguments, or if the VM has a vCPU already.
+ */
+int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	int ret = -EINVAL;
+
+	if (cap->args[1] || cap->args[2] || cap->args[3] ||
+	    cap->args[0] > pv_perf_check_extension(NULL, cap->cap))
+		return -EINVAL;
+
+	/* Not under the feet of a vCPU that has been told another limit. */
+	mutex_lock(&kvm->lock);
+	if (kvm->created_vcpus)
+		goto unlock;
+
+	if (cap->cap == KVM_CAP_PV_PERF_RATE)
+		vm->max_rate = cap->args[0];
+	else
+		vm->max_events = cap->args[0];
+	ret = 0;
+
+unlock:
+	mutex_unlock(&kvm->lock);
+	return ret;
+}
+
+/**
+ * pv_perf_charge_event - count one more event against the VM's limit
+ * @kvm: the VM
+ *
+ * Return: 0, or -ENOSPC if it has as many as it may.
+ */
+int pv_perf_charge_event(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	int max = pv_perf_events_allowed(kvm);
+	int nr = atomic_read(&vm->nr_events);
+
+	do {
+		if (nr >= max)
+			goto limit;
+	} while (!atomic_try_cmpxchg(&vm->nr_events, &nr, nr + 1));
+
+	return 0;
+
+limit:
+	if (!test_and_set_bit(0, &vm->limit_logged))
+		pr_info_ratelimited("VM of pid %d has reached its limit of %d events (kvm.pv_perf_max_events per vCPU)\n",
+				    kvm->userspace_pid, max);
+	return -ENOSPC;
+}
+
+/**
+ * pv_perf_uncharge_event - an event of the VM is closed
+ * @kvm: the VM
+ */
+void pv_perf_uncharge_event(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	atomic_dec(&vm->nr_events);
+}
+
+/*
+ * The generic cell rate algorithm (ITU-T Recommendation I.371, annex A) with
+ * virtual scheduling: each overflow moves the VM's time on by what one takes
+ * at the rate, and a time too far ahead of the clock is too high a rate.
+ */
+
+/**
+ * pv_perf_charge_overflows - count overflows against the VM's rate
+ * @kvm: the VM
+ * @n: how many
+ *
+ * In any context but NMI.
+ *
+ * Return: true if the event that had them is to be stopped.
+ */
+bool pv_perf_charge_overflows(struct kvm *kvm, u64 n)
+{
+	/* It may have become 0 since the event was opened. */
+	unsigned int rate = max(pv_perf_rate_allowed(kvm), 1u);
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	s64 time = atomic64_read(&vm->rate_time);
+	s64 now = ktime_get_ns();
+	s64 next;
+
+	do {
+		next = max(time, now) + div_u64(n * NSEC_PER_SEC, rate);
+	} while (!atomic64_try_cmpxchg(&vm->rate_time, &time, next));
+
+	return next - now > PV_PERF_BURST_NS;
+}
+
+/**
+ * pv_perf_rate_exceeded - has the VM had too many overflows?
+ * @kvm: the VM
+ */
+bool pv_perf_rate_exceeded(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	s64 ahead = atomic64_read(&vm->rate_time) - (s64)ktime_get_ns();
+
+	return ahead > PV_PERF_BURST_NS;
+}
+
+/**
+ * pv_perf_rate_time - when events that were stopped may go on
+ * @kvm: the VM
+ *
+ * At the rate, and not just below the burst: not to be stopped at once.
+ *
+ * Return: time of CLOCK_MONOTONIC in ns; 0 for now.
+ */
+s64 pv_perf_rate_time(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	s64 time = atomic64_read(&vm->rate_time);
+
+	return time > (s64)ktime_get_ns() ? time : 0;
+}
