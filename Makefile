@@ -13,7 +13,7 @@ vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
-programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
+programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test hostile \
 	sampling_test overflow_stress workload amd-pmu)
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 
@@ -125,7 +125,7 @@ $(B)/tests/calltree: selftests/programs/calltree.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O0 -g -Wall -static -Wl,--eh-frame-hdr -o $@ $<
 
-$(B)/tests/hypercall_test: selftests/hypercall/hypercall_test.c \
+$(B)/tests/hypercall_test $(B)/tests/hostile: $(B)/tests/%: selftests/hypercall/%.c \
 		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h $(K)/release
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -Iabi -I$(K)/source/tools/testing/selftests \

@@ -9,9 +9,17 @@
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
+#include <asm/nmi.h>
+
 #include "kvm_perf_hypercall.h"
+
+static bool swallow_nmis;
+module_param(swallow_nmis, bool, 0444);
+MODULE_PARM_DESC(swallow_nmis,
+		 "let no NMI be unknown: hypercalls opened its event (default N)");
 
 static long hypercall_call(void __user *arg)
 {
@@ -26,6 +34,28 @@ static long hypercall_call(void __user *arg)
 	return copy_to_user(arg, &call, sizeof(call)) ? -EFAULT : 0;
 }
 
+static long hypercall_calls(void __user *arg)
+{
+	struct kvm_perf_hypercalls calls;
+	u64 i;
+
+	if (copy_from_user(&calls, arg, sizeof(calls)))
+		return -EFAULT;
+
+	for (i = 0; i < calls.nr; i++) {
+		struct kvm_perf_hypercall __user *call =
+			u64_to_user_ptr(calls.calls);
+
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		if (hypercall_call(call + i))
+			return -EFAULT;
+		cond_resched();
+	}
+
+	return 0;
+}
+
 static long hypercall_ioctl(struct file *file, unsigned int cmd,
 			    unsigned long arg)
 {
@@ -36,6 +66,8 @@ static long hypercall_ioctl(struct file *file, unsigned int cmd,
 		return hypercall_call((void __user *)arg);
 	case KVM_PERF_HYPERCALL_PHYS:
 		return put_user(phys, (u64 __user *)arg);
+	case KVM_PERF_HYPERCALL_CALLS:
+		return hypercall_calls((void __user *)arg);
 	default:
 		return -ENOTTY;
 	}
@@ -80,7 +112,38 @@ static struct miscdevice hypercall_dev = {
 	.fops	= &hypercall_fops,
 	.mode	= 0600,
 };
-module_misc_device(hypercall_dev);
+
+static int hypercall_nmi(unsigned int type, struct pt_regs *regs)
+{
+	return NMI_HANDLED;
+}
+
+static int __init hypercall_init(void)
+{
+	int ret;
+
+	if (swallow_nmis) {
+		ret = register_nmi_handler(NMI_LOCAL, hypercall_nmi, 0,
+					   "kvm_perf_hypercall");
+		if (ret)
+			return ret;
+	}
+
+	ret = misc_register(&hypercall_dev);
+	if (ret && swallow_nmis)
+		unregister_nmi_handler(NMI_LOCAL, "kvm_perf_hypercall");
+
+	return ret;
+}
+module_init(hypercall_init);
+
+static void __exit hypercall_exit(void)
+{
+	misc_deregister(&hypercall_dev);
+	if (swallow_nmis)
+		unregister_nmi_handler(NMI_LOCAL, "kvm_perf_hypercall");
+}
+module_exit(hypercall_exit);
 
 MODULE_DESCRIPTION("Raw hypercalls for the tests of paravirtual perf events");
 MODULE_LICENSE("GPL");

@@ -23,9 +23,21 @@ struct kvm_perf_hypercall {
 	__s64 ret;
 };
 
+/**
+ * struct kvm_perf_hypercalls - several hypercalls, one after another
+ * @calls: address of an array of struct kvm_perf_hypercall
+ * @nr: number of them
+ */
+struct kvm_perf_hypercalls {
+	__u64 calls;
+	__u64 nr;
+};
+
 /* Make the hypercall on the current CPU. */
 #define KVM_PERF_HYPERCALL_CALL	_IOWR('P', 1, struct kvm_perf_hypercall)
 /* Get the guest-physical address of the memory that mmap() maps. */
 #define KVM_PERF_HYPERCALL_PHYS	_IOR('P', 2, __u64)
+/* Make several, on whichever CPU it is meanwhile. */
+#define KVM_PERF_HYPERCALL_CALLS _IOW('P', 3, struct kvm_perf_hypercalls)
 
 #endif

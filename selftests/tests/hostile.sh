@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A guest makes random hypercalls from several CPUs while the host and another
+# guest profile: their counts stay exact, and nothing is left when it is gone.
+#
+#	make test TESTS=hostile HYPERCALLS=10000000 SEED=1
+#
+# vm: none
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+T=$tree/build/tests
+vm=$tree/selftests/vm
+
+# In the hostile guest: hostile HYPERCALLS CPUS SEED
+be_hostile() {
+	rmmod kvm_pmu
+	insmod "$tree/build/linux-6.1/hypercall/kvm_perf_hypercall.ko" \
+		swallow_nmis=1
+	"$T/hostile" "$@"
+}
+
+# count_loop FILE: the same program again and again, until it shall stop
+count_loop() {
+	while [ ! -e stop ]; do
+		perf stat -x, -o "$1.out" -e instructions:u,branches:u "$T/loop"
+		echo "$(count instructions:u "$1.out") $(count branches:u "$1.out")" \
+			>>"$1"
+		sleep 1
+	done
+}
+
+# In the other guest.
+be_victim() {
+	touch ready
+	count_loop victim
+}
+
+# What the host has in use: perf_events, pinned pages, and kB of slabs. Twice,
+# as what was freed under RCU comes back a moment later.
+used() {
+	for _ in 1 2; do
+		echo 3 >/proc/sys/vm/drop_caches
+		for cache in /sys/kernel/slab/*/shrink; do
+			echo 1 >"$cache"
+		done
+		sleep 1
+	done
+	awk '$1 == "perf_event" { print "perf_events", $2 }' /proc/slabinfo
+	awk '$1 == "nr_foll_pin_acquired" { n += $2 }
+		$1 == "nr_foll_pin_released" { n -= $2 }
+		END { print "pinned", n + 0 }' /proc/vmstat
+	awk '$1 == "SUnreclaim:" { print "slab", $2 }' /proc/meminfo
+}
+
+# on_host HYPERCALLS SEED
+on_host() {
+	# Or overflows at each instruction take all of the time, until perf
+	# throttles them; here it does so earlier.
+	echo 4000 >/proc/sys/kernel/perf_event_max_sample_rate
+
+	# What the first guest leaves in caches is no leak.
+	"$vm" guest --cpus 2 -- "$self" be_hostile 1000 2 "$2" >first
+	used >used.before
+	dmesg >dmesg.before
+
+	"$vm" guest -- "$self" be_victim >victim.log 2>&1 &
+	victim=$!
+	while [ ! -e ready ] && kill -0 $victim; do
+		sleep 0.2
+	done
+	count_loop host &
+	"$vm" guest --cpus 2 -- "$self" be_hostile "$1" 2 "$2" >hostile
+	echo $? >hostile.status
+	touch stop
+	wait $victim
+	echo $? >victim.status
+	wait
+
+	find /sys/kernel/debug/kvm -name pv_perf >left
+	used >used.after
+	dmesg >dmesg.after
+}
+
+if [ $# -gt 0 ]; then
+	cd "$VM_SCRATCH" && "$@"
+	exit
+fi
+
+hypercalls=${HYPERCALLS:-20000}
+seed=${SEED:-$(date +%s)}
+dir=$T/hostile.scratch
+rm -rf "$dir"
+mkdir -p "$dir"
+"$vm" host --host-cpus 2 --timeout $((1200 + hypercalls / 500)) \
+	--scratch "$dir" -- "$self" on_host "$hypercalls" "$seed"
+is "host and guests end well" $? 0
+cd "$dir" || exit 1
+
+tap_file "the hostile guest" hostile
+is "the hostile guest ends well" "$(cat hostile.status)" 0
+is "the other guest ends well" "$(cat victim.status)" 0
+for who in host victim; do
+	name="the $who"
+	[ $who = host ] || name="the other guest"
+	echo "# $name has counted $(wc -l <$who) times"
+	more "$name counts meanwhile" "$(wc -l <$who)" 1
+	is "$name counts right each time" "$(sort -u $who)" "10000004 5000001"
+done
+
+is "no VM is left" "$(cat left)" ""
+sed 's/^/# before: /' used.before
+sed 's/^/# after: /' used.after
+is "no perf_event and no pinned page is left" \
+	"$(grep -v slab used.after)" "$(grep -v slab used.before)"
+# A leak at each OPEN would be more.
+slab() {
+	awk '$1 == "slab" { print $2 }' "$1"
+}
+ok "the host's slabs are back where they were, to 2 MB" \
+	test "$(slab used.after)" -le $(($(slab used.before) + 2048))
+comm -13 <(sort dmesg.before) <(sort dmesg.after) >log
+grep -vE 'has reached its limit of 128 events|interrupt took too long|drop_caches|Unhandled (RD|WR)MSR' \
+	log | sed 's/^/# unexpected: /' | tee unexpected
+ok "the host's log has no unexpected line" test ! -s unexpected
+is "and tells of the limit once" "$(grep -c 'has reached its limit' log)" 1
+finish
