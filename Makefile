@@ -13,8 +13,8 @@ vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
-programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test hostile \
-	sampling_test overflow_stress workload amd-pmu)
+programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
+	hostile sampling_test overflow_stress workload amd-pmu life_test)
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 
 # How long `make fuzz` runs, in seconds.
@@ -171,6 +171,28 @@ $(user): $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
 		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
 		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
 		$(source)/tools/lib/ctype.c -lurcu -lpthread
+
+# With the kernel's KVM selftests: a VMM whose guest is in the same C file.  No
+# red zone and no vectors, as there are NMIs.
+kvm_selftests := $(source)/tools/testing/selftests/kvm
+kvm_sources := $(addprefix lib/,assert.c elf.c guest_modes.c io.c kvm_util.c \
+	rbtree.c sparsebit.c string_override.c test_util.c $(addprefix x86_64/, \
+	apic.c processor.c svm.c ucall.c vmx.c handlers.S))
+kvm_flags := -O2 -g -std=gnu99 -fno-stack-protector -fno-pie -mno-red-zone \
+	-fno-tree-vectorize -I$(source)/tools/include \
+	-I$(source)/tools/arch/x86/include -I$(kvm_selftests)/include \
+	-I$(kvm_selftests)/include/x86_64 -I$(kvm_selftests)/.. -Iabi
+
+$(B)/tests/libkvm.a: $(K)/release
+	@rm -rf $@ $(B)/tests/libkvm && mkdir -p $(B)/tests/libkvm
+	@$(foreach s,$(kvm_sources),$(CC) $(kvm_flags) -ffreestanding \
+		-I$(kvm_selftests)/$(dir $s) -c $(kvm_selftests)/$s \
+		-o $(B)/tests/libkvm/$(notdir $s).o &&) \
+	ar rcs $@ $(B)/tests/libkvm/*.o
+
+$(B)/tests/life_test: selftests/kvm/life_test.c selftests/kvm/guest_perf.h \
+		abi/kvm_perf.h $(B)/tests/libkvm.a
+	@$(CC) $(kvm_flags) -Wall -no-pie -o $@ $< $(B)/tests/libkvm.a -lpthread
 
 # The test that comes with the patches for QEMU.
 $(B)/tests/amd-pmu: $(qemu)

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The paravirtual perf events from a guest of the kernel's KVM selftests: the
+ * hypercalls, and memory that guest and VMM share.
+ *
+ * Guest code runs in 64-bit mode at CPL 0, from the same C file as the VMM.
+ */
+#ifndef GUEST_PERF_H
+#define GUEST_PERF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <linux/perf_event.h>
+
+#include "kvm_util.h"
+#include "processor.h"
+
+#include "kvm_perf.h"
+
+#define GUEST_PERF_RECORDS	64
+#define GUEST_PERF_VCPUS	4
+
+/**
+ * struct guest_perf_area - memory that guest and VMM share
+ * @record: of the event whose id is the index
+ * @vcpu: argument of OPEN and of BATCH, per vCPU
+ * @watched: bit per record: the guest's NMI handler looks at it
+ * @overflows: that it has found, per record
+ * @phase: what the VMM, or one vCPU, wants the other to do
+ * @reached: how far each vCPU is
+ */
+struct guest_perf_area {
+	struct guest_perf_event record[GUEST_PERF_RECORDS];
+	struct {
+		struct guest_perf_event_param param;
+		struct guest_perf_attr attr;
+		struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
+	} vcpu[GUEST_PERF_VCPUS];
+	uint64_t watched;
+	uint64_t overflows[GUEST_PERF_RECORDS];
+	uint64_t phase;
+	uint64_t reached[GUEST_PERF_VCPUS];
+};
+
+/* The guest's own addresses of it; globals, which the VMM sets. */
+static struct guest_perf_area *guest_area;
+static uint64_t guest_area_gpa;
+
+/* AMD's instruction: KVM patches it on Intel. */
+static inline long guest_perf_call(uint64_t op, uint64_t a1, uint64_t a2,
+				   uint64_t a3)
+{
+	long ret;
+
+	__asm__ volatile("vmmcall"
+			 : "=a"(ret)
+			 : "a"((uint64_t)KVM_PERF_OP), "b"(op), "c"(a1),
+			   "d"(a2), "S"(a3)
+			 : "memory");
+	return ret;
+}
+
+static inline long guest_perf_op(unsigned int op, uint32_t id, uint64_t arg)
+{
+	return guest_perf_call(op, id, (uint32_t)arg, arg >> 32);
+}
+
+static inline uint64_t guest_perf_gpa(const void *p)
+{
+	return guest_area_gpa + ((char *)p - (char *)guest_area);
+}
+
+static inline long guest_perf_addr_op(unsigned int op, const void *p,
+				      unsigned int nr)
+{
+	uint64_t gpa = guest_perf_gpa(p);
+
+	return guest_perf_call(op, (uint32_t)gpa, gpa >> 32, nr);
+}
+
+/* Instructions, wherever they are executed; @period 0 only counts. */
+static inline long guest_perf_open(int vcpu, uint32_t id, uint64_t period)
+{
+	struct guest_perf_attr *attr = &guest_area->vcpu[vcpu].attr;
+	struct guest_perf_event_param *param = &guest_area->vcpu[vcpu].param;
+
+	*attr = (struct guest_perf_attr) {
+		.size		= sizeof(*attr),
+		.type		= KVM_PERF_TYPE_HARDWARE,
+		.config		= PERF_COUNT_HW_INSTRUCTIONS,
+		.sample_period	= period,
+	};
+	*param = (struct guest_perf_event_param) {
+		.attr_addr	= guest_perf_gpa(attr),
+		.event_addr	= guest_perf_gpa(&guest_area->record[id]),
+		.id		= id,
+	};
+	__atomic_or_fetch(&guest_area->watched, 1ull << id, __ATOMIC_SEQ_CST);
+	return guest_perf_addr_op(KVM_PERF_OP_OPEN, param, 0);
+}
+
+/* The record's memory is to be used for something else. */
+static inline void guest_perf_forget(uint32_t id)
+{
+	__atomic_and_fetch(&guest_area->watched, ~(1ull << id),
+			   __ATOMIC_SEQ_CST);
+}
+
+/* Two instructions for each time around. */
+static inline void guest_perf_burn(uint64_t n)
+{
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
+}
+
+static inline void guest_perf_handle_nmi(struct ex_regs *regs)
+{
+	uint64_t watched = guest_area->watched;
+
+	for (; watched; watched &= watched - 1) {
+		int id = __builtin_ctzll(watched);
+		uint32_t *overflows = &guest_area->record[id].overflows;
+
+		if (!__atomic_load_n(overflows, __ATOMIC_RELAXED))
+			continue;
+		__atomic_add_fetch(&guest_area->overflows[id],
+				   __atomic_exchange_n(overflows, 0,
+						       __ATOMIC_SEQ_CST),
+				   __ATOMIC_SEQ_CST);
+	}
+}
+
+#define GUEST_PERF_NMI	2
+
+/**
+ * guest_perf_vm_create - a VM with the shared memory and the NMI handler
+ * @nr_vcpus: number of vCPUs, at most GUEST_PERF_VCPUS
+ * @guest_code: what each starts with; its argument is the number of the vCPU
+ * @vcpus: set to the vCPUs
+ * @area: set to the VMM's address of the shared memory
+ */
+static inline struct kvm_vm *
+guest_perf_vm_create(int nr_vcpus, void *guest_code, struct kvm_vcpu *vcpus[],
+		     struct guest_perf_area **area)
+{
+	size_t size = (sizeof(**area) + 4095) & ~4095ul;
+	struct kvm_vm *vm;
+	vm_vaddr_t gva;
+	int i;
+
+	vm = __vm_create_with_vcpus(VM_MODE_DEFAULT, nr_vcpus, size / 4096,
+				    guest_code, vcpus);
+	gva = vm_vaddr_alloc(vm, size, KVM_UTIL_MIN_VADDR);
+	*area = addr_gva2hva(vm, gva);
+	memset(*area, 0, size);
+	guest_area = (void *)gva;
+	guest_area_gpa = addr_gva2gpa(vm, gva);
+	sync_global_to_guest(vm, guest_area);
+	sync_global_to_guest(vm, guest_area_gpa);
+
+	vm_init_descriptor_tables(vm);
+	for (i = 0; i < nr_vcpus; i++) {
+		vcpu_init_descriptor_tables(vcpus[i]);
+		vcpu_args_set(vcpus[i], 1, (uint64_t)i);
+	}
+	vm_install_exception_handler(vm, GUEST_PERF_NMI, guest_perf_handle_nmi);
+	return vm;
+}
+
+#endif /* GUEST_PERF_H */

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a VMM and a guest can do to events besides counting: a guest whose
+ * events and vCPUs end, a vCPU that gets another thread, a VMM that is killed.
+ * Needs no guest kernel, so that a VM lives for milliseconds.
+ *
+ * Usage: life_test			records that were given back, threads
+ *	  life_test kill N [SEED]	kills N VMMs, each at a random moment
+ *	  life_test spin SECONDS	2 vCPUs that count and sample; prints
+ *					whether their counts ever went back
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kselftest.h"
+#include "apic.h"
+#include "guest_perf.h"
+
+#define PATTERN		0xa5
+
+/* Some thousand overflows per second. */
+#define PERIOD		20000
+
+static struct kvm_vcpu *vcpus[GUEST_PERF_VCPUS];
+static struct guest_perf_area *area;
+
+static uint64_t seen(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+static void set(uint64_t *p, uint64_t value)
+{
+	__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * The guest
+ */
+
+static void guest_start(int vcpu, uint32_t id, uint64_t period)
+{
+	GUEST_ASSERT_EQ(guest_perf_open(vcpu, id, period), 0);
+	GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_ENABLE, id, 0), 0);
+}
+
+static void guest_fill(uint32_t id)
+{
+	uint8_t *p = (uint8_t *)&guest_area->record[id];
+	unsigned int i;
+
+	/* The NMI handler would change it. */
+	guest_perf_forget(id);
+	for (i = 0; i < sizeof(struct guest_perf_event); i++)
+		p[i] = PATTERN;
+}
+
+static bool guest_is_filled(uint32_t id)
+{
+	const uint8_t *p = (const uint8_t *)&guest_area->record[id];
+	unsigned int i;
+
+	for (i = 0; i < sizeof(struct guest_perf_event); i++) {
+		if (p[i] != PATTERN)
+			return false;
+	}
+	return true;
+}
+
+static void guest_await_overflows(uint32_t id, unsigned int n)
+{
+	uint64_t until = seen(&guest_area->overflows[id]) + n;
+
+	while (seen(&guest_area->overflows[id]) < until)
+		guest_perf_burn(1000);
+}
+
+static void guest_await(const uint64_t *p, uint64_t value)
+{
+	while (seen(p) != value)
+		guest_perf_burn(1000);
+}
+
+/* Fill the records of events that are gone, and see them untouched. */
+static void guest_check_untouched(uint32_t busy, uint32_t first, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		guest_fill(first + i);
+	guest_await_overflows(busy, 20);
+	for (i = 0; i < n; i++)
+		GUEST_ASSERT_1(guest_is_filled(first + i), first + i);
+}
+
+/* Does as vCPU 0 says: sample, and be stopped in one way or another. */
+static void guest_records_other(int vcpu)
+{
+	guest_await(&guest_area->phase, vcpu);
+	guest_start(vcpu, 10 * vcpu, PERIOD);
+	guest_start(vcpu, 10 * vcpu + 1, PERIOD / 2);
+	set(&guest_area->reached[vcpu], 1);
+	if (vcpu == 3) {
+		guest_await_overflows(10 * vcpu, 3);
+		GUEST_SYNC(0);
+	}
+	for (;;)
+		guest_perf_burn(1000);
+}
+
+/* Let another vCPU sample. */
+static void guest_let(int vcpu)
+{
+	set(&guest_area->phase, vcpu);
+	guest_await(&guest_area->reached[vcpu], 1);
+}
+
+static void guest_await_closed(uint32_t id)
+{
+	while (guest_perf_op(KVM_PERF_OP_READ, id, 0) != -KVM_ENOENT)
+		guest_perf_burn(1000);
+}
+
+static void guest_records_main(void)
+{
+	int i;
+
+	guest_start(0, 0, PERIOD);
+	for (i = 0; i < 10; i++) {
+		guest_start(0, 1, PERIOD / 2);
+		guest_await_overflows(1, 3);
+		GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_CLOSE, 1, 0), 0);
+		guest_check_untouched(0, 1, 1);
+	}
+	GUEST_SYNC((uint64_t)"after CLOSE no byte of a record is written");
+
+	guest_let(1);
+	guest_await_overflows(10, 3);
+	GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_RESET, 0, 0), 0);
+	guest_fill(0);
+	guest_start(0, 2, PERIOD);
+	guest_check_untouched(2, 10, 2);
+	GUEST_ASSERT(guest_is_filled(0));
+	GUEST_SYNC((uint64_t)"after RESET no byte of a record is written");
+
+	guest_let(2);
+	guest_await_overflows(20, 3);
+	x2apic_write_reg(APIC_ICR, 2ull << 32 | APIC_DEST_PHYSICAL |
+			 APIC_INT_ASSERT | APIC_DM_INIT);
+	guest_await_closed(20);
+	guest_await_closed(21);
+	guest_check_untouched(2, 20, 2);
+	GUEST_SYNC((uint64_t)"after INIT no byte of a record is written");
+
+	guest_let(3);
+	guest_await_closed(30);
+	guest_await_closed(31);
+	guest_check_untouched(2, 30, 2);
+	GUEST_SYNC((uint64_t)"after a reset by the VMM no byte of a record is written");
+	GUEST_DONE();
+}
+
+static void guest_records(int vcpu)
+{
+	x2apic_enable();
+	if (vcpu)
+		guest_records_other(vcpu);
+	else
+		guest_records_main();
+}
+
+#define BURN		1000000
+#define ROUNDS		20
+
+static uint64_t guest_count(uint32_t id)
+{
+	GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_READ, id, 0), 0);
+	return guest_area->record[id].count;
+}
+
+/* Each GUEST_SYNC is the last of a thread, and what follows another's. */
+static void guest_threads(int vcpu)
+{
+	uint64_t before, after, overflows;
+	int i;
+
+	guest_start(vcpu, 0, 0);
+	for (i = 0; i < ROUNDS; i++) {
+		before = guest_count(0);
+		GUEST_SYNC(i);
+		guest_perf_burn(BURN);
+		after = guest_count(0);
+		/* The VMM reads a string or two meanwhile. */
+		GUEST_ASSERT_2(after - before >= 2 * BURN &&
+			       after - before < 2 * BURN + 2000, i,
+			       after - before);
+	}
+
+	guest_start(vcpu, 1, PERIOD);
+	for (i = 0; i < ROUNDS; i++) {
+		guest_perf_burn(BURN);
+		GUEST_SYNC(i);
+	}
+	guest_perf_burn(BURN);
+	GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_DISABLE, 1, 0), 0);
+	guest_perf_burn(1000);
+	overflows = seen(&guest_area->overflows[1]);
+	GUEST_ASSERT_2(overflows == guest_area->record[1].count / PERIOD,
+		       overflows, guest_area->record[1].count);
+	GUEST_DONE();
+}
+
+/* Everything, in an order that is never the same. */
+static void guest_busy(int vcpu)
+{
+	uint64_t random = rdtsc() | 1;
+	struct guest_perf_op *ops = guest_area->vcpu[vcpu].ops;
+	uint32_t id;
+
+	for (;;) {
+		random = random * 6364136223846793005ull + 1442695040888963407ull;
+		/* Mostly its own events, sometimes the other's. */
+		id = (random >> 60) + (random >> 40 & 7 ? 16 * vcpu : 0);
+		switch (random >> 50 & 15) {
+		case 0 ... 3:
+			guest_perf_open(vcpu, id,
+					random >> 32 & 1 ? PERIOD / 4 : 0);
+			break;
+		case 4 ... 8:
+			guest_perf_op(KVM_PERF_OP_ENABLE, id, 0);
+			break;
+		case 9:
+			guest_perf_op(KVM_PERF_OP_DISABLE, id, 0);
+			break;
+		case 10:
+			guest_perf_op(KVM_PERF_OP_READ, id, 0);
+			break;
+		case 11:
+			guest_perf_op(KVM_PERF_OP_SET_LEFT, id, PERIOD);
+			break;
+		case 12:
+			ops[0] = (struct guest_perf_op) {
+				.op = KVM_PERF_OP_DISABLE, .id = id };
+			ops[1] = (struct guest_perf_op) {
+				.op = KVM_PERF_OP_CLOSE, .id = id };
+			guest_perf_addr_op(KVM_PERF_OP_BATCH, ops, 2);
+			break;
+		case 13:
+			guest_perf_op(KVM_PERF_OP_CLOSE, id, 0);
+			break;
+		case 14:
+			if (!(random >> 35 & 15))
+				guest_perf_op(KVM_PERF_OP_RESET, 0, 0);
+			break;
+		default:
+			guest_perf_burn(random >> 45 & 0x3fff);
+			break;
+		}
+		set(&guest_area->reached[vcpu],
+		    guest_area->reached[vcpu] + 1);
+	}
+}
+
+/* What it executes is counted, whatever the host does to its CPUs. */
+static void guest_spin(int vcpu)
+{
+	uint64_t before, after;
+
+	guest_start(vcpu, vcpu, 0);
+	guest_start(vcpu, 8 + vcpu, PERIOD);
+	before = guest_count(vcpu);
+	while (!seen(&guest_area->phase)) {
+		guest_perf_burn(100000);
+		after = guest_count(vcpu);
+		GUEST_ASSERT_2(after >= before + 200000, before, after);
+		before = after;
+	}
+	GUEST_DONE();
+}
+
+/*
+ * The VMM
+ */
+
+/* What KVM sees of a reset: real mode. */
+static void reset_vcpu(struct kvm_vcpu *vcpu)
+{
+	struct kvm_sregs sregs;
+
+	vcpu_sregs_get(vcpu, &sregs);
+	sregs.cr0 = 0x60000010;
+	sregs.cr3 = 0;
+	sregs.cr4 = 0;
+	sregs.efer = 0;
+	sregs.cs.l = 0;
+	vcpu_sregs_set(vcpu, &sregs);
+}
+
+/* Until the guest makes a ucall. */
+static uint64_t run_to_ucall(struct kvm_vcpu *vcpu, struct ucall *uc)
+{
+	vcpu_run(vcpu);
+	get_ucall(vcpu, uc);
+	if (uc->cmd == UCALL_ABORT) {
+		ksft_print_msg("vCPU %u: %s (%s:%lu) %#lx %#lx\n", vcpu->id,
+			       (char *)uc->args[0], (char *)uc->args[1],
+			       uc->args[2], uc->args[3], uc->args[4]);
+		ksft_exit_fail_msg("the guest has found an error\n");
+	}
+	if (uc->cmd == UCALL_NONE)
+		ksft_exit_fail_msg("vCPU %u: exit %s\n", vcpu->id,
+				   exit_reason_str(vcpu->run->exit_reason));
+	return uc->cmd;
+}
+
+static void create(int nr_vcpus, void *guest_code)
+{
+	guest_perf_vm_create(nr_vcpus, guest_code, vcpus, &area);
+}
+
+static void start_thread(pthread_t *thread, void *(*function)(void *),
+			 void *arg)
+{
+	if (pthread_create(thread, NULL, function, arg))
+		ksft_exit_fail_msg("no thread\n");
+}
+
+static void *run_record_vcpu(void *arg)
+{
+	struct kvm_vcpu *vcpu = arg;
+	struct ucall uc;
+
+	/* None but the last comes back from the guest. */
+	run_to_ucall(vcpu, &uc);
+	reset_vcpu(vcpu);
+	return NULL;
+}
+
+static void test_records(void)
+{
+	pthread_t thread;
+	struct ucall uc;
+	int i;
+
+	create(4, guest_records);
+	for (i = 1; i < 4; i++)
+		start_thread(&thread, run_record_vcpu, vcpus[i]);
+	while (run_to_ucall(vcpus[0], &uc) != UCALL_DONE)
+		ksft_test_result_pass("%s\n", (char *)uc.args[1]);
+}
+
+static void *run_once(void *arg)
+{
+	static int n;
+	cpu_set_t cpu;
+	struct ucall uc;
+
+	CPU_ZERO(&cpu);
+	CPU_SET(n++ % get_nprocs(), &cpu);
+	sched_setaffinity(0, sizeof(cpu), &cpu);
+	return (void *)run_to_ucall(vcpus[0], &uc);
+}
+
+static void test_threads(void)
+{
+	pthread_t thread;
+	void *cmd;
+	int n = 0;
+
+	create(1, guest_threads);
+	do {
+		start_thread(&thread, run_once, NULL);
+		pthread_join(thread, &cmd);
+		n++;
+	} while ((uint64_t)cmd != UCALL_DONE);
+	ksft_test_result(n == 2 * ROUNDS + 1,
+			 "%d threads run a vCPU in turn: nothing is lost\n", n);
+}
+
+static void *run_for_ever(void *arg)
+{
+	struct ucall uc;
+
+	while (run_to_ucall(arg, &uc) != UCALL_DONE)
+		;
+	return NULL;
+}
+
+/* Does not return. */
+static void live(uint64_t *reached)
+{
+	pthread_t thread;
+
+	create(2, guest_busy);
+	start_thread(&thread, run_for_ever, vcpus[0]);
+	start_thread(&thread, run_for_ever, vcpus[1]);
+	for (;;) {
+		*reached = seen(&area->reached[0]) + seen(&area->reached[1]);
+		usleep(1000);
+	}
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000ull + ts.tv_nsec / 1000;
+}
+
+/* Returns how many rounds its guest has made. */
+static uint64_t kill_one(uint64_t *reached, uint64_t after_us)
+{
+	pid_t pid;
+
+	*reached = 0;
+	pid = fork();
+	if (!pid)
+		live(reached);
+	if (after_us)
+		usleep(after_us);
+	else
+		while (seen(reached) < 100)
+			usleep(1000);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return *reached;
+}
+
+static void kill_many(int n, unsigned int seed)
+{
+	uint64_t *reached = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t began = now_us(), life;
+	int i, running = 0;
+
+	kill_one(reached, 0);
+	life = now_us() - began;
+	srandom(seed);
+	for (i = 0; i < n; i++)
+		running += kill_one(reached, random() % (2 * life) + 1) > 0;
+	printf("seed %u: %d VMMs killed in %lu ms, within %lu us of their start, %d of them while the guest ran\n",
+	       seed, n, (now_us() - began) / 1000, 2 * life, running);
+}
+
+static void spin(int seconds)
+{
+	pthread_t threads[2];
+	int i;
+
+	create(2, guest_spin);
+	for (i = 0; i < 2; i++)
+		start_thread(&threads[i], run_for_ever, vcpus[i]);
+	sleep(seconds);
+	set(&area->phase, 1);
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < 2; i++)
+		printf("vCPU %d counted %llu, overflows %lu of %llu\n", i,
+		       area->record[i].count, area->overflows[8 + i],
+		       area->record[8 + i].count / PERIOD);
+}
+
+int main(int argc, char **argv)
+{
+	setbuf(stdout, NULL);
+	if (argc > 2 && !strcmp(argv[1], "kill")) {
+		kill_many(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : time(NULL));
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[1], "spin")) {
+		spin(atoi(argv[2]));
+		return 0;
+	}
+
+	ksft_print_header();
+	ksft_set_plan(5);
+	test_records();
+	test_threads();
+	ksft_finished();
+}
