@@ -547,6 +547,33 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	return 0;
 }
 
+static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
+{
+	return !list_empty_careful(&vcpu->arch.pv_perf->events);
+}
+
+/**
+ * pv_perf_vcpu_run - the VMM runs a vCPU
+ * @vcpu: the vCPU, on the thread that is going to run it
+ */
+void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
+{
+	if (pv_perf_vcpu_has_events(vcpu))
+		pv_perf_follow_thread(vcpu);
+}
+
+/**
+ * pv_perf_vcpu_pause - the VMM has interrupted a vCPU, perhaps to save it
+ * @vcpu: the vCPU
+ *
+ * May sleep, with kvm->srcu held for reading.
+ */
+void pv_perf_vcpu_pause(struct kvm_vcpu *vcpu)
+{
+	if (pv_perf_vcpu_has_events(vcpu))
+		pv_perf_update_records(vcpu);
+}
+
 /**
  * pv_perf_vcpu_reset - the kernel that opened this vCPU's events is gone
  * @vcpu: the vCPU, which gets an INIT or which the VMM resets

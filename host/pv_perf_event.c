@@ -718,6 +718,74 @@ static int pv_perf_enable_here(struct pv_perf_event *event)
 	return 0;
 }
 
+/* Let an event of this vCPU count on this thread, where it left off. */
+static void pv_perf_follow(struct pv_perf_vcpu *here,
+			   struct pv_perf_event *event)
+{
+	struct pv_perf_position position;
+	struct perf_event *backing;
+	bool lost, throttled = event->throttled;
+
+	backing = pv_perf_create_backing(event, &event->attr);
+	/* Tried again when the vCPU is run the next time. */
+	if (IS_ERR(backing))
+		return;
+
+	pv_perf_note_lost(event);
+	pv_perf_get_position(event, &position);
+	pv_perf_set_position(backing, &position);
+	lost = pv_perf_start(here, backing) || event->lost;
+	pv_perf_replace_backing(event, here, backing);
+	/* READ tells the guest. */
+	event->lost = lost;
+
+	event->throttled = throttled;
+	if (throttled)
+		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+}
+
+/**
+ * pv_perf_follow_thread - this thread is going to run the vCPU
+ * @vcpu: the vCPU
+ *
+ * A VMM may run it by another thread than before; what counts there comes here.
+ */
+void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event, *next;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry_safe(event, next, &here->events, node) {
+		if (event->enabled && !pv_perf_is_here(vcpu, event))
+			pv_perf_follow(here, event);
+	}
+	mutex_unlock(&here->lock);
+}
+
+/**
+ * pv_perf_update_records - tell the guest whatever there is to tell
+ * @vcpu: the vCPU, which the VMM is stopping
+ *
+ * The VMM may save the guest's memory now, and restore it elsewhere.
+ */
+void pv_perf_update_records(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	u64 count;
+
+	if (kvm_check_request(KVM_REQ_PV_PERF, vcpu))
+		pv_perf_deliver_overflows(vcpu);
+
+	mutex_lock(&here->lock);
+	list_for_each_entry(event, &here->events, node) {
+		if (event->enabled)
+			pv_perf_update_record(vcpu->kvm, event, 0, &count);
+	}
+	mutex_unlock(&here->lock);
+}
+
 /**
  * pv_perf_event_enable - let an event count on this vCPU
  * @vcpu: the vCPU that asks

@@ -131,6 +131,9 @@ void pv_perf_event_put_locked(struct pv_perf_event *event);
 u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 			u64 *running);
 
+void pv_perf_follow_thread(struct kvm_vcpu *vcpu);
+void pv_perf_update_records(struct kvm_vcpu *vcpu);
+
 void pv_perf_close_vm_events(struct kvm *kvm);
 void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
 

@@ -465,6 +465,87 @@ static void test_move(void)
 	teardown();
 }
 
+/* The VMM runs vCPU 0 by another thread. */
+static void replace_thread(void)
+{
+	struct task_struct *old = tasks[0];
+
+	tasks[0] = task_create(0);
+	on(0);
+	task_exit(old);
+}
+
+static void test_follow(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	pv_perf_vcpu_run(vcpus[0]);
+	r = &mem->record[1];
+	open_sampling(1, 1000);
+	open_id(2);
+	call(KVM_PERF_OP_ENABLE, 1);
+	run_guest(300);
+	replace_thread();
+	pv_perf_vcpu_run(vcpus[0]);
+	is("an event follows to another thread",
+	   event(1)->backing->hw.target == current, true);
+	is("one that is not enabled does not",
+	   event(2)->backing->hw.target == current, false);
+	run_guest(5);
+	is("READ", call(KVM_PERF_OP_READ, 1), 0);
+	is("the count carries on", r->count, 305);
+	is("and the period", r->period_left, 695);
+
+	replace_thread();
+	create_error = -ENOMEM;
+	pv_perf_vcpu_run(vcpus[0]);
+	run_guest(5);
+	pv_perf_vcpu_run(vcpus[0]);
+	run_guest(5);
+	is("READ after a run without memory", call(KVM_PERF_OP_READ, 1), 0);
+	is("the count of what came after", r->count, 310);
+
+	replace_thread();
+	take_counters(tasks[0], NR_COUNTERS);
+	pv_perf_vcpu_run(vcpus[0]);
+	run_guest(5);
+	is("READ without a counter there", call(KVM_PERF_OP_READ, 1),
+	   -KVM_EBUSY);
+	take_counters(tasks[0], 0);
+	is("READ that finds one", call(KVM_PERF_OP_READ, 1), -KVM_EBUSY);
+	run_guest(5);
+	is("READ of what goes on", call(KVM_PERF_OP_READ, 1), 0);
+	is("the count", r->count, 315);
+	teardown();
+}
+
+/* The VMM stops vCPU 0, perhaps to save the guest's memory. */
+static void test_pause(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	pv_perf_vcpu_pause(vcpus[0]);
+	r = &mem->record[1];
+	open_sampling(1, 1000);
+	open_id(2);
+	call(KVM_PERF_OP_ENABLE, 1);
+	run_guest(300);
+	memset(&mem->record[2], 0xa5, sizeof(*r));
+	pv_perf_vcpu_pause(vcpus[0]);
+	is("the count of a vCPU that is stopped", r->count, 300);
+	is("what is left of the period", r->period_left, 700);
+	is("the record of one that does not count",
+	   mem->record[2].count == 0xa5a5a5a5a5a5a5a5, true);
+	run_guest(800);
+	is("an overflow is not told of", r->overflows, 0);
+	pv_perf_vcpu_pause(vcpus[0]);
+	is("before it is stopped", r->overflows, 1);
+	is("and the count", r->count, 1100);
+	teardown();
+}
+
 /* From a vCPU that runs on, and that nobody has read. */
 static void test_move_sampling(void)
 {
@@ -1620,6 +1701,8 @@ int main(void)
 	test_unknown_id();
 	test_counting();
 	test_move();
+	test_follow();
+	test_pause();
 	test_move_sampling();
 	test_lost();
 	test_counters();
