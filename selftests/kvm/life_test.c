@@ -4,7 +4,7 @@
  * events and vCPUs end, a vCPU that gets another thread, a VMM that is killed.
  * Needs no guest kernel, so that a VM lives for milliseconds.
  *
- * Usage: life_test			records that were given back, threads
+ * Usage: life_test			records that were given back, threads, pauses
  *	  life_test kill N [SEED]	kills N VMMs, each at a random moment
  *	  life_test spin SECONDS	2 vCPUs that count and sample; prints
  *					whether their counts ever went back
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -220,6 +221,16 @@ static void guest_threads(int vcpu)
 	GUEST_DONE();
 }
 
+/* Counts, and makes no hypercall. */
+static void guest_paused(int vcpu)
+{
+	guest_start(vcpu, 0, 0);
+	for (;;) {
+		guest_perf_burn(BURN / 1000);
+		set(&guest_area->reached[0], guest_area->reached[0] + 1);
+	}
+}
+
 /* Everything, in an order that is never the same. */
 static void guest_busy(int vcpu)
 {
@@ -387,6 +398,34 @@ static void test_threads(void)
 			 "%d threads run a vCPU in turn: nothing is lost\n", n);
 }
 
+static void ignore(int signal)
+{
+}
+
+/* A record says what a vCPU has executed whenever the VMM has stopped it. */
+static void test_pause(void)
+{
+	struct itimerval timer = { .it_value.tv_usec = 50000 };
+	uint64_t executed, told = 0;
+	int i, wrong = 0;
+
+	create(1, guest_paused);
+	signal(SIGALRM, ignore);
+	for (i = 0; i < 10; i++) {
+		setitimer(ITIMER_REAL, &timer, NULL);
+		if (!__vcpu_run(vcpus[0]) || errno != EINTR)
+			ksft_exit_fail_msg("no signal: %s\n", strerror(errno));
+		executed = area->reached[0] * 2 * BURN / 1000;
+		if (area->record[0].count < executed ||
+		    area->record[0].count > executed * 1.01 + 3000 ||
+		    area->record[0].count <= told)
+			wrong++;
+		told = area->record[0].count;
+	}
+	ksft_print_msg("executed %lu, told of %lu\n", executed, told);
+	ksft_test_result(!wrong, "a vCPU that is stopped has its count in the record\n");
+}
+
 static void *run_for_ever(void *arg)
 {
 	struct ucall uc;
@@ -484,8 +523,9 @@ int main(int argc, char **argv)
 	}
 
 	ksft_print_header();
-	ksft_set_plan(5);
+	ksft_set_plan(6);
 	test_records();
 	test_threads();
+	test_pause();
 	ksft_finished();
 }
