@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The life cycle: VMMs that are killed, vCPUs that get another thread, host CPUs
+# and kvm-amd that go and come.
+# vm: host --no-icount --host-cpus 2 --timeout 3000
+#
+# LIFE_KILLS: how many VMMs to kill
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+kvm=/sys/kernel/debug/kvm
+built=$VM_TREE/build/linux-6.1/kvm
+cd "$VM_SCRATCH" || exit 1
+
+# until_true COMMAND...: waits for it, at most a minute
+until_true() {
+	for _ in $(seq 300); do
+		"$@" && return
+		sleep 0.2
+	done
+	return 1
+}
+
+# objects SLAB: how many there are.  Shrinking empties the slabs of each CPU,
+# whose free objects would be counted as used.
+objects() {
+	echo 1 >"/sys/kernel/slab/$1/shrink"
+	awk -v s="$1" '$1 == s { print $2 }' /proc/slabinfo
+}
+
+# no_more SLAB THAN
+no_more() {
+	now=$(objects "$1")
+	[ "$now" -le "$2" ]
+}
+
+no_vm() {
+	[ -z "$(find $kvm -name pv_perf)" ] &&
+		[ "$(cat /sys/module/kvm_amd/refcnt)" = 0 ]
+}
+
+"$T/life_test" >out 2>&1
+tap_file life_test out
+
+# VMMs that are killed.
+free_kb() {
+	echo 3 >/proc/sys/vm/drop_caches
+	awk '$1 == "MemFree:" { print $2 }' /proc/meminfo
+}
+"$T/life_test" kill 3 1 >/dev/null
+slabs="perf_event task_struct mm_struct kvm_vcpu"
+for slab in $slabs; do
+	eval "before_$slab=$(objects $slab)"
+done
+free_before=$(free_kb)
+"$T/life_test" kill "${LIFE_KILLS:-50}" >out 2>&1
+is "VMMs are killed" $? 0
+sed 's/^/# /' out
+ok "killed: no VM is left, and kvm_amd has no users" until_true no_vm
+for slab in $slabs; do
+	eval "was=\$before_$slab"
+	ok "killed: no $slab is left in the slab" until_true no_more $slab "$was"
+	echo "# $slab: $was before, $now after"
+done
+free_after=$(free_kb)
+echo "# free memory: $free_before kB before, $free_after after"
+ok "killed: less than 16 MB of memory are gone" \
+	test $((free_before - free_after)) -lt 16384
+
+# CPUs of the host.
+cpu1=/sys/devices/system/cpu/cpu1/online
+"$T/life_test" spin 8 >out 2>&1 &
+spin=$!
+n=0
+while kill -0 $spin 2>/dev/null; do
+	echo 0 >$cpu1
+	sleep 0.2
+	echo 1 >$cpu1
+	sleep 0.2
+	n=$((n + 1))
+done
+wait $spin
+is "a host CPU goes and comes $n times: 2 vCPUs count all they execute" $? 0
+sed 's/^/# /' out
+
+# The modules.
+"$T/life_test" spin 3 >/dev/null 2>&1 &
+sleep 1
+ok "rmmod kvm-amd is refused while a VM runs" sh -c '! rmmod kvm_amd 2>/dev/null'
+wait $!
+for i in 1 2 3; do
+	rmmod kvm_amd && insmod "$built/kvm-amd.ko" && "$T/life_test" spin 1 >out 2>&1
+	is "kvm-amd unloaded and loaded again, $i: VMs count" $? 0
+done
+rmmod kvm_amd kvm && insmod "$built/kvm.ko" && insmod "$built/kvm-amd.ko" &&
+	"$T/life_test" spin 1 >out 2>&1
+is "and kvm" $? 0
+finish
