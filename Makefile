@@ -46,7 +46,7 @@ help:
 run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(modules) $(K)/initrd $(programs) $(user)
+test: $(qemu) $(modules) $(K)/initrd $(K)/memory-initrd $(programs) $(user)
 	@selftests/run $(TESTS)
 
 bench: $(qemu) $(modules) $(K)/initrd $(programs)
@@ -96,6 +96,12 @@ $(B)/linux-%/initrd: $(addprefix selftests/machine/,build-initrd init run-job) \
 		$(B)/linux-%/release
 	@$(stage) initrd-$* 'making the initrd for Linux $*' \
 		selftests/machine/build-initrd $*
+
+$(B)/linux-%/memory-initrd: $(addprefix selftests/machine/,build-memory-initrd \
+		init-memory) $(B)/linux-%/modules.built $(B)/tests/loop \
+		$(B)/tests/longloop
+	@$(stage) memory-initrd-$* 'making the initrd with perf for Linux $*' \
+		selftests/machine/build-memory-initrd $*
 
 $(B)/linux-%/modules.built: host/hooks/linux-%.patch $(B)/linux-%/release \
 		selftests/machine/build-modules host/build \
@@ -213,7 +219,7 @@ $(sample): $(K)/release
 clean:
 	rm -rf $(B)/qemu $(B)/qemu-src $(B)/linux-*/kvm $(B)/linux-*/guest \
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
-		$(B)/linux-*/initrd $(B)/tests $(B)/run $(B)/log
+		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd $(B)/tests $(B)/run $(B)/log
 
 distclean:
 	rm -rf $(B)

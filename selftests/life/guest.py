@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A guest with all it needs in memory, that is moved from QEMU to QEMU."""
+import os
+import re
+import socket
+import subprocess
+import time
+
+TREE = os.environ["VM_TREE"]
+LINE = os.path.join(TREE, "build", "linux-6.1")
+QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
+PV = "host,migratable=no,pmu=off"
+# QEMU drops the features that it has no name for.
+NO_PV = "host,pmu=off"
+
+LONG = 500000004                # instructions of longloop
+
+
+def count(line):
+    """(count, percentage of the time) of a line of perf stat -x,"""
+    words = line.split(",")
+    return (int(words[0]) if words[0].isdigit() else None, float(words[4]))
+
+
+def connect(path):
+    s = socket.socket(socket.AF_UNIX)
+    for _ in range(600):
+        try:
+            s.connect(path)
+            return s
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(path)
+
+
+class Qemu:
+    """One QEMU; what it runs may come from another."""
+    count = 0
+
+    def __init__(self, cpu=PV, cpus=2, incoming=None, append=""):
+        Qemu.count += 1
+        self.name = f"qemu{Qemu.count}"
+        self.console = os.path.abspath(self.name + ".console")
+        path = f"/run/{self.name}"
+        words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none",
+                 "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
+                 "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off",
+                 "-accel", "kvm", "-cpu", cpu, "-smp", str(cpus), "-m", "256",
+                 "-kernel", LINE + "/vmlinux",
+                 "-initrd", LINE + "/memory-initrd",
+                 "-append", "console=ttyS0 panic=-1 nokaslr loglevel=5 "
+                 "no_console_suspend 8250.nr_uarts=2 " + append,
+                 "-chardev", f"file,id=console,path={self.console}",
+                 "-serial", "chardev:console",
+                 "-chardev", f"socket,id=shell,path={path}.shell,server=on,"
+                 "wait=off", "-serial", "chardev:shell",
+                 "-monitor", f"unix:{path}.monitor,server=on,wait=off"]
+        if incoming:
+            words += ["-incoming", incoming]
+        self.process = subprocess.Popen(words)
+        self.port = connect(path + ".monitor")
+        self.prompt()
+        self.shell = connect(path + ".shell")
+        self.shell.settimeout(60)
+        if not incoming:
+            self.receive()
+
+    def prompt(self):
+        text = ""
+        while not text.endswith("(qemu) "):
+            data = self.port.recv(65536)
+            if not data:
+                raise EOFError(self.name + ": " + text)
+            text += data.decode(errors="replace")
+        return text
+
+    def monitor(self, command):
+        self.port.sendall(command.encode() + b"\n")
+        return self.prompt()
+
+    def wait_monitor(self, command, regex, seconds=300):
+        for _ in range(seconds * 5):
+            text = self.monitor(command)
+            if re.search(regex, text):
+                return text
+            time.sleep(0.2)
+        raise TimeoutError(f"{self.name}: no {regex} in {text}")
+
+    def send(self, command):
+        self.shell.sendall(f"{command}\necho \"@@\"$?\n".encode())
+
+    def receive(self):
+        """What the command has printed."""
+        text = ""
+        while not re.search(r"@@\d+\r?\n$", text):
+            try:
+                data = self.shell.recv(65536)
+            except TimeoutError:
+                data = b""
+            if not data:
+                raise EOFError("\n".join((
+                    f"{self.name} does not answer", text,
+                    self.monitor("info status"), self.monitor("info migrate"),
+                    self.monitor("info registers -a"), self.log()[-3000:])))
+            text += data.decode(errors="replace")
+        return re.sub(r"@@\d+\r?\n$", "", text).replace("\r", "")
+
+    def run(self, command):
+        self.send(command)
+        return self.receive()
+
+    def handled(self):
+        return int(self.run("cat /sys/kernel/debug/kvm_pmu/overflows"))
+
+    def samples_go_on(self, load="sleep 1"):
+        """Within a minute there are ten more."""
+        before = self.handled()
+        for _ in range(60):
+            if self.handled() >= before + 10:
+                return True
+            self.run(load)
+        return False
+
+    def log(self):
+        with open(self.console, errors="replace") as f:
+            return f.read()
+
+    def bad_lines(self):
+        return self.run("dmesg | grep -E 'WARNING|BUG:|Call Trace|"
+                        "unknown reason' | grep -v 'WARNING: See'")
+
+    def save(self, path):
+        self.monitor("stop")
+        self.migrate(f"exec:cat >{path}")
+
+    def migrate(self, uri):
+        self.monitor("migrate_set_parameter downtime-limit 1000")
+        self.monitor(f'migrate -d "{uri}"')
+        text = self.wait_monitor("info migrate", "status: (completed|failed)")
+        if "completed" not in text:
+            raise RuntimeError(f"{self.name}: {text}")
+
+    def wait_running(self):
+        self.wait_monitor("info status", "VM status: running")
+
+    def quit(self):
+        try:
+            self.monitor("quit")
+        except (EOFError, OSError):
+            pass
+        self.process.wait(60)
+
+
+class Tap:
+    def __init__(self):
+        self.n = self.failed = 0
+
+    def ok(self, good, name, *notes):
+        self.n += 1
+        self.failed |= not good
+        for note in notes if not good else ():
+            print("# " + str(note).replace("\n", "\n# "))
+        print(f"{'' if good else 'not '}ok {self.n} {name}", flush=True)
+
+    def note(self, text):
+        print(f"# {text}", flush=True)
+
+    def finish(self):
+        print(f"1..{self.n}", flush=True)
+        return int(self.failed)
