@@ -10,8 +10,8 @@
 #include <linux/kvm_para.h>
 #include <linux/perf_event.h>
 #include <linux/sysfs.h>
+#include <linux/timer.h>
 #include <linux/types.h>
-#include <linux/workqueue.h>
 
 #include "kvm_perf.h"
 
@@ -76,8 +76,8 @@ struct kvm_pmu_counter {
  * @limit: how many can count at the same time
  * @limit_until: when to try more, in jiffies
  * @work: what cannot be done where it is noticed
- * @reap: stops counters that run unused
- * @reaping: @reap is due
+ * @watch: looks after counters that run
+ * @watching: @watch is due
  * @resched: have @work let perf schedule this CPU's events anew
  * @unwanted: have @work stop the counters that overflow for nobody
  * @nmi_due: the overflows that an NMI is still to come for have been handled
@@ -100,8 +100,8 @@ struct kvm_pmu_cpu {
 	unsigned int limit;
 	unsigned long limit_until;
 	struct irq_work work;
-	struct delayed_work reap;
-	bool reaping;
+	struct timer_list watch;
+	bool watching;
 	bool resched;
 	bool unwanted;
 	bool nmi_due;

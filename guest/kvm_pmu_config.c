@@ -35,7 +35,10 @@ static LIST_HEAD(kvm_pmu_configs);
 static unsigned int kvm_pmu_nr_configs;
 static bool kvm_pmu_configs_stale;
 
-/* What event_init returns; perf takes -ENOENT for <not supported>. */
+/*
+ * What event_init returns; perf takes -ENOENT for <not supported>, and
+ * -EOPNOTSUPP, which is not remembered.
+ */
 static int kvm_pmu_errno(long ret)
 {
 	switch (ret) {
@@ -43,6 +46,8 @@ static int kvm_pmu_errno(long ret)
 		return 0;
 	case -KVM_EOPNOTSUPP:
 		return -ENOENT;
+	case -KVM_ENOSYS:
+		return -EOPNOTSUPP;
 	case -KVM_EINVAL:
 		return -EINVAL;
 	case -KVM_ENOSPC:

@@ -18,6 +18,11 @@
  *
  * Everything here runs on the counters' CPU with interrupts off, but for
  * stopping and reading, which the NMI handler does too, for events that count.
+ *
+ * The host may be another one than before (migration, a restored snapshot), or
+ * have had its vCPU reset (suspend to memory).  What it has told is still in the
+ * records then, and any operation may find that it knows no counter any more.
+ * Where there is none, the watch, a timer, finds it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -25,14 +30,18 @@
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+#include <linux/timer.h>
 
 #include "kvm_pmu.h"
 
 /* So far away that it is never reached. */
 #define KVM_PMU_NO_OVERFLOW	S64_MAX
 
-/* How long a counter runs on when nobody uses it: one to two times this. */
-#define KVM_PMU_LINGER		(HZ / 10)
+/*
+ * How often a CPU looks after its counters that run.  One that nobody uses runs
+ * on for one to two times this.
+ */
+#define KVM_PMU_WATCH		(HZ / 10)
 
 DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
@@ -103,19 +112,46 @@ static void kvm_pmu_set_stopped(struct perf_event *event)
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 }
 
-/* The host has forgotten (migration, a restored snapshot): open all anew. */
+/* The last that the host has told of an event's counter. */
+static void kvm_pmu_count_last(struct kvm_pmu_counter *counter,
+			       struct perf_event *event)
+{
+	kvm_pmu_counter_update(counter, event);
+	local64_set(&event->hw.period_left, counter->record.period_left);
+}
+
+static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
+{
+	struct perf_event *event = counter->event;
+
+	counter->state = KVM_PMU_CLOSED;
+	if (counter->leaving)
+		kvm_pmu_count_last(counter, counter->leaving);
+	if (!event || event->hw.state)
+		return;
+
+	kvm_pmu_count_last(counter, event);
+	kvm_pmu_set_stopped(event);
+	counter->starting = true;
+}
+
+/* The host knows no counter of this CPU any more. */
+static bool kvm_pmu_has_lost(long ret)
+{
+	if (ret == -KVM_ENOSYS)
+		pr_warn_once("the host has no paravirtual perf events any more: nothing counts\n");
+
+	return ret == -KVM_ENOENT || ret == -KVM_ENOSYS;
+}
+
+/* Open all anew. */
 static void kvm_pmu_lost(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		counter->state = KVM_PMU_CLOSED;
-		if (!counter->event || counter->event->hw.state)
-			continue;
-		kvm_pmu_set_stopped(counter->event);
-		counter->starting = true;
+		if (cpu->counters[i].state != KVM_PMU_CLOSED)
+			kvm_pmu_forget(&cpu->counters[i]);
 	}
 
 	cpu->changed = true;
@@ -265,8 +301,18 @@ static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
 	}
 }
 
+static void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu)
+{
+	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->ops, cpu->nr_ops);
+	unsigned int i;
+
+	/* None was run. */
+	for (i = 0; ret && i < cpu->nr_ops; i++)
+		cpu->ops[i].result = ret;
+}
+
 /* After SET_LEFT the record may change before it has been read. */
-static long kvm_pmu_run(struct kvm_pmu_cpu *cpu)
+static void kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 {
 	const struct guest_perf_op *op = &cpu->ops[0];
 
@@ -275,10 +321,7 @@ static long kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 	else if (kvm_pmu_only_reads(cpu))
 		kvm_pmu_run_plain(cpu, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
 	else
-		return kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->ops,
-					cpu->nr_ops);
-
-	return 0;
+		kvm_pmu_run_batch(cpu);
 }
 
 static void kvm_pmu_done(struct kvm_pmu_cpu *cpu,
@@ -314,15 +357,33 @@ static void kvm_pmu_done(struct kvm_pmu_cpu *cpu,
 	}
 }
 
+static void kvm_pmu_close(struct kvm_pmu_counter *counter)
+{
+	kvm_perf_op(KVM_PERF_OP_CLOSE, counter->param.id, 0);
+	counter->state = KVM_PMU_CLOSED;
+}
+
+static void kvm_pmu_warn_robbed(void)
+{
+	pr_warn_once("the host needed the counter of a running event: its count is too low\n");
+}
+
 static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_counter *counter,
 			   const struct guest_perf_op *op)
 {
 	switch (op->result) {
 	case -KVM_ENOENT:
+	case -KVM_ENOSYS:
 		/* Not where OPEN has failed, or where that is known. */
-		if (counter->state != KVM_PMU_CLOSED)
+		if (kvm_pmu_has_lost(op->result) &&
+		    counter->state != KVM_PMU_CLOSED)
 			kvm_pmu_lost(cpu);
+		break;
+	case -KVM_EEXIST:
+		/* It was opened by the batch that another was found lost in. */
+		kvm_pmu_close(counter);
+		cpu->changed = true;
 		break;
 	case -KVM_ENOSPC:
 		pr_warn_once("the host allows no more events\n");
@@ -331,7 +392,7 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 	case -KVM_EBUSY:
 		/* The record is up to date. */
 		if (op->op == KVM_PERF_OP_READ) {
-			pr_warn_once("the host needed the counter of a running event: its count is too low\n");
+			kvm_pmu_warn_robbed();
 			kvm_pmu_done(cpu, counter, op);
 		}
 		break;
@@ -405,12 +466,6 @@ static bool kvm_pmu_any_unused(struct kvm_pmu_cpu *cpu)
 	return false;
 }
 
-static void kvm_pmu_close(struct kvm_pmu_counter *counter)
-{
-	kvm_perf_op(KVM_PERF_OP_CLOSE, counter->param.id, 0);
-	counter->state = KVM_PMU_CLOSED;
-}
-
 /* Close what is kept open in case; true if there was any. */
 static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 {
@@ -454,14 +509,14 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	irq_work_queue(&cpu->work);
 }
 
-/* Let the counters that run unused not do so for ever. */
-static void kvm_pmu_schedule_reap(struct kvm_pmu_cpu *cpu)
+/* Look after the counters as long as any runs. */
+static void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->reaping || !kvm_pmu_any_unused(cpu))
+	if (cpu->watching || !kvm_pmu_nr_running(cpu))
 		return;
 
 	/* Timers are not for the scheduler's innermost. */
-	cpu->reaping = true;
+	cpu->watching = true;
 	irq_work_queue(&cpu->work);
 }
 
@@ -478,8 +533,10 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 	for (tries = 0; cpu->changed && tries < 4; tries++) {
 		cpu->changed = false;
 		kvm_pmu_plan(cpu);
-		if (cpu->nr_ops && !kvm_pmu_run(cpu))
+		if (cpu->nr_ops) {
+			kvm_pmu_run(cpu);
 			kvm_pmu_finish(cpu);
+		}
 
 		failed = kvm_pmu_settle(cpu);
 		if (failed && !cpu->changed)
@@ -490,7 +547,7 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_give_up(cpu);
 	cpu->changed = false;
 
-	kvm_pmu_schedule_reap(cpu);
+	kvm_pmu_start_watch(cpu);
 }
 
 /* Open for exactly this already? */
@@ -667,11 +724,9 @@ void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		return;
 
 	ret = kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
-	if (!ret)
-		kvm_pmu_counter_update(counter, event);
 	if (!ret || ret == -KVM_EFAULT)
 		counter->state = KVM_PMU_STOPPED;
-	local64_set(&event->hw.period_left, counter->record.period_left);
+	kvm_pmu_count_last(counter, event);
 	kvm_pmu_set_stopped(event);
 }
 
@@ -690,11 +745,10 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (!cpu->fresh)
 		ret = kvm_perf_op(KVM_PERF_OP_READ, counter->param.id, 0);
 	if (ret == -KVM_EBUSY)
-		pr_warn_once("the host needed the counter of a running event: its count is too low\n");
-	if (!ret || ret == -KVM_EBUSY)
-		kvm_pmu_counter_update(counter, event);
+		kvm_pmu_warn_robbed();
+	kvm_pmu_counter_update(counter, event);
 
-	if (ret == -KVM_ENOENT && !in_nmi()) {
+	if (kvm_pmu_has_lost(ret) && !in_nmi()) {
 		kvm_pmu_lost(cpu);
 		if (!cpu->disabled)
 			kvm_pmu_flush(cpu);
@@ -741,33 +795,61 @@ static void kvm_pmu_work(struct irq_work *work)
 	if (xchg(&cpu->resched, false))
 		kvm_pmu_resched();
 
-	if (cpu->reaping)
-		schedule_delayed_work_on(smp_processor_id(), &cpu->reap,
-					 KVM_PMU_LINGER);
+	if (cpu->watching && !timer_pending(&cpu->watch))
+		mod_timer(&cpu->watch, jiffies + KVM_PMU_WATCH);
 }
 
 /* Stop the counters that have run unused for long enough. */
-static void kvm_pmu_reap(struct work_struct *work)
+static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_cpu *cpu = container_of(to_delayed_work(work),
-					       struct kvm_pmu_cpu, reap);
 	struct kvm_pmu_counter *counter;
-	unsigned long flags;
 	unsigned int i;
 
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (kvm_pmu_is_unused(counter) &&
+		    time_after_eq(jiffies, counter->last_used + KVM_PMU_WATCH))
+			kvm_pmu_stop_unused(counter);
+	}
+}
+
+/*
+ * Events of a CPU may count for ever without any operation: find out whether
+ * they still do.
+ */
+static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
+{
+	long ret;
+
+	if (!kvm_pmu_nr_running(cpu))
+		return;
+
+	ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	if (ret == -KVM_EBUSY)
+		kvm_pmu_warn_robbed();
+
+	if (kvm_pmu_has_lost(ret)) {
+		kvm_pmu_lost(cpu);
+		kvm_pmu_flush(cpu);
+	}
+}
+
+static void kvm_pmu_watch(struct timer_list *watch)
+{
+	struct kvm_pmu_cpu *cpu = container_of(watch, struct kvm_pmu_cpu,
+					       watch);
+	unsigned long flags;
+
 	local_irq_save(flags);
+	cpu->watching = false;
 	/* Not where its CPU has gone offline. */
 	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
-		for (i = 0; i < cpu->nr_open; i++) {
-			counter = &cpu->counters[i];
-			if (kvm_pmu_is_unused(counter) &&
-			    time_after_eq(jiffies,
-					  counter->last_used + KVM_PMU_LINGER))
-				kvm_pmu_stop_unused(counter);
-		}
+		kvm_pmu_reap(cpu);
+		kvm_pmu_check(cpu);
+		cpu->watching = kvm_pmu_nr_running(cpu);
 	}
-	cpu->reaping = false;
-	kvm_pmu_schedule_reap(cpu);
+	if (cpu->watching)
+		mod_timer(watch, jiffies + KVM_PMU_WATCH);
 	local_irq_restore(flags);
 }
 
@@ -777,6 +859,8 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
 	unsigned int i;
 
+	timer_delete_sync(&cpu->watch);
+	cpu->watching = false;
 	for (i = 0; i < cpu->nr_open; i++) {
 		if (cpu->counters[i].state != KVM_PMU_CLOSED)
 			kvm_pmu_close(&cpu->counters[i]);
@@ -794,9 +878,9 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 		cpu->counters[i].state = KVM_PMU_CLOSED;
 
 	irq_work_sync(&cpu->work);
-	cancel_delayed_work_sync(&cpu->reap);
+	timer_delete_sync(&cpu->watch);
 	irq_work_sync(&cpu->work);
-	cancel_delayed_work_sync(&cpu->reap);
+	timer_delete_sync(&cpu->watch);
 }
 
 static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
@@ -811,7 +895,8 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 		return NULL;
 
 	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
-	INIT_DELAYED_WORK(&cpu->reap, kvm_pmu_reap);
+	/* Deferrable: a CPU that is idle has nothing to lose. */
+	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED | TIMER_DEFERRABLE);
 	cpu->limit_until = jiffies - 1;
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
