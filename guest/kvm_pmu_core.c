@@ -498,6 +498,28 @@ static int kvm_pmu_register(void)
 	return 0;
 }
 
+/*
+ * The last of this kernel, by kexec or for kdump: every other CPU has stopped.
+ * What came earlier, as a reboot notifier does, would find events opened again,
+ * and before kdump nothing else is called.
+ */
+static int kvm_pmu_kexec(struct kprobe *probe, struct pt_regs *regs)
+{
+	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
+	return 0;
+}
+
+static struct kprobe kvm_pmu_kexec_probe = {
+	.symbol_name	= "machine_kexec",
+	.pre_handler	= kvm_pmu_kexec,
+};
+
+static void kvm_pmu_probe_kexec(void)
+{
+	if (register_kprobe(&kvm_pmu_kexec_probe))
+		pr_warn("machine_kexec cannot be probed: unload the module before kexec\n");
+}
+
 static int __init kvm_pmu_init(void)
 {
 	int ret;
@@ -529,6 +551,7 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto unregister_nmi;
 
+	kvm_pmu_probe_kexec();
 	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file_unsafe("overflows", 0400, kvm_pmu_debugfs, NULL,
 				   &kvm_pmu_overflows_fops);
@@ -550,6 +573,8 @@ module_init(kvm_pmu_init);
 static void __exit kvm_pmu_exit(void)
 {
 	debugfs_remove_recursive(kvm_pmu_debugfs);
+	/* Does nothing where it was not registered. */
+	unregister_kprobe(&kvm_pmu_kexec_probe);
 	kvm_pmu_unregister(kvm_pmu);
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 	kvm_pmu_compat_exit();
