@@ -549,7 +549,7 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 
 static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
 {
-	return !list_empty_careful(&vcpu->arch.pv_perf->events);
+	return !list_empty(&vcpu->arch.pv_perf->events);
 }
 
 /**

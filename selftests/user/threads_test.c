@@ -127,11 +127,26 @@ static void own_event(struct thread *t)
 	CHECK(READ_ONCE(record(OWN_ID(t->nr))->count) == t->ran);
 }
 
+/* The VMM has stopped the vCPU, and runs it again, perhaps by another thread. */
+static void leave_and_run(struct thread *t)
+{
+	struct task_struct *old = current;
+
+	pv_perf_vcpu_pause(t->vcpu);
+	if (!rnd(t, 4)) {
+		current = task_create(t->nr);
+		task_exit(old);
+	}
+	pv_perf_vcpu_run(t->vcpu);
+}
+
 static void enter_guest(struct thread *t)
 {
 	u64 n = rnd(t, 300);
 	unsigned long flags;
 
+	if (!rnd(t, 8))
+		leave_and_run(t);
 	local_irq_save(flags);
 	pv_perf_handle_nmi_exit(t->vcpu);
 	local_irq_restore(flags);

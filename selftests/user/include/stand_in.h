@@ -22,6 +22,8 @@
 #include <linux/err.h>
 #include <linux/kvm_para.h>
 #include <linux/list.h>
+/* As the kernel's own, without a lock: that of its tools needs one. */
+#define list_empty(head)	(READ_ONCE((head)->next) == (head))
 #include <linux/perf_event.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
