@@ -633,6 +633,50 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 	return oldest;
 }
 
+/* One that is open for the same, or one to be opened. */
+static struct kvm_pmu_counter *
+kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
+	struct kvm_pmu_counter *counter = kvm_pmu_find(cpu, attr, event);
+
+	return counter ? :
+	       kvm_pmu_reopen(cpu, attr, event->hw.sample_period);
+}
+
+static void kvm_pmu_set_counter(struct kvm_pmu_cpu *cpu,
+				struct kvm_pmu_counter *counter,
+				struct perf_event *event)
+{
+	event->hw.idx = counter - cpu->counters;
+	WRITE_ONCE(counter->event, event);
+}
+
+/* The counter that an event has left since the last flush, to another event. */
+static struct kvm_pmu_counter *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
+						 struct perf_event *event)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (counter->leaving == event && counter->event)
+			return counter;
+	}
+
+	return NULL;
+}
+
+/* Before the flush it is all the same to the event that has taken @from. */
+static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
+			 struct kvm_pmu_counter *to)
+{
+	to->starting = from->starting;
+	from->starting = false;
+	kvm_pmu_set_counter(cpu, to, from->event);
+}
+
 /**
  * kvm_pmu_counter_get - find a counter for an event
  * @cpu: this CPU's
@@ -644,21 +688,28 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
  */
 int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_counter *counter, *left;
 
 	if (cpu->used >= kvm_pmu_limit(cpu))
 		return -EAGAIN;
 
-	counter = kvm_pmu_find(cpu, attr, event);
-	if (!counter)
-		counter = kvm_pmu_reopen(cpu, attr, event->hw.sample_period);
+	counter = kvm_pmu_find_or_reopen(cpu, event);
 	if (!counter)
 		return -EAGAIN;
 
+	/*
+	 * What it has counted where it was, and what is left of its period, is
+	 * known only after the flush that would start it elsewhere: let it go
+	 * on there.
+	 */
+	left = kvm_pmu_find_left(cpu, event);
+	if (left) {
+		kvm_pmu_move(cpu, left, counter);
+		counter = left;
+	}
+
 	kvm_pmu_set_stopped(event);
-	event->hw.idx = counter - cpu->counters;
-	WRITE_ONCE(counter->event, event);
+	kvm_pmu_set_counter(cpu, counter, event);
 	cpu->used++;
 	return 0;
 }

@@ -69,6 +69,14 @@ in_guest() {
 	perf stat -x, -a -A -o out -e instructions:u taskset -c 1 "$T/loop"
 	ok "perf stat -a -A: CPU 1 has executed it" awk -F, \
 		'$1 == "CPU1" && $2 >= 10000004 { found = 1 } END { exit !found }' out
+	# As the task's event comes, perf removes the CPUs' own and adds them
+	# after it: it takes the counter of the one that counts the same.
+	perf stat -x, -a -o out -e instructions:u,r00c0:u sh -c "for i in 1 2 3; do
+		perf stat -x, -o pinned.\$i -e instructions:uD $T/loop; sleep 0.3; done"
+	within "perf stat -a beside a pinned event" "$(count instructions:u out)" \
+		"$(count r00c0:u out)" 0.001
+	is "a pinned event beside perf stat -a" \
+		"$(grep -hc '^10000004,' pinned.? | paste -sd' ')" "1 1 1"
 	perf stat -a --per-core -o out -e instructions "$T/loop"
 	has "perf stat --per-core" 'instructions' out
 
