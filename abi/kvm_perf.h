@@ -153,6 +153,8 @@
 #define KVM_PERF_ATTR_EXCLUDE_USER	(1ULL << 0)
 #define KVM_PERF_ATTR_EXCLUDE_KERNEL	(1ULL << 1)
 #define KVM_PERF_ATTR_FREQ		(1ULL << 2)
+#define KVM_PERF_ATTR_EXCLUDE_GUEST	(1ULL << 3)
+#define KVM_PERF_ATTR_EXCLUDE_HOST	(1ULL << 4)
 
 /**
  * struct guest_perf_attr - what to count
@@ -167,7 +169,9 @@
  *	2^63 - 1; 0: no overflows, only counting.  With KVM_PERF_ATTR_FREQ it
  *	is the number of overflows per second to aim at, at most 2^31 - 1.
  * @flags: KVM_PERF_ATTR_*.  EXCLUDE_USER and EXCLUDE_KERNEL: do not count at
- *	CPL 3, and at CPL 0 to 2.
+ *	CPL 3, and at CPL 0 to 2.  EXCLUDE_GUEST and EXCLUDE_HOST, which need
+ *	KVM_PERF_FEATURE_NESTED: do not count while a guest of this guest runs,
+ *	and while none does.
  *
  * What the host executes is never counted.
  */
@@ -264,6 +268,7 @@ struct guest_perf_op {
 /* Bits of guest_perf_query.features. */
 #define KVM_PERF_FEATURE_SAMPLING	(1U << 0)
 #define KVM_PERF_FEATURE_BATCH		(1U << 1)
+#define KVM_PERF_FEATURE_NESTED		(1U << 2)
 
 /* Number of entries of guest_perf_query.hw_config. */
 #define KVM_PERF_NR_HW_EVENTS		10

@@ -132,6 +132,9 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 
 /* kvm_pmu_core.c */
 void kvm_pmu_resched(void);
+u64 kvm_pmu_raw_event_mask(void);
+u64 kvm_pmu_hw_config(unsigned int hw_event);
+unsigned int kvm_pmu_nr_counters(void);
 
 /* kvm_pmu_counter.c */
 int kvm_pmu_counters_create(void);
@@ -151,11 +154,6 @@ struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
 void kvm_pmu_config_put(struct kvm_pmu_config *config);
 void kvm_pmu_config_forget(void);
 void kvm_pmu_config_destroy(void);
-
-/* kvm_pmu_host.c */
-u64 kvm_pmu_raw_event_mask(void);
-u64 kvm_pmu_hw_config(unsigned int hw_event);
-unsigned int kvm_pmu_nr_counters(void);
 
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];

@@ -28,6 +28,7 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_query.h"
 
 /* Not for modules. */
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
@@ -226,6 +227,19 @@ static void kvm_pmu_hide_freq(struct perf_event *event)
 	local64_set(&event->hw.period_left, 0);
 }
 
+/* Can the host tell a nested guest from this one? */
+static bool kvm_pmu_splits_nested(void)
+{
+	return kvm_pmu_host->features & KVM_PERF_FEATURE_NESTED;
+}
+
+/* Where there can be none, more events share a counter. */
+static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
+{
+	return attr->exclude_guest && kvm_pmu_splits_nested() &&
+	       (boot_cpu_has(X86_FEATURE_SVM) || boot_cpu_has(X86_FEATURE_VMX));
+}
+
 static void kvm_pmu_guest_attr(struct perf_event *event,
 			       struct guest_perf_attr *guest)
 {
@@ -247,6 +261,24 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_USER;
 	if (attr->exclude_kernel)
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_KERNEL;
+	if (kvm_pmu_excludes_nested(attr))
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_GUEST;
+	if (attr->exclude_host)
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
+}
+
+/* For the event filter of a KVM on top.  0 where only the host knows it. */
+static u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
+{
+	switch (attr->type) {
+	case KVM_PERF_TYPE_RAW:
+		return attr->config;
+	case KVM_PERF_TYPE_HARDWARE:
+		return attr->config < KVM_PERF_NR_HW_EVENTS ?
+		       kvm_pmu_hw_config(attr->config) : 0;
+	default:
+		return 0;
+	}
 }
 
 /* An event type of its own holds raw events. */
@@ -263,12 +295,13 @@ static bool kvm_pmu_serves(const struct perf_event_attr *attr)
 
 /*
  * precise_ip, branch stacks and AUX: not by this PMU.  exclude_host asks for
- * nested guests alone, which the host cannot tell from this one.
+ * nested guests alone, which an older host cannot tell from this one.
  */
 static bool kvm_pmu_supports(struct perf_event *event)
 {
 	return !has_branch_stack(event) && !event->attr.precise_ip &&
-	       !event->attr.aux_output && !event->attr.exclude_host;
+	       !event->attr.aux_output &&
+	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }
 
 /* A group counts as a whole, or not at all. */
@@ -309,6 +342,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	event->pmu_private = config;
 	event->destroy = kvm_pmu_destroy;
 	event->hw.idx = -1;
+	event->hw.config = kvm_pmu_event_select(&attr);
 	if (attr.flags & KVM_PERF_ATTR_FREQ)
 		kvm_pmu_hide_freq(event);
 	return 0;
@@ -358,6 +392,15 @@ unsigned int kvm_pmu_nr_counters(void)
 {
 	return kvm_pmu_host->nr_counters;
 }
+
+/**
+ * kvm_pmu_query - what the host can count, for a KVM on top of it
+ */
+const struct guest_perf_query *kvm_pmu_query(void)
+{
+	return kvm_pmu_host;
+}
+EXPORT_SYMBOL_GPL(kvm_pmu_query);
 
 /* kvm_para_has_feature() is not for modules. */
 static bool kvm_pmu_in_cpuid(void)

@@ -105,6 +105,8 @@ void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 			    struct perf_event *event)
 {
 	kvm_pmu_count(event, kvm_pmu_record_count(&counter->record));
+	/* A KVM on top tells its guest. */
+	local64_set(&event->hw.period_left, counter->record.period_left);
 }
 
 static void kvm_pmu_set_stopped(struct perf_event *event)

@@ -9,6 +9,7 @@
 #include <linux/debugfs.h>
 #include <linux/kernel.h>
 #include <linux/moduleparam.h>
+#include <linux/module.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
@@ -19,6 +20,7 @@
 #include <asm/processor.h>
 
 #include "compat.h"
+#include "kvm_pmu_query.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
 #include "x86.h"
@@ -37,12 +39,6 @@ static bool pv_perf_is_amd(void)
 	       boot_cpu_data.x86_vendor == X86_VENDOR_HYGON;
 }
 
-/* As x86_pmu_hw_config() and amd_pmu_hw_config() mask it. */
-static u64 pv_perf_raw_event_mask(void)
-{
-	return pv_perf_is_amd() ? AMD64_RAW_EVENT_MASK : X86_RAW_EVENT_MASK;
-}
-
 /* Can the PMU count guest execution alone? */
 static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
 {
@@ -54,6 +50,49 @@ static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
 	return cap->version >= 2;
 }
 
+/* The PMU of the CPU.  raw_event_mask: as x86_pmu_hw_config() masks it. */
+static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
+{
+	struct x86_pmu_capability cap;
+	int i;
+
+	perf_get_x86_pmu_capability(&cap);
+	if (!cap.num_counters_gp || !pv_perf_pmu_splits_guest(&cap))
+		return false;
+
+	pmu->nr_counters = cap.num_counters_gp;
+	pmu->raw_event_mask = pv_perf_is_amd() ? AMD64_RAW_EVENT_MASK :
+						 X86_RAW_EVENT_MASK;
+	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
+		pmu->hw_config[i] = perf_get_hw_event_config(i);
+
+	return true;
+}
+
+/* The PMU that this host's own hypervisor offers it. */
+static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
+{
+	typeof(&kvm_pmu_query) query = symbol_get(kvm_pmu_query);
+
+	if (!query)
+		return false;
+
+	*pmu = *query();
+	symbol_put(kvm_pmu_query);
+	return pmu->features & KVM_PERF_FEATURE_NESTED;
+}
+
+/* What guests may use; false where there is nothing. */
+static bool pv_perf_query_pmu(struct guest_perf_query *pmu)
+{
+	*pmu = (struct guest_perf_query) { };
+
+	if (!pv_perf || boot_cpu_has(X86_FEATURE_HYBRID_CPU))
+		return false;
+
+	return pv_perf_query_cpu(pmu) || pv_perf_query_hypervisor(pmu);
+}
+
 /**
  * pv_perf_available - can this host offer paravirtual perf events?
  *
@@ -62,13 +101,9 @@ static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
  */
 bool pv_perf_available(void)
 {
-	struct x86_pmu_capability cap;
+	struct guest_perf_query pmu;
 
-	if (!pv_perf || boot_cpu_has(X86_FEATURE_HYBRID_CPU))
-		return false;
-
-	perf_get_x86_pmu_capability(&cap);
-	return cap.num_counters_gp && pv_perf_pmu_splits_guest(&cap);
+	return pv_perf_query_pmu(&pmu);
 }
 
 /* Not guest_pv_has(): a VMM that does not enforce its CPUID has to ask too. */
@@ -111,7 +146,8 @@ static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
 	return 0;
 }
 
-static int pv_perf_check_config(const struct guest_perf_attr *attr)
+static int pv_perf_check_config(const struct guest_perf_query *pmu,
+				const struct guest_perf_attr *attr)
 {
 	switch (attr->type) {
 	case KVM_PERF_TYPE_HARDWARE:
@@ -125,7 +161,7 @@ static int pv_perf_check_config(const struct guest_perf_attr *attr)
 			return -EOPNOTSUPP;
 		return 0;
 	case KVM_PERF_TYPE_RAW:
-		if (attr->config & ~pv_perf_raw_event_mask())
+		if (attr->config & ~pmu->raw_event_mask)
 			return -EINVAL;
 		return 0;
 	default:
@@ -133,11 +169,14 @@ static int pv_perf_check_config(const struct guest_perf_attr *attr)
 	}
 }
 
-static int pv_perf_check_attr(const struct guest_perf_attr *attr)
+static int pv_perf_check_attr(const struct guest_perf_query *pmu,
+			      const struct guest_perf_attr *attr)
 {
 	const u64 known_flags = KVM_PERF_ATTR_EXCLUDE_USER |
 				KVM_PERF_ATTR_EXCLUDE_KERNEL |
-				KVM_PERF_ATTR_FREQ;
+				KVM_PERF_ATTR_FREQ |
+				KVM_PERF_ATTR_EXCLUDE_GUEST |
+				KVM_PERF_ATTR_EXCLUDE_HOST;
 
 	if (attr->flags & ~known_flags)
 		return -EINVAL;
@@ -154,7 +193,7 @@ static int pv_perf_check_attr(const struct guest_perf_attr *attr)
 	if (attr->config1 || attr->config2)
 		return -EOPNOTSUPP;
 
-	return pv_perf_check_config(attr);
+	return pv_perf_check_config(pmu, attr);
 }
 
 /*
@@ -202,7 +241,7 @@ static int pv_perf_op_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	if (ret)
 		return ret;
 
-	ret = pv_perf_check_attr(&guest_attr);
+	ret = pv_perf_check_attr(&vcpu->kvm->arch.pv_perf->pmu, &guest_attr);
 	if (ret)
 		return ret;
 
@@ -210,7 +249,8 @@ static int pv_perf_op_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 		return -EOPNOTSUPP;
 
 	pv_perf_backing_attr(&guest_attr, &attr);
-	ret = pv_perf_event_open(vcpu, param.id, &attr, param.event_addr);
+	ret = pv_perf_event_open(vcpu, param.id, &attr, guest_attr.flags,
+				 param.event_addr);
 	if (ret)
 		return ret;
 
@@ -220,10 +260,8 @@ static int pv_perf_op_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 
 static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 {
-	struct guest_perf_query query = { };
-	struct x86_pmu_capability cap;
+	struct guest_perf_query query = vcpu->kvm->arch.pv_perf->pmu;
 	u32 size;
-	int i;
 
 	if (!IS_ALIGNED(gpa, sizeof(u64)))
 		return -EINVAL;
@@ -234,17 +272,12 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	if (size < GUEST_PERF_QUERY_SIZE_VER0)
 		return -EINVAL;
 
-	perf_get_x86_pmu_capability(&cap);
 	query.size = min_t(u32, size, sizeof(query));
 	query.version = KVM_PERF_ABI_VERSION;
-	query.features = KVM_PERF_FEATURE_BATCH;
+	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED;
 	if (pv_perf_rate_allowed(vcpu->kvm))
 		query.features |= KVM_PERF_FEATURE_SAMPLING;
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
-	query.nr_counters = cap.num_counters_gp;
-	query.raw_event_mask = pv_perf_raw_event_mask();
-	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
-		query.hw_config[i] = perf_get_hw_event_config(i);
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;
@@ -507,7 +540,7 @@ int pv_perf_init_vm(struct kvm *kvm)
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
 	pv_perf_init_limits(vm);
-	vm->available = pv_perf_available();
+	vm->available = pv_perf_query_pmu(&vm->pmu);
 	kvm->arch.pv_perf = vm;
 	return 0;
 }
@@ -540,6 +573,8 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 
 	mutex_init(&pv->lock);
 	INIT_LIST_HEAD(&pv->events);
+	INIT_LIST_HEAD(&pv->mode_events);
+	raw_spin_lock_init(&pv->mode_lock);
 	pv->vcpu = vcpu;
 	init_irq_work(&pv->irq_work, pv_perf_wake_vcpu);
 	pv_perf_timer_setup(&pv->rate_timer, pv_perf_rate_timer);

@@ -20,6 +20,7 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a3);
 void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
+void pv_perf_switch_mode(struct kvm_vcpu *vcpu);
 
 int pv_perf_init_vm(struct kvm *kvm);
 void pv_perf_destroy_vm(struct kvm *kvm);

@@ -95,6 +95,12 @@ void pv_perf_event_put_locked(struct pv_perf_event *event)
 	pv_perf_event_put(event);
 }
 
+/* Does it count in one of the guest's two modes only? */
+static bool pv_perf_excludes_mode(const struct pv_perf_event *event)
+{
+	return event->exclude_guest || event->exclude_host;
+}
+
 /* What the guest is told of an event. */
 struct pv_perf_reading {
 	u64 count;
@@ -111,6 +117,12 @@ static void pv_perf_add_past(struct pv_perf_event *event,
 	reading->count += event->past_count;
 	reading->enabled += event->past_enabled;
 	reading->running += event->past_running;
+}
+
+static u64 pv_perf_read_counter(struct perf_event *backing)
+{
+	backing->pmu->read(backing);
+	return local64_read(&backing->count);
 }
 
 /*
@@ -130,8 +142,8 @@ static bool pv_perf_read_here(struct pv_perf_event *event,
 	here = READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
 	       READ_ONCE(backing->oncpu) == smp_processor_id();
 	if (here) {
-		backing->pmu->read(backing);
-		reading->count = local64_read(&backing->count);
+		reading->count = event->stopped ? event->stopped_count :
+						  pv_perf_read_counter(backing);
 		delta = pv_perf_context_time(backing->ctx) - backing->tstamp;
 		reading->enabled = backing->total_time_enabled + delta;
 		reading->running = backing->total_time_running + delta;
@@ -143,17 +155,44 @@ static bool pv_perf_read_here(struct pv_perf_event *event,
 	return here;
 }
 
+/* One that has not counted since VM entry: see pv_perf_switch_mode(). */
+static bool pv_perf_is_stopped(struct pv_perf_event *event, u64 *count)
+{
+	struct pv_perf_vcpu *home = event->home;
+	unsigned long flags;
+	bool stopped;
+
+	lockdep_assert_held(&home->lock);
+
+	if (!pv_perf_excludes_mode(event))
+		return false;
+
+	/* Its vCPU may be on the way from one mode to the other. */
+	raw_spin_lock_irqsave(&home->mode_lock, flags);
+	stopped = event->stopped;
+	*count = event->stopped_count;
+	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
+
+	return stopped;
+}
+
 static void pv_perf_read(struct pv_perf_event *event,
 			 struct pv_perf_reading *reading)
 {
+	u64 stopped_count;
+	bool stopped;
+
 	lockdep_assert_held(&event->home->lock);
 
 	if (pv_perf_read_here(event, reading))
 		return;
 
+	stopped = pv_perf_is_stopped(event, &stopped_count);
 	reading->count = perf_event_read_value(event->backing,
 					       &reading->enabled,
 					       &reading->running);
+	if (stopped)
+		reading->count = stopped_count;
 	pv_perf_add_past(event, reading);
 }
 
@@ -366,6 +405,116 @@ void pv_perf_wake_vcpu(struct irq_work *irq_work)
 	kvm_vcpu_kick(pv->vcpu);
 }
 
+/*
+ * The hardware counts a nested guest as it does the guest, so an event that is
+ * to count only one of them is stopped while the other runs.
+ *
+ * perf does not know of that.  Until the next VM entry it may schedule the
+ * event out and in, give it another counter, which leaves what is in there and
+ * what perf knows of it apart, and at a tick start it (to adapt the period to a
+ * frequency), none of which counts anything, as the host is not counted.  So the
+ * count that it had when it was stopped is the one that holds, and whatever
+ * perf takes for it meanwhile does not.
+ */
+static void pv_perf_stop_event(struct pv_perf_event *event)
+{
+	struct perf_event *backing = event->backing;
+
+	/* By us at an earlier entry, or by perf, which has throttled it. */
+	if (backing->hw.state & PERF_HES_STOPPED)
+		return;
+
+	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	if (!event->stopped)
+		event->stopped_count = local64_read(&backing->count);
+	event->stopped = true;
+}
+
+static void pv_perf_restart_event(struct pv_perf_event *event)
+{
+	struct perf_event *backing = event->backing;
+
+	/* If by perf alone, it is perf's to start it. */
+	if (!event->stopped)
+		return;
+
+	if (!(backing->hw.state & PERF_HES_STOPPED))
+		backing->pmu->stop(backing, PERF_EF_UPDATE);
+	local64_set(&backing->count, event->stopped_count);
+	event->stopped = false;
+	backing->pmu->start(backing, PERF_EF_RELOAD);
+}
+
+static void pv_perf_switch_event(struct pv_perf_event *event, bool nested)
+{
+	struct perf_event *backing = event->backing;
+
+	if (backing->state != PERF_EVENT_STATE_ACTIVE ||
+	    backing->oncpu != smp_processor_id())
+		return;
+
+	if (nested ? event->exclude_guest : event->exclude_host)
+		pv_perf_stop_event(event);
+	else
+		pv_perf_restart_event(event);
+}
+
+/**
+ * pv_perf_switch_mode - let those events count that count what runs next
+ * @vcpu: the vCPU, about to enter the guest or its nested guest, with
+ *	interrupts off
+ */
+void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool nested = is_guest_mode(vcpu);
+	struct pv_perf_event *event;
+
+	lockdep_assert_irqs_disabled();
+
+	/* Only this thread makes it fuller. */
+	if (likely(list_empty_careful(&here->mode_events)))
+		return;
+
+	raw_spin_lock(&here->mode_lock);
+	list_for_each_entry(event, &here->mode_events, mode_node)
+		pv_perf_switch_event(event, nested);
+	raw_spin_unlock(&here->mode_lock);
+}
+
+/* From here on VM entry looks at the event's backing. */
+static void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
+{
+	unsigned long flags;
+
+	lockdep_assert_held(&home->lock);
+
+	list_add_tail(&event->node, &home->events);
+	if (!pv_perf_excludes_mode(event))
+		return;
+
+	raw_spin_lock_irqsave(&home->mode_lock, flags);
+	list_add_tail(&event->mode_node, &home->mode_events);
+	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
+}
+
+/* From here on nobody does. */
+static void pv_perf_unlink(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home = event->home;
+	unsigned long flags;
+
+	lockdep_assert_held(&home->lock);
+
+	list_del(&event->node);
+	if (!pv_perf_excludes_mode(event))
+		return;
+
+	raw_spin_lock_irqsave(&home->mode_lock, flags);
+	list_del(&event->mode_node);
+	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
+}
+
 /* A disabled backing event on this thread. */
 static struct perf_event *
 pv_perf_create_backing(struct pv_perf_event *event,
@@ -468,12 +617,13 @@ static bool pv_perf_is_here(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
  * @vcpu: the vCPU that asks
  * @id: the event's id
  * @attr: of the backing event
+ * @flags: the guest's KVM_PERF_ATTR_*
  * @gpa: address of the record, aligned to its size
  *
  * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EOPNOTSUPP, -EFAULT.
  */
 int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
-		       const struct perf_event_attr *attr, gpa_t gpa)
+		       const struct perf_event_attr *attr, u64 flags, gpa_t gpa)
 {
 	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
 	struct pv_perf_vcpu *home = vcpu->arch.pv_perf;
@@ -496,6 +646,8 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	event->id = id;
 	event->attr = *attr;
+	event->exclude_guest = flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
+	event->exclude_host = flags & KVM_PERF_ATTR_EXCLUDE_HOST;
 	event->home = home;
 	refcount_set(&event->refs, 1);
 
@@ -515,7 +667,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		goto release_backing;
 
 	mutex_lock(&home->lock);
-	list_add_tail(&event->node, &home->events);
+	pv_perf_link(home, event);
 	/* Cannot fail: the entry is reserved. */
 	xa_store(&vm->events, id, event, GFP_KERNEL);
 	mutex_unlock(&home->lock);
@@ -538,7 +690,7 @@ static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
 
 	xa_erase(&vm->events, event->id);
-	list_del(&event->node);
+	pv_perf_unlink(event);
 	perf_event_release_kernel(event->backing);
 	event->backing = NULL;
 	pv_perf_uncharge_event(kvm);
@@ -591,6 +743,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 {
 	u64 count, enabled, running;
 
+	pv_perf_unlink(event);
 	/* Stopped first: what it counted after the reading would be lost. */
 	perf_event_disable(event->backing);
 	count = pv_perf_event_count(event, &enabled, &running);
@@ -600,11 +753,12 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->past_enabled = enabled;
 	event->past_running = running;
 	event->backing = backing;
+	event->stopped = false;
 	event->enabled = true;
 	event->lost = false;
 	event->throttled = false;
-	list_move_tail(&event->node, &here->events);
 	WRITE_ONCE(event->home, here);
+	pv_perf_link(here, event);
 
 	/* The old home may have noted overflows and not delivered them. */
 	if (atomic_read(&event->overflows))

@@ -30,6 +30,7 @@
  * @delivered: number of overflows that the guest has been told of
  * @throttled: how often an event was stopped because of the rate
  * @available: the host can serve it
+ * @pmu: what it can count
  */
 struct pv_perf_vm {
 	struct xarray events;
@@ -41,6 +42,7 @@ struct pv_perf_vm {
 	atomic64_t delivered;
 	atomic64_t throttled;
 	bool available;
+	struct guest_perf_query pmu;
 };
 
 /**
@@ -48,6 +50,10 @@ struct pv_perf_vm {
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
  * @events: list of struct pv_perf_event
+ * @mode_events: those of them that do not count both the guest and its nested
+ *	guests, for the check at each VM entry
+ * @mode_lock: protects @mode_events; innermost, with interrupts off, as VM
+ *	entry cannot sleep
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
  * @rate_timer: has the vCPU look at the events that were throttled
@@ -57,6 +63,8 @@ struct pv_perf_vm {
 struct pv_perf_vcpu {
 	struct mutex lock;
 	struct list_head events;
+	struct list_head mode_events;
+	raw_spinlock_t mode_lock;
 	struct kvm_vcpu *vcpu;
 	struct irq_work irq_work;
 	struct hrtimer rate_timer;
@@ -76,7 +84,13 @@ struct pv_perf_vcpu {
  * @home: the vCPU it was opened or last enabled on.  Changes only with the
  *	locks of both the old and the new home held.
  * @attr: what a backing event is created from
+ * @exclude_guest: do not count nested guests
+ * @exclude_host: count nested guests alone
+ * @stopped: because it did not count what the vCPU entered last, and not by
+ *	perf.  Changes with the home's @mode_lock held.
+ * @stopped_count: count of @backing when it was stopped
  * @node: in the home's list
+ * @mode_node: in the home's list of those that exclude one of the two
  * @backing: the host's event, on the home's thread; NULL once closed
  * @enabled: between an ENABLE that succeeded and DISABLE
  * @lost: has lost its counter since, and does not count until a READ that tells
@@ -100,7 +114,12 @@ struct pv_perf_event {
 	atomic64_t passed;
 	struct pv_perf_vcpu *home;
 	struct perf_event_attr attr;
+	bool exclude_guest;
+	bool exclude_host;
+	bool stopped;
+	u64 stopped_count;
 	struct list_head node;
+	struct list_head mode_node;
 	struct perf_event *backing;
 	bool enabled;
 	bool lost;
@@ -114,7 +133,8 @@ struct pv_perf_event {
 };
 
 int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
-		       const struct perf_event_attr *attr, gpa_t record);
+		       const struct perf_event_attr *attr, u64 flags,
+		       gpa_t record);
 int pv_perf_event_close(struct kvm *kvm, u32 id);
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
 int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count);

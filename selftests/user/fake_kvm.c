@@ -2,7 +2,16 @@
 /* KVM: guest memory as virt/kvm/kvm_main.c has it, requests and NMIs. */
 #include "stand_in.h"
 
+#include "kvm_pmu_query.h"
 #include "pv_perf.h"
+
+bool have_kvm_pmu_query;
+struct guest_perf_query hypervisor;
+
+const struct guest_perf_query *kvm_pmu_query(void)
+{
+	return &hypervisor;
+}
 
 void (*read_hook)(struct kvm *kvm);
 

@@ -79,6 +79,9 @@ static void pmu_start(struct perf_event *event, int flags)
 		local64_set(&event->hw.period_left, event->hw.sample_period);
 		WRITE_ONCE(event->hw.last_period, event->hw.sample_period);
 	}
+	/* What has been counted with this counter is no matter any more. */
+	if (flags & PERF_EF_RELOAD)
+		event->hw.counter = 0;
 	event->hw.state = 0;
 }
 
@@ -358,6 +361,24 @@ void throttle(struct perf_event *event)
 {
 	irq_lock(event->oncpu);
 	pmu_stop(event, PERF_EF_UPDATE);
+	irq_unlock(event->oncpu);
+}
+
+/* x86_pmu_enable() gives one that is stopped another counter. */
+void change_counter(struct perf_event *event, u64 content)
+{
+	irq_lock(event->oncpu);
+	CHECK(event->hw.state & PERF_HES_STOPPED);
+	event->hw.counter = content;
+	irq_unlock(event->oncpu);
+}
+
+/* perf_adjust_freq_unthr_context() at a tick */
+void tick(struct perf_event *event)
+{
+	irq_lock(event->oncpu);
+	pmu_stop(event, PERF_EF_UPDATE);
+	pmu_start(event, 0);
 	irq_unlock(event->oncpu);
 }
 

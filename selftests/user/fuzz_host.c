@@ -265,7 +265,7 @@ static int model_check_attr(const struct guest_perf_attr *attr)
 {
 	bool freq = attr->flags & KVM_PERF_ATTR_FREQ;
 
-	if (attr->flags & ~7ull || attr->sample_period >> 63 ||
+	if (attr->flags & ~31ull || attr->sample_period >> 63 ||
 	    (freq && (!attr->sample_period || attr->sample_period > INT_MAX)))
 		return -KVM_EINVAL;
 	if (attr->config1 || attr->config2)
@@ -479,7 +479,7 @@ static int model_set_left(struct model_event *e, u64 *arg)
 static int model_query(gpa_t gpa)
 {
 	struct guest_perf_query q = {
-		.size = sizeof(q), .version = 1, .features = 3,
+		.size = sizeof(q), .version = 1, .features = 7,
 		.max_events = limit, .nr_counters = NR_COUNTERS,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 	};
@@ -599,6 +599,8 @@ static void model_count(struct model_event *e, u64 n)
 
 static void model_run(int vcpu, u64 n)
 {
+	u64 exclude = vcpus[vcpu]->arch.guest_mode ?
+		      KVM_PERF_ATTR_EXCLUDE_GUEST : KVM_PERF_ATTR_EXCLUDE_HOST;
 	bool overflow = false;
 	struct model_event *e;
 	u32 before;
@@ -609,7 +611,7 @@ static void model_run(int vcpu, u64 n)
 		e->time_enabled += n;
 		e->time_running += n;
 		before = e->overflows;
-		if (e->home == vcpu)
+		if (e->home == vcpu && !(e->attr.flags & exclude))
 			model_count(e, n);
 		overflow |= e->overflows != before;
 	}
@@ -730,7 +732,7 @@ static gpa_t put_attr(void)
 	attr.config1 = (odd & 0xf8) == 240 ? get(8) : 0;
 	attr.config2 = (odd & 0xf8) == 232 ? get(8) : 0;
 	attr.sample_period = odd & 1 ? get_number(200) : 0;
-	attr.flags = odd & 2 ? get(1) % 16 : 0;
+	attr.flags = odd & 2 ? get(1) % 64 : 0;
 	if (odd & 4)
 		attr.flags &= 3;
 	put(gpa, &attr, sizeof(attr));
@@ -940,6 +942,15 @@ static void enter_guest(int vcpu)
 	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);
 }
 
+static void switch_mode(int vcpu)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	pv_perf_switch_mode(vcpus[vcpu]);
+	local_irq_restore(flags);
+}
+
 static void step(void)
 {
 	u8 kind = get(1);
@@ -958,6 +969,7 @@ static void step(void)
 	case 2:
 		n = get(1) * 4;
 		model_run(vcpu, n);
+		switch_mode(vcpu);
 		run_guest(n);
 		break;
 	case 3:

@@ -161,6 +161,11 @@ static void enter_guest(struct thread *t)
 		task_sched_out(current);
 		task_sched_in(current);
 	}
+	WRITE_ONCE(t->vcpu->arch.guest_mode, rnd(t, 2));
+	local_irq_save(flags);
+	pv_perf_switch_mode(t->vcpu);
+	local_irq_restore(flags);
+	WRITE_ONCE(t->vcpu->arch.guest_mode, false);
 	run_guest(n);
 	t->ran += n;
 }

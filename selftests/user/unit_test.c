@@ -165,10 +165,41 @@ static void test_available(void)
 	param(1, 1);
 	mem->attr.config = 1ull << 32;
 	is("event bits 35:32 on Intel: EINVAL", do_open(), -KVM_EINVAL);
+	teardown();
 	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
 	cpu_has_perfctr_core = true;
+	setup();
+	param(1, 1);
+	mem->attr.config = 1ull << 32;
 	is("event bits 35:32 on AMD", do_open(), 0);
 	teardown();
+}
+
+/* This host is a guest itself, without a PMU of its own. */
+static void test_nested_host(void)
+{
+	pmu_capability.num_counters_gp = 0;
+	have_kvm_pmu_query = true;
+	hypervisor.nr_counters = 3;
+	hypervisor.raw_event_mask = 0xffff;
+	hypervisor.hw_config[1] = 0xc0;
+	is("not on a hypervisor that cannot tell guests apart",
+	   pv_perf_available(), false);
+	hypervisor.features = KVM_PERF_FEATURE_NESTED;
+	is("available by the hypervisor's PMU", pv_perf_available(), true);
+	setup();
+	mem->query.size = sizeof(mem->query);
+	is("QUERY", call(KVM_PERF_OP_QUERY, GPA(query)), 0);
+	is("its counters", mem->query.nr_counters, 3);
+	is("its raw events", mem->query.raw_event_mask, 0xffff);
+	is("its generic events", mem->query.hw_config[1], 0xc0);
+	is("this host's limit", mem->query.max_events, 128);
+	param(1, 1);
+	mem->attr.config = 0x1c000000;
+	is("a raw event that it has not: EINVAL", do_open(), -KVM_EINVAL);
+	teardown();
+	have_kvm_pmu_query = false;
+	pmu_capability.num_counters_gp = NR_COUNTERS;
 }
 
 static void test_dispatch(void)
@@ -242,7 +273,7 @@ static void test_open_malformed(void)
 		FIELD(attr.config2, 1, -KVM_EOPNOTSUPP),
 		FIELD(attr.sample_period, 1ull << 63, -KVM_EINVAL),
 		FIELD(attr.flags, KVM_PERF_ATTR_FREQ, -KVM_EINVAL),
-		FIELD(attr.flags, 8, -KVM_EINVAL),
+		FIELD(attr.flags, 32, -KVM_EINVAL),
 		FIELD(attr.flags, 1ull << 63, -KVM_EINVAL),
 		/* HARDWARE: one that there is not, one the host has not. */
 		FIELD(attr.config, 0x10000000000, -KVM_EINVAL),
@@ -671,7 +702,7 @@ static void test_query(void)
 	is("QUERY", call(6, GPA(query)), 0);
 	is("size", q->size, sizeof(*q));
 	is("version", q->version, KVM_PERF_ABI_VERSION);
-	is("features", q->features, 3);
+	is("features", q->features, 7);
 	is("max_events", q->max_events, 128);
 	is("counters", q->nr_counters, NR_COUNTERS);
 	is("reserved", q->reserved, 0);
@@ -754,7 +785,8 @@ static void test_caps(void)
 	   -EINVAL);
 	q->size = sizeof(*q);
 	call(6, GPA(query));
-	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH);
+	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH |
+	   KVM_PERF_FEATURE_NESTED);
 	is("QUERY: 2 events", q->max_events, 2);
 	is("OPEN with a period", open_sampling(1, 1000), -KVM_EOPNOTSUPP);
 	is("OPEN to count", open_id(1), 0);
@@ -1026,6 +1058,131 @@ static void test_nmi_exit(void)
 	is("not the second's", r2->overflows, 4);
 	is("whose NMI comes by the request", enter_guest(), 1);
 	is("with it", r2->overflows, 6);
+	teardown();
+}
+
+static void run_mode(bool nested, u64 n)
+{
+	unsigned long flags;
+
+	here()->arch.guest_mode = nested;
+	local_irq_save(flags);
+	pv_perf_switch_mode(here());
+	local_irq_restore(flags);
+	run_guest(n);
+	here()->arch.guest_mode = false;
+}
+
+static long open_mode(u32 id, u64 flags, u64 period)
+{
+	param(id, id);
+	mem->attr.sample_period = period;
+	mem->attr.flags = flags;
+	return do_open() ? : call(KVM_PERF_OP_ENABLE, id);
+}
+
+/* Stopped for a mode, whatever perf does with it until the next entry. */
+static void test_stopped(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	is("open", open_mode(1, KVM_PERF_ATTR_EXCLUDE_HOST, 0), 0);
+	run_mode(true, 100);
+	run_mode(false, 10);
+	change_counter(event(1)->backing, 1000);
+	call(KVM_PERF_OP_READ, 1);
+	is("READ of one that has another counter", r[1].count, 100);
+	tick(event(1)->backing);
+	call(KVM_PERF_OP_READ, 1);
+	is("that perf has started", r[1].count, 100);
+	run_mode(false, 10);
+	call(KVM_PERF_OP_READ, 1);
+	is("that is stopped again", r[1].count, 100);
+	change_counter(event(1)->backing, 1000);
+	on(1);
+	call(KVM_PERF_OP_READ, 1);
+	is("READ from elsewhere", r[1].count, 100);
+	on(0);
+	tick(event(1)->backing);
+	run_mode(true, 7);
+	call(KVM_PERF_OP_READ, 1);
+	is("counts on", r[1].count, 107);
+
+	run_mode(false, 10);
+	change_counter(event(1)->backing, 1000);
+	is("DISABLE", call(KVM_PERF_OP_DISABLE, 1), 0);
+	is("its count", r[1].count, 107);
+	run_mode(true, 10);
+	is("ENABLE", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_mode(true, 10);
+	run_mode(false, 10);
+	change_counter(event(1)->backing, 1000);
+	tick(event(1)->backing);
+	on(1);
+	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_mode(true, 1);
+	call(KVM_PERF_OP_READ, 1);
+	is("counts on there", r[1].count, 118);
+	teardown();
+}
+
+/* Events that count the guest only, or only its nested guests. */
+static void test_modes(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	is("exclude_guest", open_mode(1, KVM_PERF_ATTR_EXCLUDE_GUEST, 0), 0);
+	is("exclude_host", open_mode(2, KVM_PERF_ATTR_EXCLUDE_HOST, 100), 0);
+	is("both", open_mode(3, KVM_PERF_ATTR_EXCLUDE_GUEST |
+			     KVM_PERF_ATTR_EXCLUDE_HOST, 0), 0);
+	is("neither", open_mode(4, 0, 0), 0);
+	run_mode(false, 10);
+	run_mode(true, 300);
+	run_mode(true, 40);
+	run_mode(false, 5000);
+	call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL);
+	is("the guest alone", r[1].count, 5010);
+	is("nested guests alone", r[2].count, 340);
+	is("neither of them", r[3].count, 0);
+	is("both of them", r[4].count, 5350);
+	is("overflows of the nested guest", (enter_guest(), r[2].overflows), 3);
+	is("what is left of its period", r[2].period_left, 60);
+
+	/* perf takes it out and in, and starts it. */
+	task_sched_out(current);
+	task_sched_in(current);
+	run_mode(false, 1000);
+	call(KVM_PERF_OP_READ, 2);
+	is("stopped again", r[2].count, 340);
+	task_sched_out(current);
+	task_sched_in(current);
+	run_mode(true, 60);
+	is("overflow", (enter_guest(), r[2].overflows), 4);
+
+	/* What perf has throttled perf starts. */
+	throttle(event(2)->backing);
+	run_mode(false, 10);
+	run_mode(true, 10);
+	call(KVM_PERF_OP_READ, 2);
+	is("throttled", r[2].count, 400);
+
+	/* Elsewhere. */
+	on(1);
+	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 2), 0);
+	run_mode(false, 10);
+	run_mode(true, 7);
+	call(KVM_PERF_OP_READ, 2);
+	is("counts there", r[2].count, 407);
+	is("CLOSE", call(KVM_PERF_OP_CLOSE, 2), 0);
+	run_mode(true, 7);
+	on(0);
+	run_mode(true, 7);
+	is("CLOSE of the others", call(KVM_PERF_OP_RESET, 0), 0);
+	run_mode(true, 7);
 	teardown();
 }
 
@@ -1710,6 +1867,9 @@ int main(void)
 	test_limit();
 	test_caps();
 	test_rate();
+	test_nested_host();
+	test_modes();
+	test_stopped();
 	test_sampling();
 	test_nmi_exit();
 	test_period();

@@ -47,6 +47,13 @@
 #define test_and_set_bit(nr, addr) \
 	(__sync_fetch_and_or(addr, 1ul << (nr)) >> (nr) & 1)
 
+/* What another module exports, if it is there. */
+#define symbol_get(name)	(have_##name ? name : NULL)
+#define symbol_put(name)	((void)0)
+
+extern bool have_kvm_pmu_query;
+extern struct guest_perf_query hypervisor;
+
 /* A test reaches a parameter as *param_NAME. */
 #define module_param_named(name, value, type, perm) \
 	typeof(value) *const param_##name = &(value)
@@ -181,6 +188,19 @@ void mutex_unlock(struct mutex *lock);
 
 #define mutex_lock_nested(lock, class)	mutex_lock(lock)
 #define lockdep_assert_held(lock)	CHECK(READ_ONCE((lock)->owner) == current)
+
+typedef struct {
+	pthread_mutex_t mutex;
+} raw_spinlock_t;
+
+#define raw_spin_lock_init(lock)	pthread_mutex_init(&(lock)->mutex, NULL)
+#define raw_spin_lock(lock) \
+	(CHECK(irqs_are_off()), (void)pthread_mutex_lock(&(lock)->mutex))
+#define raw_spin_unlock(lock)		((void)pthread_mutex_unlock(&(lock)->mutex))
+#define raw_spin_lock_irqsave(lock, flags) \
+	do { local_irq_save(flags); raw_spin_lock(lock); } while (0)
+#define raw_spin_unlock_irqrestore(lock, flags) \
+	do { raw_spin_unlock(lock); local_irq_restore(flags); } while (0)
 
 struct irq_work {
 	atomic_t flags;
@@ -324,6 +344,8 @@ extern int max_sample_rate;
 void run_guest(u64 n);
 /* As if perf had found that it overflows too often, until the next tick. */
 void throttle(struct perf_event *event);
+void change_counter(struct perf_event *event, u64 content);
+void tick(struct perf_event *event);
 
 /* KVM */
 
