@@ -395,10 +395,12 @@ unsigned int kvm_pmu_nr_counters(void)
 
 /**
  * kvm_pmu_query - what the host can count, for a KVM on top of it
+ *
+ * Return: NULL where another PMU would get what that KVM asks for.
  */
 const struct guest_perf_query *kvm_pmu_query(void)
 {
-	return kvm_pmu_host;
+	return kvm_pmu->type == PERF_TYPE_RAW ? kvm_pmu_host : NULL;
 }
 EXPORT_SYMBOL_GPL(kvm_pmu_query);
 

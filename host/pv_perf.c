@@ -69,15 +69,18 @@ static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 	return true;
 }
 
-/* The PMU that this host's own hypervisor offers it. */
+/* The PMU that this host's own hypervisor offers it, if the module is there. */
 static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
 {
 	typeof(&kvm_pmu_query) query = symbol_get(kvm_pmu_query);
+	const struct guest_perf_query *from;
 
 	if (!query)
 		return false;
 
-	*pmu = *query();
+	from = query();
+	if (from)
+		*pmu = *from;
 	symbol_put(kvm_pmu_query);
 	return pmu->features & KVM_PERF_FEATURE_NESTED;
 }

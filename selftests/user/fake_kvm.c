@@ -5,12 +5,12 @@
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
 
-bool have_kvm_pmu_query;
+bool have_kvm_pmu_query, have_hypervisor_slot;
 struct guest_perf_query hypervisor;
 
 const struct guest_perf_query *kvm_pmu_query(void)
 {
-	return &hypervisor;
+	return have_hypervisor_slot ? &hypervisor : NULL;
 }
 
 void (*read_hook)(struct kvm *kvm);

@@ -180,12 +180,16 @@ static void test_nested_host(void)
 {
 	pmu_capability.num_counters_gp = 0;
 	have_kvm_pmu_query = true;
+	have_hypervisor_slot = true;
 	hypervisor.nr_counters = 3;
 	hypervisor.raw_event_mask = 0xffff;
 	hypervisor.hw_config[1] = 0xc0;
 	is("not on a hypervisor that cannot tell guests apart",
 	   pv_perf_available(), false);
 	hypervisor.features = KVM_PERF_FEATURE_NESTED;
+	have_hypervisor_slot = false;
+	is("not where another PMU has its place", pv_perf_available(), false);
+	have_hypervisor_slot = true;
 	is("available by the hypervisor's PMU", pv_perf_available(), true);
 	setup();
 	mem->query.size = sizeof(mem->query);

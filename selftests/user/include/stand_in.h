@@ -51,7 +51,7 @@
 #define symbol_get(name)	(have_##name ? name : NULL)
 #define symbol_put(name)	((void)0)
 
-extern bool have_kvm_pmu_query;
+extern bool have_kvm_pmu_query, have_hypervisor_slot;
 extern struct guest_perf_query hypervisor;
 
 /* A test reaches a parameter as *param_NAME. */
