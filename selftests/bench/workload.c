@@ -13,6 +13,7 @@
  * operations: the host's trace shows it.  Runs without events are left out.
  */
 #define _GNU_SOURCE
+#include <cpuid.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -254,6 +255,23 @@ static long run_sample(long period, long n)
 	return n;
 }
 
+/* An exit that a nested guest's hypervisor handles, and one that does little. */
+static long run_cpuid(long nr, long n)
+{
+	unsigned int a, b, c, d;
+	long k;
+
+	open_events(nr, false, 0);
+	for (k = -WARMUP; k < n; k++) {
+		if (!k)
+			start();
+		__cpuid(0, a, b, c, d);
+	}
+	stop();
+	close_events();
+	return n;
+}
+
 /* A program of selftests/bench, which prints how much it did in what time. */
 static long run_program(const char *name, long frequency, long n)
 {
@@ -291,6 +309,8 @@ static long run(const char *workload, long variant, long n)
 		return run_fork(variant, n);
 	if (!strcmp(workload, "sample"))
 		return run_sample(variant, n);
+	if (!strcmp(workload, "cpuid"))
+		return run_cpuid(variant, n);
 	if (!strcmp(workload, "server") || !strcmp(workload, "callchain"))
 		return run_program(workload, variant, n);
 	if (!strcmp(workload, "idle"))
