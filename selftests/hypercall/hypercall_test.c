@@ -472,6 +472,37 @@ static void test_raw(void)
 }
 
 /* Never enabled: nobody here would handle the NMI. */
+/* There is no nested guest. */
+static void test_modes(void)
+{
+	static const struct {
+		const char *name;
+		uint64_t flags;
+		bool counts;
+	} cases[] = {
+		{ "EXCLUDE_GUEST: it counts", KVM_PERF_ATTR_EXCLUDE_GUEST, true },
+		{ "EXCLUDE_HOST: it does not", KVM_PERF_ATTR_EXCLUDE_HOST, false },
+		{ "both: it does not", KVM_PERF_ATTR_EXCLUDE_GUEST |
+				       KVM_PERF_ATTR_EXCLUDE_HOST, false },
+	};
+	struct guest_perf_event *r = &shared->record[1];
+	unsigned int i;
+
+	expect_true("QUERY tells NESTED",
+		    shared->query.features & KVM_PERF_FEATURE_NESTED);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		default_open(ID, r);
+		shared->attr.flags = cases[i].flags;
+		expect("OPEN of an event of one mode", do_open(), 0);
+		call(KVM_PERF_OP_ENABLE, ID, 0);
+		burn();
+		call(KVM_PERF_OP_DISABLE, ID, 0);
+		expect_true(cases[i].name, cases[i].counts ?
+					   r->count > 100000 : !r->count);
+		call(KVM_PERF_OP_CLOSE, ID, 0);
+	}
+}
+
 static void test_set_period(void)
 {
 	const uint64_t op = KVM_PERF_OP_SET_PERIOD;
@@ -833,6 +864,7 @@ int main(int argc, char **argv)
 		test_query();
 		test_counting();
 		test_raw();
+		test_modes();
 		test_set_period();
 		test_set_left();
 		test_batch_errors();
