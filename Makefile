@@ -14,7 +14,8 @@ vm := selftests/vm
 qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
-	hostile sampling_test overflow_stress workload amd-pmu life_test)
+	hostile attack sampling_test overflow_stress workload amd-pmu life_test \
+	pressure_test)
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 
 # How long `make fuzz` runs, in seconds.
@@ -131,7 +132,7 @@ $(B)/tests/calltree: selftests/programs/calltree.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O0 -g -Wall -static -Wl,--eh-frame-hdr -o $@ $<
 
-$(B)/tests/hypercall_test $(B)/tests/hostile: $(B)/tests/%: selftests/hypercall/%.c \
+$(addprefix $(B)/tests/,hypercall_test hostile attack): $(B)/tests/%: selftests/hypercall/%.c \
 		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h $(K)/release
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -Iabi -I$(K)/source/tools/testing/selftests \
@@ -196,7 +197,7 @@ $(B)/tests/libkvm.a: $(K)/release
 		-o $(B)/tests/libkvm/$(notdir $s).o &&) \
 	ar rcs $@ $(B)/tests/libkvm/*.o
 
-$(B)/tests/life_test: selftests/kvm/life_test.c selftests/kvm/guest_perf.h \
+$(B)/tests/life_test $(B)/tests/pressure_test: $(B)/tests/%: selftests/kvm/%.c selftests/kvm/guest_perf.h \
 		abi/kvm_perf.h $(B)/tests/libkvm.a
 	@$(CC) $(kvm_flags) -Wall -no-pie -o $@ $< $(B)/tests/libkvm.a -lpthread
 

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The memory of records is ballooned away, swapped out, migrated, mapped
+# elsewhere, made read-only, and logged when it is dirty.
+# vm: host --timeout 900
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+cd "$VM_SCRATCH" || exit 1
+
+modprobe zram
+echo 64M >/sys/block/zram0/disksize
+mkswap /dev/zram0 >mkswap.log 2>&1 && swapon /dev/zram0
+is "there is swap" $? 0
+
+# Compaction moves what it can all the while.
+while [ ! -e stop ]; do
+	echo 1 >/proc/sys/vm/compact_memory
+	sleep 0.2
+done &
+"$T/pressure_test" >out 2>&1
+status=$?
+touch stop
+wait
+tap_file pressure_test out
+is "pressure_test ends well" $status 0
+finish
