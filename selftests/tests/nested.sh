@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A guest of a guest: each level counts its own execution only, and samples it.
 # vm: none
+# alone: builds for another kernel line
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
