@@ -497,8 +497,8 @@ static void test_modes(void)
 		call(KVM_PERF_OP_ENABLE, ID, 0);
 		burn();
 		call(KVM_PERF_OP_DISABLE, ID, 0);
-		expect_true(cases[i].name, cases[i].counts ?
-					   r->count > 100000 : !r->count);
+		expect_true(cases[i].name, cases[i].counts
+			    ? r->count > 100000 : r->count == 0);
 		call(KVM_PERF_OP_CLOSE, ID, 0);
 	}
 }
