@@ -27,6 +27,7 @@
  * @max_rate: overflows per second that it allows, per vCPU
  * @rate_time: when the VM's overflows so far are due at its rate, in ns of
  *	CLOCK_MONOTONIC
+ * @open_time: the same for the events that it has opened
  * @delivered: number of overflows that the guest has been told of
  * @throttled: how often an event was stopped because of the rate
  * @available: the host can serve it
@@ -39,6 +40,7 @@ struct pv_perf_vm {
 	unsigned int max_events;
 	unsigned int max_rate;
 	atomic64_t rate_time;
+	atomic64_t open_time;
 	atomic64_t delivered;
 	atomic64_t throttled;
 	bool available;

@@ -2,12 +2,14 @@
 /*
  * Paravirtual performance events, host side: what a VM may have.
  *
- * Two numbers for each vCPU of a VM: how many events may be open, and how often
- * they may overflow.  Module parameters set what the host allows, and the VMM
- * can set less for its VM.  The VM's vCPUs share what it gets for all of them.
+ * For each vCPU of a VM: how many events may be open, how often they may
+ * overflow, and how often one may be opened.  Module parameters set what the
+ * host allows, and the VMM can set less of the first two for its VM.  The VM's
+ * vCPUs share what it gets for all of them.
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
+#include <linux/delay.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
 #include <linux/ktime.h>
@@ -27,7 +29,12 @@ module_param(pv_perf_max_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_rate,
 		 "overflows of a VM's paravirtual perf events per second and vCPU, 0: no sampling (default 100000)");
 
-/* What overflows may come at once, as the time that they take at the rate. */
+static unsigned int pv_perf_max_open_rate = 10000;
+module_param(pv_perf_max_open_rate, uint, 0644);
+MODULE_PARM_DESC(pv_perf_max_open_rate,
+		 "paravirtual perf events that a VM may open per second and vCPU, more have to wait (default 10000)");
+
+/* What may come at once, as the time that it takes at the rate. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
 
 static unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm)
@@ -136,9 +143,53 @@ unlock:
 	return ret;
 }
 
+/*
+ * The generic cell rate algorithm (ITU-T Recommendation I.371, annex A) with
+ * virtual scheduling: each thing moves the VM's time for it on by what one
+ * takes at the rate, and a time too far ahead of the clock is too high a rate.
+ *
+ * Returns how far ahead it is, in ns.
+ */
+static s64 pv_perf_charge(struct kvm *kvm, atomic64_t *vm_time, u64 n,
+			  unsigned int per_vcpu)
+{
+	/* The parameter may have become 0. */
+	unsigned int rate = max(pv_perf_for_all_vcpus(kvm, per_vcpu), 1u);
+	s64 time = atomic64_read(vm_time);
+	s64 now = ktime_get_ns();
+	s64 next;
+
+	do {
+		next = max(time, now) + div_u64(n * NSEC_PER_SEC, rate);
+	} while (!atomic64_try_cmpxchg(vm_time, &time, next));
+
+	return next - now;
+}
+
+/*
+ * What a VM closes is freed by RCU, and so in anybody's time: keep that to what
+ * nobody minds.
+ */
+static void pv_perf_wait_to_open(struct kvm *kvm)
+{
+	unsigned int rate = READ_ONCE(pv_perf_max_open_rate);
+	s64 ahead = pv_perf_charge(kvm, &kvm->arch.pv_perf->open_time, 1, rate);
+	unsigned long us;
+
+	if (ahead <= PV_PERF_BURST_NS)
+		return;
+
+	/* No longer than one takes, or a second. */
+	us = div_u64(ahead - PV_PERF_BURST_NS, NSEC_PER_USEC) + 1;
+	us = min_t(unsigned long, us, USEC_PER_SEC);
+	usleep_range(us, 2 * us);
+}
+
 /**
  * pv_perf_charge_event - count one more event against the VM's limit
  * @kvm: the VM
+ *
+ * Sleeps where the VM opens events too often.
  *
  * Return: 0, or -ENOSPC if it has as many as it may.
  */
@@ -153,6 +204,7 @@ int pv_perf_charge_event(struct kvm *kvm)
 			goto limit;
 	} while (!atomic_try_cmpxchg(&vm->nr_events, &nr, nr + 1));
 
+	pv_perf_wait_to_open(kvm);
 	return 0;
 
 limit:
@@ -173,12 +225,6 @@ void pv_perf_uncharge_event(struct kvm *kvm)
 	atomic_dec(&vm->nr_events);
 }
 
-/*
- * The generic cell rate algorithm (ITU-T Recommendation I.371, annex A) with
- * virtual scheduling: each overflow moves the VM's time on by what one takes
- * at the rate, and a time too far ahead of the clock is too high a rate.
- */
-
 /**
  * pv_perf_charge_overflows - count overflows against the VM's rate
  * @kvm: the VM
@@ -190,18 +236,10 @@ void pv_perf_uncharge_event(struct kvm *kvm)
  */
 bool pv_perf_charge_overflows(struct kvm *kvm, u64 n)
 {
-	/* It may have become 0 since the event was opened. */
-	unsigned int rate = max(pv_perf_rate_allowed(kvm), 1u);
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-	s64 time = atomic64_read(&vm->rate_time);
-	s64 now = ktime_get_ns();
-	s64 next;
 
-	do {
-		next = max(time, now) + div_u64(n * NSEC_PER_SEC, rate);
-	} while (!atomic64_try_cmpxchg(&vm->rate_time, &time, next));
-
-	return next - now > PV_PERF_BURST_NS;
+	return pv_perf_charge(kvm, &vm->rate_time, n,
+			      pv_perf_max_rate_per_vcpu(kvm)) > PV_PERF_BURST_NS;
 }
 
 /**

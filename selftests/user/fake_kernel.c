@@ -360,6 +360,12 @@ void hrtimer_cancel(struct hrtimer *timer)
 	} while (running);
 }
 
+void usleep_range(unsigned long min, unsigned long max)
+{
+	might_sleep_at("usleep_range");
+	__sync_fetch_and_add(&clock_ns, min * NSEC_PER_USEC);
+}
+
 /* Files */
 
 int single_open(struct file *file, int (*show)(struct seq_file *m, void *v),

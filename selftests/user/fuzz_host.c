@@ -1006,6 +1006,7 @@ static void setup(void)
 	*param_pv_perf_max_events = 4;
 	/* The clock is the fuzzer's. */
 	*param_pv_perf_max_rate = INT_MAX;
+	*param_pv_perf_max_open_rate = INT_MAX;
 	limit = 4 * NR_VCPUS;
 	for (i = 0; i < NR_VCPUS; i++)
 		tasks[i] = task_create(i);

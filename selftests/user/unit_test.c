@@ -814,6 +814,30 @@ static void test_caps(void)
 	rcu_barrier();
 }
 
+/* One that opens too often has to wait, but is not refused. */
+static void test_open_rate(void)
+{
+	u64 start;
+	int i;
+
+	setup();
+	start = clock_ns;
+	for (i = 0; i < 200; i++)
+		CHECK(!open_id(1) && !call(2, 1));
+	is("200 events of 20,000 per second at once", clock_ns - start, 0);
+	for (i = 0; i < 2000; i++)
+		CHECK(!open_id(1) && !call(2, 1));
+	is("2,000 more take 0.1 seconds",
+	   clock_ns - start >= 100000000 && clock_ns - start < 110000000, true);
+	*param_pv_perf_max_open_rate = 0;
+	is("a rate that becomes 0", open_id(1), 0);
+	start = clock_ns;
+	is("one more", (call(2, 1), open_id(1)), 0);
+	is("waits a second", clock_ns - start, NSEC_PER_SEC);
+	*param_pv_perf_max_open_rate = 10000;
+	teardown();
+}
+
 /* Run until the clock has moved on by @ns; how many overflows? */
 static long overflows_in(u64 ns, int cpu, u32 id)
 {
@@ -1870,6 +1894,7 @@ int main(void)
 	test_query();
 	test_limit();
 	test_caps();
+	test_open_rate();
 	test_rate();
 	test_nested_host();
 	test_modes();

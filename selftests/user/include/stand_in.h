@@ -62,6 +62,7 @@ extern struct guest_perf_query hypervisor;
 extern bool *const param_pv_perf;
 extern unsigned int *const param_pv_perf_max_events;
 extern unsigned int *const param_pv_perf_max_rate;
+extern unsigned int *const param_pv_perf_max_open_rate;
 
 void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
@@ -216,6 +217,8 @@ typedef s64 ktime_t;
 
 #define NSEC_PER_SEC	1000000000l
 #define NSEC_PER_MSEC	1000000l
+#define NSEC_PER_USEC	1000l
+#define USEC_PER_SEC	1000000l
 #define ns_to_ktime(ns)	(ns)
 #define ktime_get_ns()	local_clock()
 
@@ -237,6 +240,8 @@ void hrtimer_init(struct hrtimer *timer, int clock, int mode);
 void hrtimer_start(struct hrtimer *timer, ktime_t expires, int mode);
 void hrtimer_cancel(struct hrtimer *timer);
 void hrtimer_run(void);
+/* Moves the clock on. */
+void usleep_range(unsigned long min, unsigned long max);
 
 /* x86 and its PMU. */
 
