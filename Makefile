@@ -13,6 +13,7 @@ vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
+doctor := $(B)/pv-perf-doctor
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
 	hostile attack sampling_test overflow_stress workload amd-pmu life_test \
 	pressure_test)
@@ -74,6 +75,33 @@ fuzz: $(B)/tests/fuzz_host
 qemu: $(qemu)
 kernel: $(K)/release
 modules: $(modules)
+
+# On a real machine.  The version is that of the last commit, or the time.
+version := $(shell git diff-index --quiet HEAD -- 2>/dev/null && \
+	git log -1 --format=%cd --date=format:%Y%m%d.%H%M%S || date +%Y%m%d.%H%M%S)
+
+deb: $(doctor)
+	@selftests/machine/install-packages debhelper dh-dkms >/dev/null 2>&1 || \
+		$(stage) deb-packages 'installing debhelper and dh-dkms' \
+			selftests/machine/install-packages debhelper dh-dkms
+	@$(stage) deb 'making the packages' tools/build-deb $(version)
+	@ls $(B)/deb/*.deb
+
+install: deb
+	@tools/install host
+
+install-guest: deb
+	@tools/install guest
+
+uninstall: $(doctor)
+	@tools/install remove
+
+doctor: $(doctor)
+	@$(doctor)
+
+$(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -Wextra -Iabi -o $@ $<
 
 check: $(modules)
 	@selftests/check $(LINE)
@@ -225,7 +253,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench test matrix fuzz shell qemu kernel modules check packages clean distclean
+.PHONY: deb install install-guest uninstall doctor help run bench test matrix fuzz shell qemu kernel modules check packages clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:

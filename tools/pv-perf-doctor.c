@@ -1,0 +1,672 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * pv-perf-doctor: do paravirtual perf events work on this machine, and if not,
+ * what is to be done?
+ *
+ * Looks at what the kernel shows, asks KVM and perf themselves, and changes
+ * nothing.  Everything is checked in the order in which it has to be put
+ * right; what depends on something that is not is left out.
+ */
+#include <cpuid.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <glob.h>
+#include <linux/kvm.h>
+#include <linux/kvm_para.h>
+#include <linux/perf_event.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/klog.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "kvm_perf.h"
+
+#define MODULE		"/sys/module/"
+#define PMU		"/sys/bus/event_source/devices/"
+
+/* The sampling period, and how many samples are asked for. */
+#define PERIOD		100000
+#define SAMPLES		10
+
+static struct utsname kernel;
+static bool failed;
+
+/* A line of the result; what to do about a "not ok" follows it. */
+static bool check(bool good, const char *format, ...)
+{
+	va_list args;
+
+	printf("%s", good ? "ok      " : "not ok  ");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	failed |= !good;
+	return good;
+}
+
+/* What to do: lines, indented. */
+static void advise(const char *format, ...)
+{
+	char text[2048], *line, *next = text;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	while ((line = strsep(&next, "\n")))
+		printf("        %s\n", line);
+}
+
+static bool exists(const char *path)
+{
+	return !access(path, F_OK);
+}
+
+/* The first line of a file, empty if there is none. */
+static const char *first_line(const char *path)
+{
+	static char line[256];
+	FILE *file = fopen(path, "r");
+
+	line[0] = '\0';
+	if (file) {
+		if (!fgets(line, sizeof(line), file))
+			line[0] = '\0';
+		fclose(file);
+	}
+	line[strcspn(line, "\n")] = '\0';
+	return line;
+}
+
+static bool is_yes(const char *path)
+{
+	return first_line(path)[0] == 'Y' || first_line(path)[0] == '1';
+}
+
+/* Does the file have this text in a line? */
+static bool has_text(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "r");
+	char line[1024];
+	bool found = false;
+
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof(line), file))
+		found = strstr(line, text);
+	fclose(file);
+	return found;
+}
+
+/* Is it installed for the kernel that runs, in the place of DKMS's modules? */
+static bool is_installed(const char *module)
+{
+	char pattern[512];
+	glob_t found;
+	bool is;
+
+	snprintf(pattern, sizeof(pattern), "/lib/modules/%s/updates/dkms/%s.ko*",
+		 kernel.release, module);
+	is = !glob(pattern, 0, NULL, &found);
+	globfree(&found);
+	return is;
+}
+
+static uint32_t cpuid(uint32_t leaf, char reg)
+{
+	uint32_t a, b, c, d;
+
+	if (leaf < 0x40000000 || leaf >= 0x80000000) {
+		if (leaf > __get_cpuid_max(leaf & 0x80000000, NULL))
+			return 0;
+	}
+	__cpuid_count(leaf, 0, a, b, c, d);
+	return reg == 'a' ? a : reg == 'b' ? b : reg == 'c' ? c : d;
+}
+
+/* The base of KVM's leaves, 0 if this is no guest of KVM. */
+static uint32_t kvm_base(void)
+{
+	uint32_t base, signature[4] = { 0 };
+
+	if (!(cpuid(1, 'c') & (1U << 31)))
+		return 0;
+	for (base = 0x40000000; base < 0x40010000; base += 0x100) {
+		signature[0] = cpuid(base, 'b');
+		signature[1] = cpuid(base, 'c');
+		signature[2] = cpuid(base, 'd');
+		if (!strcmp((char *)signature, "KVMKVMKVM"))
+			return base;
+	}
+	return 0;
+}
+
+static bool is_amd(void)
+{
+	uint32_t b = cpuid(0, 'b');
+
+	return !memcmp(&b, "Auth", 4) || !memcmp(&b, "Hygo", 4);
+}
+
+/*
+ * perf
+ */
+
+static int open_event(uint64_t period)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.type		= PERF_TYPE_HARDWARE,
+		.config		= PERF_COUNT_HW_INSTRUCTIONS,
+		.sample_period	= period,
+		.sample_type	= PERF_SAMPLE_IP,
+		.exclude_kernel	= 1,
+		.exclude_hv	= 1,
+	};
+
+	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+}
+
+/* Two instructions each time. */
+static void loop(unsigned long n)
+{
+	asm volatile("1: dec %0; jnz 1b" : "+r" (n));
+}
+
+/* How many instructions the CPU counts for 2,000,000, or -errno. */
+static long count_instructions(void)
+{
+	int fd = open_event(0);
+	uint64_t count = 0;
+
+	if (fd < 0)
+		return -errno;
+	loop(1000000);
+	if (read(fd, &count, sizeof(count)) != sizeof(count))
+		count = 0;
+	close(fd);
+	return count;
+}
+
+/* How many samples there are of SAMPLES, or -errno. */
+static long take_samples(void)
+{
+	size_t size = sysconf(_SC_PAGESIZE), offset = 0;
+	struct perf_event_mmap_page *page;
+	struct perf_event_header *header;
+	int fd = open_event(PERIOD);
+	long samples = 0;
+
+	if (fd < 0)
+		return -errno;
+	page = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		samples = -errno;
+		close(fd);
+		return samples;
+	}
+	loop(SAMPLES * PERIOD / 2);
+	while (offset < __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE)) {
+		header = (void *)((char *)page + size + offset);
+		samples += header->type == PERF_RECORD_SAMPLE;
+		offset += header->size;
+	}
+	munmap(page, 2 * size);
+	close(fd);
+	return samples;
+}
+
+/* Only the privileged may use perf at all. */
+static bool is_denied(long error)
+{
+	if (error != -EACCES && error != -EPERM)
+		return false;
+	advise("Run it as root. To let others use perf:\n"
+	       "    sysctl kernel.perf_event_paranoid=1   # is %s",
+	       first_line("/proc/sys/kernel/perf_event_paranoid"));
+	return true;
+}
+
+/*
+ * What host and guest have in common
+ */
+
+static const char *locked_down(void)
+{
+	const char *state = first_line("/sys/kernel/security/lockdown");
+
+	if (strstr(state, "[integrity]"))
+		return "integrity";
+	if (strstr(state, "[confidentiality]"))
+		return "confidentiality";
+	return NULL;
+}
+
+/* dkms's key, or Ubuntu's, among those that the kernel trusts. */
+static bool key_is_trusted(void)
+{
+	return has_text("/proc/keys", "DKMS module signing key") ||
+	       has_text("/proc/keys", "Secure Boot Module Signature key");
+}
+
+static bool signatures_ok(void)
+{
+	const char *why = locked_down();
+
+	if (!why && !is_yes(MODULE "module/parameters/sig_enforce"))
+		return true;
+	return key_is_trusted();
+}
+
+static bool check_signatures(void)
+{
+	const char *state = locked_down();
+
+	if (check(signatures_ok(), "the kernel loads modules that dkms has signed"))
+		return true;
+
+	advise("It takes signed modules only (%s%s), by keys that it knows.\n"
+	       "dkms signs with a key of its own. Have the firmware trust it, once:\n"
+	       " 1. apt install dkms openssl mokutil",
+	       state ? "lockdown: " : "module.sig_enforce", state ? : "");
+	if (!exists("/var/lib/dkms/mok.pub"))
+		advise("    openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 \\\n"
+		       "        -subj '/CN=DKMS module signing key' -outform DER \\\n"
+		       "        -keyout /var/lib/dkms/mok.key -out /var/lib/dkms/mok.pub");
+	advise(" 2. mokutil --import /var/lib/dkms/mok.pub    # asks for a new password\n"
+	       " 3. Reboot. A blue screen comes up: Enroll MOK, and that password.\n"
+	       " 4. Run this again.\n"
+	       "Without Secure Boot: remove lockdown= or module.sig_enforce from the\n"
+	       "kernel's command line.");
+	return false;
+}
+
+/* The processes that have a VM. */
+static unsigned int list_vms(void)
+{
+	char path[512], target[64];
+	unsigned int i, n = 0, last = 0, pid;
+	glob_t fds;
+
+	if (glob("/proc/[0-9]*/fd/*", 0, NULL, &fds))
+		return 0;
+	for (i = 0; i < fds.gl_pathc; i++) {
+		ssize_t len = readlink(fds.gl_pathv[i], target, sizeof(target) - 1);
+
+		target[len < 0 ? 0 : len] = '\0';
+		if (strcmp(target, "anon_inode:kvm-vm"))
+			continue;
+		pid = atoi(fds.gl_pathv[i] + strlen("/proc/"));
+		if (pid == last)
+			continue;
+		last = pid;
+		snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+		advise("    process %u (%s)", pid, first_line(path));
+		n++;
+	}
+	globfree(&fds);
+	return n;
+}
+
+/* As long as there is a VM, KVM's modules stay. */
+static bool check_no_vms(void)
+{
+	long users = atol(first_line(MODULE "kvm_amd/refcnt")) +
+		     atol(first_line(MODULE "kvm_intel/refcnt"));
+
+	if (check(!users, "no VM runs, so KVM can be exchanged"))
+		return true;
+	advise("Shut these down first, or move them to another host:");
+	if (!list_vms())
+		advise("    processes that only root can see: run it as root");
+	return false;
+}
+
+/*
+ * The host
+ */
+
+static const char *vendor_module(void)
+{
+	return is_amd() ? "kvm_amd" : "kvm_intel";
+}
+
+static bool check_cpu(void)
+{
+	bool virt = is_amd() ? cpuid(0x80000001, 'c') & (1U << 2) :
+			       cpuid(1, 'c') & (1U << 5);
+	bool hybrid = cpuid(7, 'd') & (1U << 15);
+	bool splits = is_amd() ? cpuid(0x80000001, 'c') & (1U << 23) :
+				 (cpuid(0xa, 'a') & 0xff) >= 2;
+
+	if (!check(virt, "the CPU has %s", is_amd() ? "SVM" : "VMX"))
+		advise("Turn virtualization on in the firmware; in a VM, have its host do so.");
+	if (!check(!hybrid, "its cores are all of one kind"))
+		advise("Hosts with cores of two kinds are not supported.");
+	if (!check(splits, "its PMU can count guests alone (%s)", is_amd() ?
+		   "PERFCTR_CORE" : "architectural PMU, version 2"))
+		advise("Hosts without are not supported. In a VM, its host has to give it a PMU.");
+	return virt && !hybrid && splits;
+}
+
+static bool check_host_counts(void)
+{
+	long count = count_instructions();
+
+	if (check(count >= 2000000, "perf counts instructions here, on the host"))
+		return true;
+	if (!is_denied(count))
+		advise("%s. The pair counts with the host's own perf: this has to\n"
+		       "work first. Is there a PMU (dmesg | grep -i pmu)? Has another\n"
+		       "program, or a VM with the mediated virtual PMU, taken it?",
+		       count < 0 ? strerror(-count) : "It counts nothing");
+	return false;
+}
+
+static bool check_mediated(void)
+{
+	bool on = is_yes(MODULE "kvm_amd/parameters/enable_mediated_pmu") ||
+		  is_yes(MODULE "kvm_intel/parameters/enable_mediated_pmu");
+
+	if (check(!on, "no VM takes the whole PMU (mediated virtual PMU)"))
+		return true;
+	advise("VMs with the mediated virtual PMU keep the pair from counting, and\n"
+	       "the other way round. Load %s with enable_mediated_pmu=0.",
+	       vendor_module());
+	return false;
+}
+
+/* Why it was not built: what the package's own script says. */
+static void advise_source(void)
+{
+	char command[512], line[512];
+	FILE *out;
+
+	snprintf(command, sizeof(command),
+		 "for s in /usr/src/pv-perf-host-*/host/find-source; do "
+		 "[ ! -e $s ] || $s %s 2>&1 >/dev/null; done", kernel.release);
+	out = popen(command, "r");
+	while (out && fgets(line, sizeof(line), out)) {
+		line[strcspn(line, "\n")] = '\0';
+		advise("%s", line);
+	}
+	if (out)
+		pclose(out);
+}
+
+static bool check_host_module(void)
+{
+	const char *vendor = vendor_module();
+
+	if (!check(exists(MODULE "kvm"), "KVM is loaded")) {
+		advise("modprobe %s", vendor);
+		return false;
+	}
+	if (check(exists(MODULE "kvm/parameters/pv_perf"), "and it is the pair's"))
+		return true;
+
+	if (is_installed("kvm")) {
+		advise("The pair's is installed, but not loaded. With no VM running:\n"
+		       "    modprobe -r %s kvm && modprobe %s\n"
+		       "or reboot.", vendor, vendor);
+		check_no_vms();
+	} else if (exists("/usr/share/doc/pv-perf-host-dkms")) {
+		advise("pv-perf-host-dkms is installed, but not built for this kernel:");
+		advise_source();
+		advise("Then: dpkg-reconfigure pv-perf-host-dkms");
+	} else {
+		advise("Install it: apt install ./pv-perf-*.deb, or in the source tree:\n"
+		       "make install");
+	}
+	return false;
+}
+
+/* -1 if KVM cannot be asked. */
+static int kvm_offers_feature(void)
+{
+	struct {
+		struct kvm_cpuid2 head;
+		struct kvm_cpuid_entry2 entries[256];
+	} cpuid = { .head.nent = 256 };
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), offers = 0;
+	unsigned int i;
+
+	if (kvm < 0)
+		return -1;
+	if (ioctl(kvm, KVM_GET_SUPPORTED_CPUID, &cpuid))
+		cpuid.head.nent = 0;
+	close(kvm);
+	for (i = 0; i < cpuid.head.nent; i++) {
+		if (cpuid.entries[i].function == KVM_CPUID_FEATURES)
+			offers = cpuid.entries[i].eax >> KVM_FEATURE_PV_PERF & 1;
+	}
+	return offers;
+}
+
+static bool check_host_feature(void)
+{
+	int offers = kvm_offers_feature();
+
+	if (offers < 0) {
+		check(false, "/dev/kvm can be opened");
+		advise("%s. Run it as root, or as a member of the group kvm.",
+		       strerror(errno));
+		return false;
+	}
+	if (check(offers, "it offers the feature to VMs"))
+		return true;
+	if (!is_yes(MODULE "kvm/parameters/pv_perf"))
+		advise("kvm is loaded with pv_perf=0: take that out of /etc/modprobe.d or\n"
+		       "the kernel's command line, and with no VM running:\n"
+		       "    modprobe -r %s kvm && modprobe %s",
+		       vendor_module(), vendor_module());
+	else
+		advise("It was loaded when the host had no PMU. With no VM running:\n"
+		       "    modprobe -r %s kvm && modprobe %s",
+		       vendor_module(), vendor_module());
+	return false;
+}
+
+static void check_host(bool can_install)
+{
+	bool good = check_cpu() & check_host_counts();
+
+	if (can_install) {
+		check_signatures();
+		check_no_vms();
+		return;
+	}
+	if (!exists(MODULE "kvm/parameters/pv_perf"))
+		good &= check_signatures();
+	if (!check_host_module() || !check_host_feature())
+		return;
+	if (!check_mediated() || !good)
+		return;
+
+	printf("\nStart guests with the feature and without a virtual PMU, with QEMU:\n"
+	       "    -cpu host,migratable=no,pmu=off\n");
+	if (is_amd() && is_yes(MODULE "kvm/parameters/enable_pmu"))
+		printf("If pv-perf-doctor in the guest says that it has another PMU all the same,\n"
+		       "load kvm with enable_pmu=0: some versions of QEMU do not turn AMD's off.\n");
+	printf("Install pv-perf-guest-dkms in the guest, and run pv-perf-doctor there.\n");
+}
+
+/*
+ * The guest
+ */
+
+/* The last that the module has said in the kernel's log. */
+static void advise_last_message(void)
+{
+	int size = klogctl(10, NULL, 0);	/* SYSLOG_ACTION_SIZE_BUFFER */
+	char *log = size > 0 ? calloc(1, size + 1) : NULL, *at, *last = NULL;
+
+	/* SYSLOG_ACTION_READ_ALL */
+	if (log && klogctl(3, log, size) > 0) {
+		for (at = log; (at = strstr(at, "kvm_pmu: ")); at++)
+			last = at;
+	}
+	if (last) {
+		last[strcspn(last, "\n")] = '\0';
+		advise("The kernel's log says: %s", last);
+	}
+	free(log);
+}
+
+static bool check_guest_module(void)
+{
+	if (check(exists(MODULE "kvm_pmu"), "the module kvm_pmu is loaded"))
+		return true;
+
+	advise_last_message();
+	if (is_installed("kvm_pmu"))
+		advise("modprobe kvm_pmu");
+	else if (exists("/usr/share/doc/pv-perf-guest-dkms"))
+		advise("pv-perf-guest-dkms is installed, but not built for this kernel:\n"
+		       "    apt install linux-headers-%s\n"
+		       "    dkms autoinstall", kernel.release);
+	else
+		advise("Install it: apt install ./pv-perf-guest-dkms_*.deb ./pv-perf-doctor_*.deb,\n"
+		       "or in the source tree: make install-guest");
+	return false;
+}
+
+/* Also that its place as "cpu" was free. */
+static bool check_guest_pmu(void)
+{
+	bool ours = !strcmp(first_line(PMU "cpu/caps/pmu_name"), "kvm_pmu");
+
+	if (check(ours, "perf's hardware events are the pair's"))
+		return true;
+	advise("Another PMU has them: the VM has a virtual PMU. Start it without,\n"
+	       "with QEMU: -cpu host,migratable=no,pmu=off\n"
+	       "If it is so already, the host is AMD, and its QEMU does not turn AMD's\n"
+	       "PMU off: load kvm with enable_pmu=0 on the host.");
+	if (exists(PMU "kvm_pmu"))
+		advise("Until then the pair is: perf stat -e kvm_pmu/instructions/");
+	return false;
+}
+
+static bool check_guest_counts(void)
+{
+	long count = count_instructions();
+
+	if (check(count >= 2000000, "perf counts instructions"))
+		return true;
+	if (!is_denied(count)) {
+		advise("%s.", count < 0 ? strerror(-count) : "It counts nothing");
+		advise_last_message();
+		advise("On the host: pv-perf-doctor; is its PMU taken, by perf with events\n"
+		       "pinned to CPUs, or by a VM with the mediated virtual PMU?");
+	}
+	return false;
+}
+
+static bool check_guest_samples(void)
+{
+	long samples = take_samples();
+
+	if (check(samples > 0, "perf takes samples"))
+		return true;
+	if (samples == -EOPNOTSUPP)
+		advise("The module counts only: it has to find a function of the kernel by a\n"
+		       "kprobe. %s.", locked_down() ? "Lockdown may forbid it: use lockdown=integrity" :
+		       "Use a kernel with CONFIG_KPROBES");
+	else if (!is_denied(samples))
+		advise("%s.", samples < 0 ? strerror(-samples) : "None came");
+	return false;
+}
+
+static void check_guest(bool can_install)
+{
+	uint32_t base = kvm_base();
+
+	if (!check(base, "this is a guest of KVM")) {
+		advise("The pair needs KVM. To check it as a host: pv-perf-doctor host");
+		return;
+	}
+	if (!check(cpuid(base | KVM_CPUID_FEATURES, 'a') >> KVM_FEATURE_PV_PERF & 1,
+		   "its host offers the feature to it")) {
+		advise("On the host: run pv-perf-doctor. Then start the VM with the feature,\n"
+		       "with QEMU: -cpu host,migratable=no,pmu=off");
+		return;
+	}
+	if (!exists(MODULE "kvm_pmu") && !check_signatures())
+		return;
+	if (can_install)
+		return;
+	if (check_guest_module() && check_guest_pmu() && check_guest_counts())
+		check_guest_samples();
+}
+
+static void usage(void)
+{
+	printf("pv-perf-doctor [--can-install|--signatures|--no-vms] [host|guest]\n\n"
+	       "Says whether paravirtual perf events work on this machine, and if not,\n"
+	       "what to do; ends with 0 if they do. Without host or guest it finds out\n"
+	       "which this is; a guest whose KVM is the pair's is both.\n\n"
+	       "--can-install  only whether the modules can be installed here\n"
+	       "--signatures   only whether the kernel loads modules signed by dkms\n"
+	       "--no-vms       only whether no VM runs, so that KVM can be exchanged\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "can-install", no_argument, NULL, 'c' },
+		{ "signatures", no_argument, NULL, 's' },
+		{ "no-vms", no_argument, NULL, 'n' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	bool can_install = false, guest, host;
+	int option;
+
+	uname(&kernel);
+	guest = kvm_base();
+	host = !guest || exists(MODULE "kvm/parameters/pv_perf");
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			can_install = true;
+			break;
+		case 's':
+			return !signatures_ok() && !check_signatures();
+		case 'n':
+			return !check_no_vms();
+		default:
+			usage();
+			return option == 'h' ? 0 : 2;
+		}
+	}
+	if (optind < argc) {
+		guest = !strcmp(argv[optind], "guest");
+		host = !strcmp(argv[optind], "host");
+		if (guest == host) {
+			usage();
+			return 2;
+		}
+	}
+
+	printf("Linux %s, %s\n", kernel.release, is_amd() ? "AMD" : "Intel");
+	if (guest) {
+		printf("As a guest:\n");
+		check_guest(can_install);
+	}
+	if (host) {
+		printf("As a host:\n");
+		check_host(can_install);
+	}
+	return failed;
+}
