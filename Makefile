@@ -14,6 +14,7 @@ vm := selftests/vm
 qemu := $(B)/qemu/qemu-system-x86_64
 modules := $(K)/modules.built
 doctor := $(B)/pv-perf-doctor
+debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
 	hostile attack sampling_test overflow_stress workload amd-pmu life_test \
 	pressure_test)
@@ -36,6 +37,11 @@ help:
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
 	@echo '                might pass it; FUZZ_S=600 runs 10 minutes, not 1'
+	@echo 'make install    on this host: build and load KVM'\''s modules with the host side,'
+	@echo '                as a DKMS package; make install-guest: the driver in a guest'
+	@echo 'make uninstall  remove them, and load the stock modules'
+	@echo 'make doctor     does the pair work on this machine, and if not, what to do?'
+	@echo 'make deb        make the packages, in build/deb'
 	@echo 'make shell      a shell in a guest with the pair loaded'
 	@echo 'make qemu       build the emulated machine (5 minutes)'
 	@echo 'make kernel     fetch and unpack the kernel (1 minute)'
@@ -43,12 +49,13 @@ help:
 	@echo 'make clean      remove what was built, keep the downloads'
 	@echo 'make distclean  remove build/'
 	@echo
-	@echo 'LINE=6.1 is the kernel line. On a real machine: see README.md.'
+	@echo 'LINE=6.1 is the kernel line. On real machines: see README.md.'
 
 run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(modules) $(K)/initrd $(K)/memory-initrd $(programs) $(user)
+test: $(qemu) $(modules) $(K)/initrd $(K)/memory-initrd $(programs) $(user) \
+		$(debian) deb
 	@selftests/run $(TESTS)
 
 bench: $(qemu) $(modules) $(K)/initrd $(programs)
@@ -119,6 +126,11 @@ $(qemu): $(wildcard selftests/machine/qemu/*.patch) selftests/machine/build-qemu
 $(B)/linux-%/release: selftests/machine/fetch-kernel | packages
 	@$(stage) kernel-$* 'fetching Linux $*, image and source (1 minute)' \
 		selftests/machine/fetch-kernel $*
+	@touch $@
+
+$(debian): selftests/machine/build-debian $(B)/linux-6.1/release
+	@$(stage) debian 'making a Debian to install on (1 minute)' \
+		selftests/machine/build-debian
 	@touch $@
 
 $(B)/linux-%/initrd: $(addprefix selftests/machine/,build-initrd init run-job) \
@@ -248,12 +260,14 @@ $(sample): $(K)/release
 clean:
 	rm -rf $(B)/qemu $(B)/qemu-src $(B)/linux-*/kvm $(B)/linux-*/guest \
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
-		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd $(B)/tests $(B)/run $(B)/log
+		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd $(B)/deb \
+		$(doctor) $(B)/tests $(B)/run $(B)/log
 
 distclean:
 	rm -rf $(B)
 
-.PHONY: deb install install-guest uninstall doctor help run bench test matrix fuzz shell qemu kernel modules check packages clean distclean
+.PHONY: help run bench test matrix fuzz shell qemu kernel modules check packages \
+	deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:
