@@ -1,20 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Installing: the packages on a Debian, a kernel update there, and its modules
-# on the emulated host and in a guest; what the doctor says where something is
-# missing.
+# Installing: the packages on a Debian, with a kernel update; their modules on
+# the emulated host and in a guest; what the doctor says where something is
+# missing, and what tools/install refuses.
 # vm: none
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
-debian=$top/build/linux-6.1/debian
-release=$(cat "$top/build/linux-6.1/release")
-doctor=$top/build/pv-perf-doctor
+kernel=$top/build/linux-6.1
+debian=$kernel/debian
+release=$(cat "$kernel/release")
+vm=$top/selftests/vm
 
-# Only this program and what it starts sees these.
 in_debian() {
 	chroot "$debian" env PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"
 }
 
+# For this program and what it starts.
 mount_debian() {
 	mkdir -p "$debian$top"
 	mount --bind "$top" "$debian$top"
@@ -23,81 +24,184 @@ mount_debian() {
 	done
 }
 
-# Which file modprobe would load.
-chosen() {
-	in_debian modprobe -S "$release" -n --show-depends "$1" |
-		sed -n "s,^insmod /lib/modules/$release/\(.*/$1.ko\).*,\1,p"
-}
-
-# said NAME STATUS REGEX...: the doctor's status, and lines that it printed
+# said NAME STATUS REGEX -- COMMAND...: its status, and lines that it prints
 said() {
-	local name=$1 status=$2 got line
+	local name=$1 status=$2 lines=()
 	shift 2
-	got=$(cat status)
-	sed 's/^/# /' out
-	is "$name: status" "$got" "$status"
-	for line; do
+	while [ "$1" != -- ]; do
+		lines+=("$1")
+		shift
+	done
+	shift
+	"$@" >out 2>&1
+	is "$name: status" $? "$status"
+	for line in "${lines[@]}"; do
 		has "$name: $line" "$line" out
 	done
 }
 
-# Runs a command and keeps its output and its status for `said`.
-run() {
-	"$@" >out 2>&1
-	echo $? >status
+# Where modprobe would take a module from.
+place() {
+	in_debian modprobe -S "$release" -n --show-depends "$1" |
+		sed -n "s,^insmod /lib/modules/$release/\(.*\)/$1.ko.*,\1,p"
 }
+
+# On this machine, in a chroot.
 
 on_debian() {
-	local updates=$debian/lib/modules/$release/updates/dkms
+	local installed="$debian/lib/modules/$release/updates/dkms"
 
 	# Before there are headers and source, as for a kernel to come.
-	run in_debian apt-get install -y "$top"/build/deb/pv-perf-*.deb
-	said "installed without headers" 0 "Linux $release: its headers are not" \
+	said "without headers" 0 \
+		"Linux $release: its headers are not installed" \
 		"Remedy: apt install linux-headers-$release" \
-		"not for Linux $release, which keeps its own KVM"
-	is "the kernel keeps its own KVM" "$(chosen kvm)" \
-		kernel/arch/x86/kvm/kvm.ko
-	run in_debian sh -c 'dpkg -i /srv/linux-[chk]*.deb'
-	said "headers, but no source" 0 "its source, linux-source-6.1 .* is not installed" \
-		"Remedy: apt install linux-source-6.1="
-	run in_debian sh -c 'dpkg -i /srv/linux-source-*.deb'
-	said "headers and source" 0 'Installing to /lib/modules/.*/updates/dkms/'
-	is "modprobe takes the host's" "$(chosen kvm-amd | tr '\n' ' ')" \
-		"updates/dkms/kvm-amd.ko "
-	is "with its kvm.ko" "$(in_debian modprobe -S "$release" -n \
-		--show-depends kvm-amd | grep -c updates/dkms)" 2
-	is "and the guest's" "$(chosen kvm_pmu)" updates/dkms/kvm_pmu.ko
-	is "kvm-intel.ko, too" "$(chosen kvm-intel)" updates/dkms/kvm-intel.ko
-	is "both are signed by dkms's key" \
-		"$(modinfo -F signer "$updates"/kvm{,_pmu}.ko | sort -u)" \
+		"not for Linux $release, which keeps its own KVM" -- \
+		in_debian apt-get install -y "$top"/build/deb/pv-perf-{doctor,host,guest}*.deb
+	is "the kernel keeps its own KVM" "$(place kvm)" kernel/arch/x86/kvm
+	said "headers, but no source" 0 \
+		"its source, linux-source-6.1 .* is not installed" \
+		"Remedy: apt install linux-source-6.1=" -- \
+		in_debian sh -c 'dpkg -i /srv/linux-[chk]*.deb'
+	is "modprobe takes the guest's module" "$(place kvm_pmu)" updates/dkms
+	said "headers and source" 0 -- \
+		in_debian sh -c 'dpkg -i /srv/linux-source-*.deb'
+	for m in kvm kvm-amd kvm-intel; do
+		is "modprobe takes the host's $m" "$(place $m)" updates/dkms
+	done
+	is "they are signed by dkms's key" \
+		"$(modinfo -F signer "$installed"/kvm{,-amd,-intel,_pmu}.ko | uniq)" \
 		"DKMS module signing key"
 	ok "the guest's is loaded at boot" grep -qx kvm_pmu \
-		"$debian"/usr/lib/modules-load.d/pv-perf-guest.conf
+		"$debian/usr/lib/modules-load.d/pv-perf-guest.conf"
 }
 
-remove() {
-	run in_debian apt-get remove -y pv-perf-{host-dkms,guest-dkms,doctor}
-	said "removed" 0
-	is "modprobe takes the kernel's own KVM again" "$(chosen kvm)" \
-		kernel/arch/x86/kvm/kvm.ko
+remove_from_debian() {
+	said "removed" 0 -- in_debian apt-get remove -y pv-perf-{host-dkms,guest-dkms,doctor}
+	is "modprobe takes the kernel's own KVM again" "$(place kvm)" \
+		kernel/arch/x86/kvm
 	is "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
 		"$debian"/usr/src/pv-perf* "$debian"/var/lib/dkms/pv-perf* \
 		2>/dev/null)" ""
 }
 
-# Of an earlier run that was cut short, also.
+# Also what a run has left that was cut short.
 purge() {
 	in_debian sh -c "dpkg --purge pv-perf-host-dkms pv-perf-guest-dkms \
 		pv-perf-doctor \$(dpkg-query -W -f '\${Package} ' 'linux-*-6.1*')" \
 		>/dev/null 2>&1
 }
 
-if [ "${VM_LEVEL-}" = "" ] && [ "${1-}" != mounted ]; then
+# On the emulated host.  It starts with its own KVM.
+
+doctor() {
+	in_debian pv-perf-doctor "$@"
+}
+
+guest() {
+	"$vm" guest --pmu=none "$@"
+}
+
+on_host() {
+	said "the kernel's own KVM" 1 '^ok .* perf counts instructions here' \
+		"^not ok .* it is the pair's" \
+		'modprobe -r kvm_amd kvm && modprobe kvm_amd' -- doctor
+
+	guest -- "$0" unoffered >guest.out 2>&1 &
+	while [ ! -e unoffered ] && kill -0 $!; do
+		sleep 0.2
+	done
+	said "while a VM runs" 1 '^not ok .* no VM runs' \
+		'process [0-9]+ \(qemu-system' 'Nothing was changed' -- \
+		in_debian "$top/tools/install" host
+	touch unoffered.end
+	wait $!
+	tap_file "guest of the kernel's own KVM" guest.out
+
+	said "make install" 0 "^ok .* it offers the feature to VMs" \
+		'-cpu host,migratable=no,pmu=off' -- \
+		in_debian "$top/tools/install" host
+	guest --cpu-opt migratable=no -- "$0" offered >guest.out 2>&1
+	tap_file "guest" guest.out
+	"$vm" guest --pmu=vpmu --cpu-opt migratable=no -- "$0" vpmu >guest.out 2>&1
+	tap_file "guest with a virtual PMU" guest.out
+
+	in_debian modprobe -r kvm_amd kvm
+	in_debian modprobe kvm pv_perf=0
+	in_debian modprobe kvm_amd
+	said "pv_perf=0" 1 '^not ok .* it offers the feature' \
+		'kvm is loaded with pv_perf=0' -- doctor
+
+	said "make uninstall" 0 -- in_debian "$top/tools/install" remove
+	ok "KVM is the kernel's own again" \
+		test ! -e /sys/module/kvm/parameters/pv_perf -a -e /sys/module/kvm_amd
+	said "uninstalled" 1 'make install' -- "$top/build/pv-perf-doctor"
+}
+
+# In a guest.
+
+unoffered() {
+	said "doctor" 1 '^not ok .* its host offers the feature' \
+		'-cpu host,migratable=no,pmu=off' -- doctor
+	touch unoffered
+	until [ -e unoffered.end ]; do
+		sleep 0.2
+	done
+}
+
+offered() {
+	said "without the module" 1 '^ok .* its host offers the feature' \
+		'^not ok .* the module kvm_pmu is loaded' 'modprobe kvm_pmu' -- \
+		doctor
+	in_debian modprobe kvm_pmu
+	said "with the module" 0 '^ok .* perf counts instructions' \
+		'^ok .* perf takes samples' -- doctor
+	said "not as root" 1 'sysctl kernel.perf_event_paranoid=1' -- \
+		setpriv --reuid=65534 --clear-groups "$top/build/pv-perf-doctor"
+}
+
+vpmu() {
+	in_debian modprobe kvm_pmu
+	said "doctor" 1 "^not ok .* perf's hardware events are the pair's" \
+		'Another PMU has them' 'pmu=off' 'perf stat -e kvm_pmu/' -- doctor
+}
+
+# On a host that takes signed modules only.
+
+locked() {
+	said "doctor" 1 '^not ok .* modules that dkms has signed' \
+		'mokutil --import /var/lib/dkms/mok.pub' 'Enroll MOK' -- \
+		doctor --can-install host
+	said "make install" 1 'Nothing was changed' -- \
+		in_debian "$top/tools/install" host
+	modprobe -r kvm_amd kvm
+	said "modprobe" 1 'Key was rejected|Operation not permitted' -- \
+		in_debian modprobe kvm
+}
+
+if [ -n "${VM_LEVEL-}" ]; then
+	mount_debian
+	cd "$VM_SCRATCH" || exit 1
+	"$1"
+	finish
+fi
+
+if [ "${1-}" != mounted ]; then
 	exec unshare -m "$0" mounted
 fi
 mount_debian
-cd "$top/build/tests" || exit 1
+mkdir -p "$top/build/tests/install"
+cd "$top/build/tests/install" || exit 1
 purge
 on_debian
-remove
+"$vm" host --stock-kvm --host-cpus 2 --no-icount --timeout 1200 -- \
+	"$0" on_host >host.out 2>&1
+status=$?
+tap_file "host" host.out
+is "the host's part ends well" $status 0
+"$vm" host --stock-kvm --no-icount --timeout 600 --append lockdown=integrity \
+	-- "$0" locked >locked.out 2>&1
+status=$?
+tap_file "lockdown" locked.out
+is "the part with lockdown ends well" $status 0
+remove_from_debian
 finish
