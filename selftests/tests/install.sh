@@ -179,6 +179,7 @@ locked() {
 }
 
 if [ -n "${VM_LEVEL-}" ]; then
+	mount -t securityfs securityfs /sys/kernel/security
 	mount_debian
 	cd "$VM_SCRATCH" || exit 1
 	"$1"
