@@ -379,7 +379,7 @@ static bool check_mediated(void)
 	bool on = is_yes(MODULE "kvm_amd/parameters/enable_mediated_pmu") ||
 		  is_yes(MODULE "kvm_intel/parameters/enable_mediated_pmu");
 
-	if (check(!on, "no VM takes the whole PMU (mediated virtual PMU)"))
+	if (check(!on, "no VM may take the whole PMU (mediated virtual PMU)"))
 		return true;
 	advise("VMs with the mediated virtual PMU keep the pair from counting, and\n"
 	       "the other way round. Load %s with enable_mediated_pmu=0.",
