@@ -55,13 +55,18 @@ run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
 test: $(qemu) $(modules) $(K)/initrd $(K)/memory-initrd $(programs) $(user) \
-		$(debian) deb
+		$(debian) deb | test-packages
 	@selftests/run $(TESTS)
 
+# Packages that only some targets need.
+install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
+	$(stage) more-packages 'installing $1' selftests/machine/install-packages $1
+
+test-packages:
+	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon libvirt-clients)
+
 bench: $(qemu) $(modules) $(K)/initrd $(programs)
-	@selftests/machine/install-packages nginx-light wrk >/dev/null 2>&1 || \
-		$(stage) bench-packages 'installing nginx and wrk' \
-			selftests/machine/install-packages nginx-light wrk
+	@$(call install,nginx-light wrk)
 	@selftests/bench/bench
 
 # Every kernel line as host with every line as guest.
@@ -88,9 +93,7 @@ version := $(shell git diff-index --quiet HEAD -- 2>/dev/null && \
 	git log -1 --format=%cd --date=format:%Y%m%d.%H%M%S || date +%Y%m%d.%H%M%S)
 
 deb: $(doctor)
-	@selftests/machine/install-packages debhelper dh-dkms >/dev/null 2>&1 || \
-		$(stage) deb-packages 'installing debhelper and dh-dkms' \
-			selftests/machine/install-packages debhelper dh-dkms
+	@$(call install,debhelper dh-dkms)
 	@$(stage) deb 'making the packages' tools/build-deb $(version)
 	@ls $(B)/deb/*.deb
 
@@ -128,7 +131,7 @@ $(B)/linux-%/release: selftests/machine/fetch-kernel | packages
 		selftests/machine/fetch-kernel $*
 	@touch $@
 
-$(debian): selftests/machine/build-debian $(B)/linux-6.1/release
+$(debian): selftests/machine/build-debian $(B)/linux-6.1/release | test-packages
 	@$(stage) debian 'making a Debian to install on (1 minute)' \
 		selftests/machine/build-debian
 	@touch $@
@@ -267,7 +270,7 @@ distclean:
 	rm -rf $(B)
 
 .PHONY: help run bench test matrix fuzz shell qemu kernel modules check packages \
-	deb install install-guest uninstall doctor clean distclean
+	test-packages deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:

@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The pair under the VMMs that users have: Debian's QEMU, and libvirt with it.
+# A guest of one program in memory says what pv-perf-doctor finds there.
+# vm: host --no-icount --kvm-opt enable_pmu=0 --timeout 1200
+. "$VM_TREE/selftests/tap.sh"
+kernel=$VM_TREE/build/linux-6.1
+root=/dev/shm/root
+guest_kernel=$kernel/vmlinux
+initrd=/dev/shm/initrd
+append="console=ttyS0 panic=-1 loglevel=4"
+cd /dev/shm || exit 1
+
+make_initrd() {
+	mkdir -p $root/{bin,dev,proc,sys}
+	cp /bin/busybox $root/bin/
+	cp "$kernel/guest/kvm_pmu.ko" "$VM_TREE/build/pv-perf-doctor" $root/
+	# What it is linked to.
+	ldd $root/pv-perf-doctor | grep -o '/[^ ]*' | xargs cp --parents -Lt $root
+	cat >$root/init <<-'END'
+		#!/bin/busybox sh
+		/bin/busybox --install -s /bin
+		mount -t proc proc /proc
+		mount -t sysfs sysfs /sys
+		mount -t devtmpfs devtmpfs /dev
+		exec >/dev/ttyS0 2>&1
+		insmod /kvm_pmu.ko
+		/pv-perf-doctor
+		echo "status $?"
+		sleep 1
+		reboot -f
+	END
+	chmod +x $root/init
+	(cd $root && find . | busybox cpio -o -H newc 2>/dev/null) >$initrd
+}
+
+# run_qemu CPU
+run_qemu() {
+	timeout 200 qemu-system-x86_64 -nodefaults -display none -no-reboot \
+		-accel kvm -cpu "$1" -m 256 -serial stdio \
+		-kernel "$guest_kernel" -initrd $initrd -append "$append"
+}
+
+# libvirt's driver for QEMU without its daemons.
+run_libvirt() {
+	cat >domain.xml <<-END
+		<domain type='kvm'>
+		  <name>guest</name>
+		  <memory unit='MiB'>256</memory>
+		  <vcpu>1</vcpu>
+		  <os>
+		    <type arch='x86_64' machine='q35'>hvm</type>
+		    <kernel>$guest_kernel</kernel>
+		    <initrd>$initrd</initrd>
+		    <cmdline>$append</cmdline>
+		  </os>
+		  <features><acpi/><pmu state='off'/></features>
+		  <cpu mode='host-passthrough' migratable='off'/>
+		  <on_reboot>destroy</on_reboot>
+		  <devices>
+		    <serial type='file'><source path='/dev/shm/serial'/></serial>
+		    <memballoon model='none'/>
+		  </devices>
+		</domain>
+	END
+	mkdir -p libvirt/etc
+	cat >libvirt/etc/qemu.conf <<-END
+		user = "root"
+		group = "root"
+		security_driver = "none"
+		namespaces = []
+		cgroup_controllers = []
+		stdio_handler = "file"
+	END
+	# As the package libvirt-daemon-system, which is its daemons, does.
+	useradd -r libvirt-qemu
+	# It stays when the guest has gone.
+	timeout 200 virt-qemu-run --root /dev/shm/libvirt domain.xml &
+	while kill -0 $! && ! grep -qs '^status' serial; do
+		sleep 0.5
+	done
+	kill $!
+	cat serial
+}
+
+# The tracepoints, as kvm_stat counts them while a guest runs.
+watch_with_kvm_stat() {
+	"$kernel/source/tools/kvm/kvm_stat/kvm_stat" --tracepoints --log \
+		--fields '^kvm_pv_perf' >kvm_stat.out 2>&1 &
+	"$@"
+	kill -INT $!
+	wait $!
+}
+
+make_initrd
+qemu-system-x86_64 --version | sed -n 's/^/# /p'
+watch_with_kvm_stat run_qemu host,migratable=no,pmu=off >out 2>&1
+has "QEMU -cpu host,migratable=no,pmu=off: the doctor finds all well" \
+	'^status 0' out
+has "with samples" '^ok .* perf takes samples' out
+sed 's/^/# /' kvm_stat.out | head -4
+for tracepoint in op open overflow; do
+	has "kvm_stat shows kvm_pv_perf_$tracepoint" \
+		"^ *kvm_pv_perf_$tracepoint .*[1-9]" kvm_stat.out
+done
+run_qemu host,pmu=off >out 2>&1
+has "without migratable=no: it misses the feature" \
+	'^not ok .* its host offers the feature' out
+virsh --version | sed 's/^/# libvirt /'
+run_libvirt >out 2>&1
+has "libvirt: the doctor finds all well" '^status 0' out
+finish
