@@ -37,7 +37,8 @@ class Qemu:
     """One QEMU; what it runs may come from another."""
     count = 0
 
-    def __init__(self, cpu=PV, cpus=2, incoming=None, append=""):
+    def __init__(self, cpu=PV, cpus=2, mem=256, incoming=None,
+                 append=""):
         Qemu.count += 1
         self.name = f"qemu{Qemu.count}"
         self.console = os.path.abspath(self.name + ".console")
@@ -45,7 +46,8 @@ class Qemu:
         words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none",
                  "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
                  "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off",
-                 "-accel", "kvm", "-cpu", cpu, "-smp", str(cpus), "-m", "256",
+                 "-accel", "kvm", "-cpu", cpu, "-smp", str(cpus),
+                 "-m", str(mem),
                  "-kernel", LINE + "/vmlinux",
                  "-initrd", LINE + "/memory-initrd",
                  "-append", "console=ttyS0 panic=-1 nokaslr loglevel=5 "
