@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest of a guest: each level counts its own execution only, and samples it.
+# A guest of a guest: each level counts and samples its own execution only, and
+# closing, rebooting and killing one leaves those below clean.
 # vm: none
 # alone: builds for another kernel line
 tree=$(realpath "$(dirname "$0")/../..")
@@ -8,6 +9,7 @@ self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
 vm=$tree/selftests/vm
 T=$tree/build/tests
+kvm=/sys/kernel/debug/kvm
 
 # What each level leaves in the scratch folder has its name.
 
@@ -15,54 +17,165 @@ wait_for() {
 	while [ ! -e "$1" ]; do sleep 0.2; done
 }
 
-in_nested() {
-	# Not through 9p: perf looks at every module.
-	mount -t tmpfs none /lib/modules
-	touch ready.nested
-	wait_for ready.guest
+# FILE COMMAND...: until the command succeeds, at most a minute; the file then
+# tells whether it did.
+until_true() {
+	local file=$1 answer=no
+
+	shift
+	for _ in $(seq 300); do
+		"$@" && answer=yes && break
+		sleep 0.2
+	done
+	echo $answer >"$file.new"
+	mv "$file.new" "$file"
+}
+
+# How many perf_events this kernel has: see host.sh.
+perf_events() {
+	echo 1 >/sys/kernel/slab/perf_event/shrink
+	awk '$1 == "perf_event" { print $2 }' /proc/slabinfo
+}
+
+back_to() {
+	[ "$(perf_events)" -le "$1" ]
+}
+
+counting() {
+	grep -Eqs ' (in)?active ' $kvm/*/pv_perf
+}
+
+no_vm() {
+	[ -z "$(find $kvm -name pv_perf)" ]
+}
+
+# For its VM: no events, but the VM is there.
+no_events() {
+	grep -qs '^events 0 of' $kvm/*/pv_perf
+}
+
+# A level below has ended: what is left of it here, in files of this name?
+check_clean() {
+	until_true "$1.no_vm" no_vm
+	perf stat -x, -o "$1.counts" -e instructions:u "$T/loop"
+	perf stat -x, -a -o "$1.split" -e instructions:uG sleep 0.5
+	until_true "$1.perf_events" back_to "$2"
+	rmmod kvm_amd kvm >"$1.rmmod" 2>&1
+	echo $? >>"$1.rmmod"
+}
+
+load() {
+	local dir=$tree/build/linux-6.1
+
+	insmod "$dir/guest/kvm_pmu.ko" && insmod "$dir/kvm/kvm.ko" &&
+		insmod "$dir/kvm/kvm-amd.ko"
+}
+
+nested_measures() {
+	touch nested.ready
+	wait_for guest.ready
 	for i in 1 2 3; do
 		perf stat -x, -o "nested.$i" -e instructions:u,branches:u "$T/loop"
 	done
+	# Enabled and disabled, while the guest splits what it executes.
+	touch nested.counts
+	while [ ! -e guest.split ]; do
+		perf stat -x, -o nested.again -e instructions:u "$T/loop"
+		sleep 0.3
+	done
 	perf record -q -B -N -e cycles:u -c 100000 -o nested.data "$T/calltree"
 	perf record -q -B -N -e instructions:u -c 10000 -o nested.loop "$T/loop"
-	(while :; do "$T/loop"; done) &
-	timeout -s INT 4 perf top --stdio -d 1 >nested.top 2>&1 \
-		< <(exec sleep 1000)
-	kill $!
+	# Fewer a second than by default: where a sample of the kernel costs what
+	# it does through three levels, nothing else would be done.
+	(while :; do "$T/loop"; sleep 0.03; done) &
+	load=$!
+	perf top -F 100 --stdio -d 1 >nested.top 2>&1 < <(exec sleep 1000) &
+	until_true nested.top_seen grep -q ' _start' nested.top
+	kill $! && wait $!
+	kill $load
 	dmesg >nested.dmesg
-	touch done.nested
 }
 
-in_guest() {
+# Boots twice: measures, and reboots while it counts; counts until it is killed.
+in_nested() {
+	# Not through 9p: perf looks at every module.
 	mount -t tmpfs none /lib/modules
-	perf stat -x, -o guest.alone -e instructions:u "$T/loop"
-	"$vm" nested -- "$self" in_nested &
-	wait_for ready.nested
-	touch ready.guest
-	perf stat -x, -a -o guest.split \
-		-e instructions:uG,instructions:uH,instructions:uGH sleep 2
+	if [ -e nested.done ]; then
+		touch nested.rebooted
+		perf stat -a -e instructions,cycles sleep 1000
+	fi
+	nested_measures
+	touch nested.done
+	perf stat -a -e instructions,cycles sleep 1000 &
+	wait_for guest.counting
+	reboot -f
+}
+
+guest_measures() {
+	wait_for nested.ready
+	touch guest.ready
 	for i in 1 2 3; do
 		perf stat -x, -o "guest.$i" -e instructions:u "$T/loop"
 	done
-	wait_for done.nested
+	wait_for nested.counts
+	perf stat -x, -a -o split \
+		-e instructions:uG,instructions:uH,instructions:uGH \
+		sh -c "for i in 1 2 3; do sleep 1; $T/loop; done"
+	mv split guest.split
+}
+
+with_nested() {
+	local before
+
+	before=$(perf_events)
+	"$vm" nested --reboot -- "$self" in_nested &
+	guest_measures
+	wait_for nested.done
+	until_true guest.counting counting
+	until_true guest.reboot no_events
+	wait_for nested.rebooted
+	until_true guest.counting2 counting
+	pkill -9 -f 'accel kvm'
 	wait
-	echo $? >nested.status
-	# The nested guest is gone: nothing counts for it any more.
-	grep -ch active /sys/kernel/debug/kvm/*/pv_perf >guest.left 2>/dev/null
-	perf stat -x, -a -o guest.after -e instructions:uG sleep 1
-	touch done.guest
+	check_clean guest.kill "$before"
+	rmmod kvm_pmu >guest.rmmod 2>&1
+	echo $? >>guest.rmmod
+	load >guest.load 2>&1
+	dmesg >guest.dmesg
+}
+
+# Boots twice: runs nested guests, and reboots while it counts; counts until it
+# is killed.
+in_guest() {
+	mount -t tmpfs none /lib/modules
+	if [ -e guest.done ]; then
+		touch guest.rebooted
+	else
+		with_nested
+		touch guest.done
+	fi
+	perf stat -a -e instructions:G,instructions:H,instructions sleep 1000 &
+	wait_for host.counting
+	[ -e guest.rebooted ] || reboot -f
+	wait
 }
 
 in_host() {
-	"$vm" guest --kernel 7.3 --guest-kernel 6.1 --hypervisor -- \
-		"$self" in_guest &
-	wait_for ready.guest
+	before=$(perf_events)
+	"$vm" guest --kernel 7.3 --guest-kernel 6.1 --hypervisor --reboot -- \
+		"$self" in_guest >guest.out 2>&1 &
+	wait_for guest.ready
 	for i in 1 2 3; do
 		perf stat -x, -o "host.$i" -e instructions:u "$T/loop"
 	done
-	wait_for done.guest
-	wait $!
-	echo $? >guest.status
+	wait_for guest.done
+	until_true host.counting counting
+	until_true host.reboot no_events
+	wait_for guest.rebooted
+	until_true host.counting2 counting
+	pkill -9 -f 'accel kvm'
+	wait
+	check_clean host.kill "$before"
 }
 
 if [ $# -gt 0 ]; then
@@ -76,27 +189,29 @@ mkdir -p "$dir"
 if ! make -s -C "$tree" build/linux-7.3/initrd build/linux-7.3/modules.built \
 		>"$dir/make" 2>&1 &&
 		grep -q 'No version of kernel' "$tree/build/log/kernel-7.3.log"; then
-	ok "nested guests # SKIP they need Linux 7.3, which Debian has not now" true
+	ok "nested guests # SKIP they need Linux 7.3 as the host's, which Debian has not now. Remedy: a hook patch for the newest line that it has" true
 	finish
 fi
 
-"$vm" host --kernel 7.3 --guest-kernel 6.1 --timeout 900 --scratch "$dir" -- \
-	"$self" in_host
-is "the three levels end well" "$?" 0
+"$vm" host --kernel 7.3 --timeout 1800 --scratch "$dir" -- "$self" in_host
+is "the host ends well" "$?" 0
 cd "$dir" || exit 1
-is "the guest ends well" "$(cat guest.status)" 0
-is "the nested guest ends well" "$(cat nested.status)" 0
+
 for i in 1 2 3; do
 	for level in host guest nested; do
 		is "run $i: exact on the $level" \
 			"$(count instructions:u $level.$i)" 10000004
 	done
 done
-within "the guest's :G and :H add up" \
+within "the guest's :G and :H add up while its nested guest counts, too" \
 	$(($(count instructions:uG guest.split) + $(count instructions:uH guest.split))) \
-	"$(count instructions:uGH guest.split)" 0.1
-more ":G counts the nested guest" "$(count instructions:uG guest.split)" 1000000
-is ":G counts nothing when it is gone" "$(count instructions:uG guest.after)" 0
+	"$(count instructions:uGH guest.split)" 0.01
+more ":G counts the nested guest" "$(count instructions:uG guest.split)" 10000000
+more ":H counts the guest's programs" \
+	"$(count instructions:uH guest.split)" 30000000
+is "nested: enabled again and again, exact" \
+	"$(count instructions:u nested.again)" 10000004
+
 is "1,000 of 1,000 samples in the nested guest" \
 	"$(perf script -i nested.loop -F ip 2>/dev/null | wc -l)" 1000
 perf report -i nested.data --stdio --no-children -g none --sort symbol 2>/dev/null |
@@ -108,4 +223,26 @@ for pair in a:20 aa:10 b:10 bb:20 bbb:10 c:30; do
 		'BEGIN { exit !(g != "" && g >= w - 2 && g <= w + 2) }'
 done
 has "perf top in the nested guest" ' [0-9.]+% +loop +\[\.\] _start' nested.top
+
+is "the nested guest counts as it reboots" "$(cat guest.counting)" yes
+is "rebooted: its events in the guest are closed" "$(cat guest.reboot)" yes
+is "it counts as it is killed" "$(cat guest.counting2)" yes
+is "the guest counts as it reboots" "$(cat host.counting)" yes
+is "rebooted: its events in the host are closed" "$(cat host.reboot)" yes
+is "it counts as it is killed" "$(cat host.counting2)" yes
+for level in guest host; do
+	below="killed: in the $level"
+	is "$below no VM is left" "$(cat $level.kill.no_vm)" yes
+	is "$below no perf_event" "$(cat $level.kill.perf_events)" yes
+	is "$below nothing counts for it" \
+		"$(count instructions:uG $level.kill.split)" 0
+	is "$below its own count is exact" \
+		"$(count instructions:u $level.kill.counts)" 10000004
+	is "$below KVM unloads" "$(cat $level.kill.rmmod)" 0
+done
+is "then the guest's driver does, too" "$(cat guest.rmmod)" 0
+is "and all loads again" "$(cat guest.load)" ""
+is "no warning on the guest and the nested guest" "$(cat ./*.dmesg |
+	grep -E 'WARNING:|BUG:|Call Trace|unknown reason' |
+	grep -v 'WARNING: See https://kernel.org/doc')" ""
 finish
