@@ -4,6 +4,7 @@
 # the emulated host and in a guest; what the doctor says where something is
 # missing, and what tools/install refuses.
 # vm: none
+# alone: builds the modules
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 kernel=$top/build/linux-6.1
