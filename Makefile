@@ -6,19 +6,35 @@
 LINE ?= 6.1
 LINES := $(patsubst host/hooks/linux-%.patch,%,$(wildcard host/hooks/*.patch))
 
+# A kernel of this line that is built here instead of Debian's: debug.
+KERNEL ?=
+# What the guests run, if not the same, e.g. 6.1 on a host that is 6.1-debug.
+GUEST_KERNEL ?=
+
+export VM_KERNEL := $(LINE)$(KERNEL:%=-%)
+export VM_GUEST_KERNEL := $(GUEST_KERNEL)
+
 B := build
-K := $(B)/linux-$(LINE)
+K := $(B)/linux-$(VM_KERNEL)
 stage := selftests/machine/stage
 vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
-modules := $(K)/modules.built
+modules := $(addsuffix /modules.built,$(K) $(GUEST_KERNEL:%=$(B)/linux-%))
+initrd := $(addsuffix /initrd,$(K) $(GUEST_KERNEL:%=$(B)/linux-%))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
 	hostile attack sampling_test overflow_stress workload amd-pmu life_test \
 	pressure_test)
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
+
+# Its checks take their time; what they cannot see need not be tested with them.
+ifdef KERNEL
+export VM_PATIENCE := 10
+TESTS ?= $(filter-out check install matrix nested qemu user,\
+	$(notdir $(basename $(wildcard selftests/tests/*.sh))))
+endif
 
 # How long `make fuzz` runs, in seconds.
 FUZZ_S ?= 60
@@ -49,12 +65,14 @@ help:
 	@echo 'make clean      remove what was built, keep the downloads'
 	@echo 'make distclean  remove build/'
 	@echo
-	@echo 'LINE=6.1 is the kernel line. On real machines: see README.md.'
+	@echo 'LINE=6.1 is the kernel line. KERNEL=debug builds a kernel of it with KASAN, lockdep'
+	@echo 'and more (15 minutes) for host and guest; GUEST_KERNEL=6.1 keeps it to the host.'
+	@echo 'On real machines: see README.md.'
 
-run: $(qemu) $(modules) $(K)/initrd $(programs) $(sample)
+run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(modules) $(K)/initrd $(K)/memory-initrd $(programs) $(user) \
+test: $(qemu) $(modules) $(initrd) $(K)/memory-initrd $(programs) $(user) \
 		$(debian) deb | test-packages
 	@selftests/run $(TESTS)
 
@@ -65,7 +83,7 @@ install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon libvirt-clients)
 
-bench: $(qemu) $(modules) $(K)/initrd $(programs)
+bench: $(qemu) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
 	@selftests/bench/bench
 
@@ -73,7 +91,7 @@ bench: $(qemu) $(modules) $(K)/initrd $(programs)
 matrix: $(qemu) $(programs)
 	@selftests/matrix $(foreach h,$(LINES),$(foreach g,$(LINES),$h/$g))
 
-shell: $(qemu) $(modules) $(K)/initrd
+shell: $(qemu) $(modules) $(initrd)
 	@$(vm) guest -i
 
 # What makes it fail is kept among the seeds, and from then on tested.
@@ -136,6 +154,13 @@ $(debian): selftests/machine/build-debian $(B)/linux-6.1/release | test-packages
 		selftests/machine/build-debian
 	@touch $@
 
+$(B)/linux-%-debug/release: $(B)/linux-%/release \
+		selftests/machine/build-kernel \
+		$(addprefix selftests/machine/config/,base.config debug.config)
+	@$(stage) kernel-$*-debug 'building Linux $* with checks (15 minutes)' \
+		selftests/machine/build-kernel $* debug
+	@touch $@
+
 $(B)/linux-%/initrd: $(addprefix selftests/machine/,build-initrd init run-job) \
 		$(B)/linux-%/release
 	@$(stage) initrd-$* 'making the initrd for Linux $*' \
@@ -147,13 +172,19 @@ $(B)/linux-%/memory-initrd: $(addprefix selftests/machine/,build-memory-initrd \
 	@$(stage) memory-initrd-$* 'making the initrd with perf for Linux $*' \
 		selftests/machine/build-memory-initrd $*
 
-$(B)/linux-%/modules.built: host/hooks/linux-%.patch $(B)/linux-%/release \
+# $(1): what is appended to the line's name
+define modules_built
+$(B)/linux-%$(1)/modules.built: host/hooks/linux-%.patch \
+		$(B)/linux-%$(1)/release \
 		selftests/machine/build-modules host/build \
 		$(wildcard host/*.[ch] abi/*.h guest/*.[ch] guest/Kbuild) \
 		$(wildcard selftests/hypercall/*)
-	@$(stage) modules-$* 'building the modules for Linux $* (1 minute)' \
-		selftests/machine/build-modules $* W=1
-	@touch $@
+	@$(stage) modules-$$*$(1) 'building the modules for Linux $$*$(1) (1 minute)' \
+		selftests/machine/build-modules $$*$(1) W=1
+	@touch $$@
+endef
+$(eval $(call modules_built,))
+$(eval $(call modules_built,-debug))
 
 # No library, so that the count of instructions is known.
 freestanding := -O2 -nostdlib -static -no-pie -fno-stack-protector
@@ -175,8 +206,10 @@ $(B)/tests/calltree: selftests/programs/calltree.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O0 -g -Wall -static -Wl,--eh-frame-hdr -o $@ $<
 
-$(addprefix $(B)/tests/,hypercall_test hostile attack): $(B)/tests/%: selftests/hypercall/%.c \
-		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h $(K)/release
+$(addprefix $(B)/tests/,hypercall_test hostile attack): $(B)/tests/%: \
+		selftests/hypercall/%.c \
+		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h \
+		$(K)/release
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -Iabi -I$(K)/source/tools/testing/selftests \
 		-o $@ $< -lpthread
@@ -263,8 +296,8 @@ $(sample): $(K)/release
 clean:
 	rm -rf $(B)/qemu $(B)/qemu-src $(B)/linux-*/kvm $(B)/linux-*/guest \
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
-		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd $(B)/deb \
-		$(doctor) $(B)/tests $(B)/run $(B)/log
+		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
+		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log
 
 distclean:
 	rm -rf $(B)

@@ -15,7 +15,7 @@ vm=$tree/selftests/vm
 # In the hostile guest: hostile HYPERCALLS CPUS SEED
 be_hostile() {
 	rmmod kvm_pmu
-	insmod "$tree/build/linux-6.1/hypercall/kvm_perf_hypercall.ko" \
+	insmod "$tree/build/linux-$VM_KERNEL/hypercall/kvm_perf_hypercall.ko" \
 		swallow_nmis=1
 	"$T/hostile" "$@"
 }

@@ -5,7 +5,8 @@
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm
-load="insmod $VM_TREE/build/linux-6.1/hypercall/kvm_perf_hypercall.ko"
+# The kernel is that of the level that it runs on.
+load="insmod $VM_TREE/build/linux-\$VM_KERNEL/hypercall/kvm_perf_hypercall.ko"
 cd "$VM_SCRATCH" || exit 1
 
 $vm guest --cpus 2 -- sh -c "$load; $T/hypercall_test" >out 2>&1
@@ -25,7 +26,7 @@ tap_file absent out
 is "hypercall_test --absent ends well" $status 0
 
 $vm guest --pmu=none -- sh -c \
-	"insmod $VM_TREE/build/linux-6.1/guest/kvm_pmu.ko; dmesg" >out 2>&1
+	"insmod $VM_TREE/build/linux-\$VM_KERNEL/guest/kvm_pmu.ko; dmesg" >out 2>&1
 has "without the feature the module says why it does nothing" \
 	'kvm_pmu: not loaded: the host does not offer' out
 finish

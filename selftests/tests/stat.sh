@@ -132,7 +132,7 @@ in_guest() {
 		sh -c '! rmmod kvm_pmu 2>/dev/null'
 	wait $!
 	ok "rmmod when all are closed" rmmod kvm_pmu
-	ok "insmod again" insmod "$VM_TREE/build/linux-6.1/guest/kvm_pmu.ko"
+	ok "insmod again" insmod "$VM_TREE/build/linux-$VM_KERNEL/guest/kvm_pmu.ko"
 	perf stat -x, -o out -e instructions:u "$T/loop"
 	is "and it counts" "$(count instructions:u out)" 10000004
 	finish
