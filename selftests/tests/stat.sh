@@ -6,7 +6,15 @@
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
 
+# How perf stat counts only from when we say so, which tells that it is ready.
+controlled="-D -1 --control fifo:control,ack"
+enable() {
+	echo enable >control
+	read -r _ <ack
+}
+
 in_guest() {
+	mkfifo control ack
 	cpu=/sys/bus/event_source/devices/cpu
 	dmesg >dmesg
 	has "the module says what it found" \
@@ -91,9 +99,9 @@ in_guest() {
 	mkfifo go
 	sh -c "read x <go; $T/loop; $T/loop" &
 	pid=$!
-	perf stat -x, -o out -e instructions:u -p $pid &
+	perf stat -x, -o out $controlled -e instructions:u -p $pid &
 	stat=$!
-	sleep 1
+	enable
 	echo >go
 	wait $pid $stat
 	more "perf stat -p PID, and inherited by its children" \
@@ -114,8 +122,8 @@ in_guest() {
 	is "no event has lost its counter" "$(grep -c 'count is too low' dmesg)" 0
 
 	# CPU hotplug with events on the CPU.
-	perf stat -x, -a -o out -e instructions:u sleep 2 &
-	sleep 0.5
+	perf stat -x, -a -o out $controlled -e instructions:u sleep 2 &
+	enable
 	echo 0 >/sys/devices/system/cpu/cpu1/online
 	"$T/loop"
 	echo 1 >/sys/devices/system/cpu/cpu1/online
