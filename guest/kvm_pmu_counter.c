@@ -114,25 +114,18 @@ static void kvm_pmu_set_stopped(struct perf_event *event)
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 }
 
-/* The last that the host has told of an event's counter. */
-static void kvm_pmu_count_last(struct kvm_pmu_counter *counter,
-			       struct perf_event *event)
-{
-	kvm_pmu_counter_update(counter, event);
-	local64_set(&event->hw.period_left, counter->record.period_left);
-}
-
+/* The last that the host has told is in the records. */
 static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
 {
 	struct perf_event *event = counter->event;
 
 	counter->state = KVM_PMU_CLOSED;
 	if (counter->leaving)
-		kvm_pmu_count_last(counter, counter->leaving);
+		kvm_pmu_counter_update(counter, counter->leaving);
 	if (!event || event->hw.state)
 		return;
 
-	kvm_pmu_count_last(counter, event);
+	kvm_pmu_counter_update(counter, event);
 	kvm_pmu_set_stopped(event);
 	counter->starting = true;
 }
@@ -779,7 +772,7 @@ void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	ret = kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
 	if (!ret || ret == -KVM_EFAULT)
 		counter->state = KVM_PMU_STOPPED;
-	kvm_pmu_count_last(counter, event);
+	kvm_pmu_counter_update(counter, event);
 	kvm_pmu_set_stopped(event);
 }
 
