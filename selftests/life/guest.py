@@ -19,6 +19,8 @@ LONG = 500000004                # instructions of longloop
 def count(line):
     """(count, percentage of the time) of a line of perf stat -x,"""
     words = line.split(",")
+    if len(words) < 5:
+        raise ValueError(f"no count in '{line}'")
     return (int(words[0]) if words[0].isdigit() else None, float(words[4]))
 
 
@@ -45,7 +47,8 @@ class Qemu:
         path = f"/run/{self.name}"
         words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none",
                  "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
-                 "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off",
+                 "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off,"
+                 "hpet=off",
                  "-accel", "kvm", "-cpu", cpu, "-smp", str(cpus),
                  "-m", str(mem),
                  "-kernel", LINE + "/vmlinux",
@@ -63,7 +66,7 @@ class Qemu:
         self.port = connect(path + ".monitor")
         self.prompt()
         self.shell = connect(path + ".shell")
-        self.shell.settimeout(60)
+        self.shell.settimeout(300)
         if not incoming:
             self.receive()
 
