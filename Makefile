@@ -24,9 +24,9 @@ modules := $(addsuffix /modules.built,$(K) $(GUEST_KERNEL:%=$(B)/linux-%))
 initrd := $(addsuffix /initrd,$(K) $(GUEST_KERNEL:%=$(B)/linux-%))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
-programs := $(addprefix $(B)/tests/,loop longloop hop calltree hypercall_test \
-	hostile attack sampling_test overflow_stress workload amd-pmu life_test \
-	pressure_test)
+programs := $(addprefix $(B)/tests/,loop longloop hop calltree \
+	longerloop hypercall_test hostile attack sampling_test \
+	overflow_stress workload amd-pmu life_test pressure_test)
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 
 # Its checks take their time; what they cannot see need not be tested with them.
@@ -167,8 +167,8 @@ $(B)/linux-%/initrd: $(addprefix selftests/machine/,build-initrd init run-job) \
 		selftests/machine/build-initrd $*
 
 $(B)/linux-%/memory-initrd: $(addprefix selftests/machine/,build-memory-initrd \
-		init-memory) $(B)/linux-%/modules.built $(B)/tests/loop \
-		$(B)/tests/longloop
+		init-memory) $(B)/linux-%/modules.built \
+		$(addprefix $(B)/tests/,loop longloop longerloop)
 	@$(stage) memory-initrd-$* 'making the initrd with perf for Linux $*' \
 		selftests/machine/build-memory-initrd $*
 
@@ -196,6 +196,10 @@ $(B)/tests/loop: selftests/programs/loop.S | packages
 $(B)/tests/longloop: selftests/programs/loop.S | packages
 	@mkdir -p $(@D)
 	@$(CC) $(freestanding) -DLOOPS=250000000 -o $@ $<
+
+$(B)/tests/longerloop: selftests/programs/loop.S | packages
+	@mkdir -p $(@D)
+	@$(CC) $(freestanding) -DLOOPS=1000000000 -o $@ $<
 
 $(B)/tests/hop: selftests/programs/hop.c | packages
 	@mkdir -p $(@D)
