@@ -85,11 +85,12 @@ run_libvirt() {
 
 # The tracepoints, as kvm_stat counts them while a guest runs.
 watch_with_kvm_stat() {
-	"$kernel/source/tools/kvm/kvm_stat/kvm_stat" --tracepoints --log \
+	PYTHONUNBUFFERED=1 \
+		"$kernel/source/tools/kvm/kvm_stat/kvm_stat" --tracepoints --log \
 		--fields '^kvm_pv_perf' >kvm_stat.out 2>&1 &
 	"$@"
-	kill -INT $!
-	wait $!
+	sleep 5
+	kill $!
 }
 
 make_initrd
@@ -98,11 +99,10 @@ watch_with_kvm_stat run_qemu host,migratable=no,pmu=off >out 2>&1
 has "QEMU -cpu host,migratable=no,pmu=off: the doctor finds all well" \
 	'^status 0' out
 has "with samples" '^ok .* perf takes samples' out
-sed 's/^/# /' kvm_stat.out | head -4
-for tracepoint in op open overflow; do
-	has "kvm_stat shows kvm_pv_perf_$tracepoint" \
-		"^ *kvm_pv_perf_$tracepoint .*[1-9]" kvm_stat.out
-done
+sed 's/^/# /' kvm_stat.out
+is "kvm_stat counts operations, opened events and overflows" \
+	"$(awk '{ op += $3; open += $4; overflow += $5 }
+	END { print (op > 2), (open > 0), (overflow > 0) }' kvm_stat.out)" "1 1 1"
 run_qemu host,pmu=off >out 2>&1
 has "without migratable=no: it misses the feature" \
 	'^not ok .* its host offers the feature' out
