@@ -132,9 +132,9 @@ on_host() {
 	said "make install" 0 "^ok .* it offers the feature to VMs" \
 		'-cpu host,migratable=no,pmu=off' -- \
 		in_debian "$top/tools/install" host
-	guest --cpu-opt migratable=no -- "$0" offered >guest.out 2>&1
+	guest --cpu-opt kvm-pv-perf=on -- "$0" offered >guest.out 2>&1
 	tap_file "guest" guest.out
-	"$vm" guest --pmu=vpmu --cpu-opt migratable=no -- "$0" vpmu >guest.out 2>&1
+	"$vm" guest --pmu=vpmu -- "$0" vpmu >guest.out 2>&1
 	tap_file "guest with a virtual PMU" guest.out
 
 	in_debian modprobe -r kvm_amd kvm

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The pair under the VMMs that users have: Debian's QEMU, and libvirt with it.
+# The pair under the VMMs that users have: Debian's QEMU, and libvirt with it;
+# and QEMU with the patch that names the feature.
 # A guest of one program in memory says what pv-perf-doctor finds there.
 # vm: host --no-icount --kvm-opt enable_pmu=0 --timeout 1200
 . "$VM_TREE/selftests/tap.sh"
@@ -34,9 +35,10 @@ make_initrd() {
 	(cd $root && find . | busybox cpio -o -H newc 2>/dev/null) >$initrd
 }
 
-# run_qemu CPU
+# run_qemu CPU [QEMU]
 run_qemu() {
-	timeout 200 qemu-system-x86_64 -nodefaults -display none -no-reboot \
+	timeout 200 "${2:-qemu-system-x86_64}" -nodefaults -L /usr/share/seabios \
+		-L /usr/share/qemu -display none -no-reboot \
 		-accel kvm -cpu "$1" -m 256 -serial stdio \
 		-kernel "$guest_kernel" -initrd $initrd -append "$append"
 }
@@ -106,6 +108,11 @@ is "kvm_stat counts operations, opened events and overflows" \
 run_qemu host,pmu=off >out 2>&1
 has "without migratable=no: it misses the feature" \
 	'^not ok .* its host offers the feature' out
+for cpu in host,pmu=off EPYC,kvm-pv-perf=on,pmu=off; do
+	run_qemu "$cpu" "$VM_TREE/build/qemu/qemu-system-x86_64" >out 2>&1
+	has "QEMU with our patches, -cpu $cpu: the doctor finds all well" \
+		'^status 0' out
+done
 virsh --version | sed 's/^/# libvirt /'
 run_libvirt >out 2>&1
 has "libvirt: the doctor finds all well" '^status 0' out
