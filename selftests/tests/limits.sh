@@ -1,0 +1,177 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What host and VMM allow a guest, and what a guest that uses all of it costs
+# another guest.
+# vm: host --host-cpus 2 --timeout 2400
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+T=$tree/build/tests
+vm=$tree/selftests/vm
+kvm=/sys/kernel/debug/kvm
+
+# The attacker: in phase N what modes[N] says, until the victim has done its work.
+modes="spin open overflow"
+phases() {
+	local where mode
+	for where in same other; do
+		for mode in $modes; do
+			echo "$where-$mode"
+		done
+	done
+}
+
+wait_for() {
+	while [ ! -e "$1" ]; do sleep 0.2; done
+}
+
+be_attacker() {
+	local phase
+	rmmod kvm_pmu
+	insmod "$tree/build/linux-$VM_KERNEL/hypercall/kvm_perf_hypercall.ko" \
+		swallow_nmis=1
+	for phase in $(phases); do
+		wait_for "$phase.go"
+		"$T/attack" "${phase#*-}" &
+		touch "$phase.attacked"
+		wait_for "$phase.done"
+		kill $!
+		wait $!
+	done 2>/dev/null
+	return 0
+}
+
+# Nothing but the work is timed: both guests have a CPU's time for half of it,
+# so that it takes twice as long as alone.
+be_victim() {
+	local phase start
+	echo "$VM_NAME" >victim.name
+	cp "$T/longloop" /dev/shm
+	for phase in $(phases); do
+		wait_for "$phase.attacked"
+		sleep 0.5
+		start=$(date +%s%N)
+		for _ in 1 2 3; do /dev/shm/longloop; done
+		echo $((($(date +%s%N) - start) / 1000)) >"$phase.us"
+		touch "$phase.done"
+	done
+}
+
+# pin CPU PID...: with all their threads
+pin() {
+	local cpu=$1 pid
+	shift
+	for pid in "$@"; do taskset -pac "$cpu" "$pid"; done >/dev/null
+}
+
+overflows() {
+	cat $kvm/*/pv_perf 2>/dev/null | awk '$1 == "overflows" { n += $2 }
+		END { print n + 0 }'
+}
+
+# duel: both guests on the same CPU, and then each on its own.
+duel() {
+	local attacker victim phase start
+	# The limit, not perf's: that is for each event, and found out by time.
+	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
+	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 20000 >/sys/module/kvm/parameters/pv_perf_max_rate
+	taskset -pc 1 $$ >/dev/null
+
+	"$vm" guest -- "$self" be_attacker >attacker.log 2>&1 &
+	attacker=$!
+	"$vm" guest -- "$self" be_victim >victim.log 2>&1 &
+	victim=$!
+	for phase in $(phases); do
+		if [ "$phase" = same-spin ]; then
+			until [ "$(pgrep -fc 'accel kvm')" = 2 ]; do sleep 0.2; done
+		elif [ "$phase" = other-spin ]; then
+			pin 0 "$(pgrep -f "accel kvm.*vm.name=$(cat victim.name) ")"
+		fi
+		perf stat -x, -C 0 -e instructions:GH -o "$phase.cpu0" \
+			sh -c "touch $phase.go; while [ ! -e $phase.done ]; do sleep 0.2; done" &
+		wait_for "$phase.attacked"
+		sleep 0.5
+		start=$(date +%s%N)
+		overflows >"$phase.overflows"
+		wait_for "$phase.done"
+		overflows >>"$phase.overflows"
+		echo $((($(date +%s%N) - start) / 1000)) >"$phase.time"
+		wait $!
+	done
+	cat $kvm/*/pv_perf >debugfs 2>&1
+	wait $attacker
+	echo $? >attacker.status
+	wait $victim
+	echo $? >victim.status
+}
+
+if [ $# -gt 0 ]; then
+	cd "$VM_SCRATCH" && "$@"
+	exit
+fi
+cd "$VM_SCRATCH" || exit 1
+
+"$vm" guest --accel-opt pv-perf-events=65 -- true >out 2>&1
+has "a VMM cannot allow more than the host" \
+	'pv-perf-events=65: KVM on this host allows at most 64' out
+"$vm" guest --accel-opt pv-perf-events=0 --cpu-opt pmu=off --pmu=none -- sh -c \
+	"insmod $tree/build/linux-$VM_KERNEL/guest/kvm_pmu.ko; dmesg" >out 2>&1
+has "no events: the guest has not the feature" \
+	'not loaded: the host does not offer' out
+
+# The bit is there, but not the feature.
+"$vm" guest --accel-opt pv-perf-events=0 -- true >out 2>&1
+has "no events, in spite of CPUID: the guest says what the host answers" \
+	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
+
+# shellcheck disable=SC2016 # $T is the guest's
+"$vm" guest --accel-opt pv-perf-rate=0 --accel-opt pv-perf-events=3 -- sh -c '
+	mount -t tmpfs none /lib/modules
+	dmesg | grep kvm_pmu:
+	T=$VM_TREE/build/tests
+	perf stat -x, -e instructions:u $T/loop
+	perf record -e instructions:u -c 1000 -o /dev/shm/data $T/loop
+	true' >out 2>&1
+has "3 events, no overflows: the guest is told" \
+	'at most 3 events, counting only \(the host does not let this VM sample' out
+is "it counts" "$(count instructions:u out)" 10000004
+has "and refuses to sample" 'instructions:u: PMU Hardware doesn.t support sampling' out
+
+mount -t tmpfs none /lib/modules
+duel
+is "the attacking guest ends well" "$(cat attacker.status)" 0
+is "the other guest ends well" "$(cat victim.status)" 0
+has "debugfs shows the limits" '^overflows [0-9]+ of 20000 per second, throttled [1-9]' debugfs
+sed 's/^/# /' debugfs
+printf '# %-15s %12s %16s %12s\n' phase 'ms' 'instr. of CPU 0' overflows/s
+for phase in $(phases); do
+	awk -v phase="$phase" -v us="$(cat "$phase.us")" \
+		-v time="$(cat "$phase.time")" \
+		-v n="$(count instructions:GH "$phase.cpu0")" '
+		NR == 1 { first = $1 }
+		END { printf "# %-15s %12.1f %16d %12.0f\n", phase, us / 1000, n,
+			($1 - first) * 1000000 / time }' "$phase.overflows"
+done
+# costs NAME GOT WANT: GOT is at most 2 % more than WANT
+costs() {
+	echo "# $1: $2 against $3"
+	ok "$1: at most 2 %" test "$2" -le $(($3 + $3 / 50))
+}
+for mode in open overflow; do
+	costs "on the same CPU, what '$mode' costs the other guest in time" \
+		"$(cat same-$mode.us)" "$(cat same-spin.us)"
+	costs "on another CPU, what '$mode' costs its CPU in instructions" \
+		"$(count instructions:GH other-$mode.cpu0)" \
+		"$(count instructions:GH other-spin.cpu0)"
+done
+for where in same other; do
+	rate=$(awk -v time="$(cat $where-overflow.time)" 'NR == 1 { first = $1 }
+		END { printf "%d", ($1 - first) * 1000000 / time }' \
+		$where-overflow.overflows)
+	more "$where CPU: overflows come" "$rate" 1000
+	# A burst of 10 ms, beside what the rate allows.
+	ok "and not more often than the VM may have them" test "$rate" -le 20200
+done
+finish
