@@ -45,6 +45,10 @@
 
 DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
+/* The host has not the feature any more; when to ask it again, in jiffies. */
+static bool kvm_pmu_gone;
+static unsigned long kvm_pmu_gone_until;
+
 static struct kmem_cache *kvm_pmu_cache;
 static int kvm_pmu_cpuhp_state;
 
@@ -130,11 +134,35 @@ static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
 	counter->starting = true;
 }
 
+static void kvm_pmu_set_gone(void)
+{
+	pr_warn_once("the host has no paravirtual perf events any more: nothing counts\n");
+	WRITE_ONCE(kvm_pmu_gone_until, jiffies + HZ);
+	WRITE_ONCE(kvm_pmu_gone, true);
+}
+
+/* Ask before perf believes that an event counts. */
+static bool kvm_pmu_host_is_gone(void)
+{
+	if (!READ_ONCE(kvm_pmu_gone))
+		return false;
+
+	if (time_before(jiffies, READ_ONCE(kvm_pmu_gone_until)))
+		return true;
+
+	if (kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0) == -KVM_ENOSYS)
+		kvm_pmu_set_gone();
+	else
+		WRITE_ONCE(kvm_pmu_gone, false);
+
+	return READ_ONCE(kvm_pmu_gone);
+}
+
 /* The host knows no counter of this CPU any more. */
 static bool kvm_pmu_has_lost(long ret)
 {
 	if (ret == -KVM_ENOSYS)
-		pr_warn_once("the host has no paravirtual perf events any more: nothing counts\n");
+		kvm_pmu_set_gone();
 
 	return ret == -KVM_ENOENT || ret == -KVM_ENOSYS;
 }
@@ -156,6 +184,9 @@ static void kvm_pmu_lost(struct kvm_pmu_cpu *cpu)
 
 static unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 {
+	if (kvm_pmu_host_is_gone())
+		return 0;
+
 	if (time_after(jiffies, cpu->limit_until))
 		cpu->limit = kvm_pmu_nr_counters();
 
