@@ -87,8 +87,8 @@ nested_measures() {
 	perf record -q -B -N -e instructions:u -c 10000 -o nested.loop "$T/loop"
 	# User mode: at its default frequency samples of the kernel, through three
 	# levels, would be all that is done.
-	(while :; do "$T/loop"; sleep 0.03; done) &
-	timeout -s INT 5 perf top -e cycles:u --stdio -d 1 >nested.top 2>&1 \
+	(while :; do "$T/loop"; sleep 0.1; done) &
+	timeout -s INT 8 perf top -e cycles:u --stdio -d 1 >nested.top 2>&1 \
 		< <(exec sleep 1000)
 	kill $!
 	dmesg >nested.dmesg
