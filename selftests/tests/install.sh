@@ -45,7 +45,7 @@ said() {
 on_level() {
 	local name=$1 status
 	shift
-	"$vm" "$1" --no-icount --timeout 1200 "${@:2}" >level.out 2>&1
+	"$vm" "$1" --timeout 2400 "${@:2}" >level.out 2>&1
 	status=$?
 	tap_file "$name" level.out
 	[ $status = 0 ] || tail -n 5 level.out | sed 's/^/# /'

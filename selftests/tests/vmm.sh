@@ -3,7 +3,7 @@
 # The pair under the VMMs that users have: Debian's QEMU, and libvirt with it;
 # and QEMU with the patch that names the feature.
 # A guest of one program in memory says what pv-perf-doctor finds there.
-# vm: host --no-icount --kvm-opt enable_pmu=0 --timeout 1200
+# vm: host --kvm-opt enable_pmu=0 --timeout 2400
 . "$VM_TREE/selftests/tap.sh"
 kernel=$VM_TREE/build/linux-6.1
 root=/dev/shm/root
