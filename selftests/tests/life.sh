@@ -48,8 +48,9 @@ free_kb() {
 }
 "$T/life_test" kill 3 1 >/dev/null
 slabs="perf_event task_struct mm_struct kvm_vcpu"
+declare -A before
 for slab in $slabs; do
-	eval "before_$slab=$(objects $slab)"
+	before[$slab]=$(objects "$slab")
 done
 free_before=$(free_kb)
 "$T/life_test" kill "${LIFE_KILLS:-50}" >out 2>&1
@@ -57,9 +58,9 @@ is "VMMs are killed" $? 0
 sed 's/^/# /' out
 ok "killed: no VM is left, and kvm_amd has no users" until_true no_vm
 for slab in $slabs; do
-	eval "was=\$before_$slab"
-	ok "killed: no $slab is left in the slab" until_true no_more $slab "$was"
-	echo "# $slab: $was before, $now after"
+	ok "killed: no $slab is left in the slab" \
+		until_true no_more "$slab" "${before[$slab]}"
+	echo "# $slab: ${before[$slab]} before, $now after"
 done
 free_after=$(free_kb)
 echo "# free memory: $free_before kB before, $free_after after"
