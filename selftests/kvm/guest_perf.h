@@ -13,6 +13,7 @@
 
 #include <linux/perf_event.h>
 
+#include "kselftest.h"
 #include "kvm_util.h"
 #include "processor.h"
 
@@ -165,6 +166,23 @@ guest_perf_vm_create(int nr_vcpus, void *guest_code, struct kvm_vcpu *vcpus[],
 	}
 	vm_install_exception_handler(vm, GUEST_PERF_NMI, guest_perf_handle_nmi);
 	return vm;
+}
+
+/* Run it until the guest makes a ucall, whose command is returned. */
+static inline uint64_t guest_perf_run(struct kvm_vcpu *vcpu, struct ucall *uc)
+{
+	vcpu_run(vcpu);
+	get_ucall(vcpu, uc);
+	if (uc->cmd == UCALL_ABORT) {
+		ksft_print_msg("vCPU %u: %s (%s:%lu) %#lx %#lx\n", vcpu->id,
+			       (char *)uc->args[0], (char *)uc->args[1],
+			       uc->args[2], uc->args[3], uc->args[4]);
+		ksft_exit_fail_msg("the guest has found an error\n");
+	}
+	if (uc->cmd == UCALL_NONE)
+		ksft_exit_fail_msg("vCPU %u: exit %s\n", vcpu->id,
+				   exit_reason_str(vcpu->run->exit_reason));
+	return uc->cmd;
 }
 
 #endif /* GUEST_PERF_H */

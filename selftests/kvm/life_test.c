@@ -317,23 +317,6 @@ static void reset_vcpu(struct kvm_vcpu *vcpu)
 	vcpu_sregs_set(vcpu, &sregs);
 }
 
-/* Until the guest makes a ucall. */
-static uint64_t run_to_ucall(struct kvm_vcpu *vcpu, struct ucall *uc)
-{
-	vcpu_run(vcpu);
-	get_ucall(vcpu, uc);
-	if (uc->cmd == UCALL_ABORT) {
-		ksft_print_msg("vCPU %u: %s (%s:%lu) %#lx %#lx\n", vcpu->id,
-			       (char *)uc->args[0], (char *)uc->args[1],
-			       uc->args[2], uc->args[3], uc->args[4]);
-		ksft_exit_fail_msg("the guest has found an error\n");
-	}
-	if (uc->cmd == UCALL_NONE)
-		ksft_exit_fail_msg("vCPU %u: exit %s\n", vcpu->id,
-				   exit_reason_str(vcpu->run->exit_reason));
-	return uc->cmd;
-}
-
 static void create(int nr_vcpus, void *guest_code)
 {
 	guest_perf_vm_create(nr_vcpus, guest_code, vcpus, &area);
@@ -352,7 +335,7 @@ static void *run_record_vcpu(void *arg)
 	struct ucall uc;
 
 	/* None but the last comes back from the guest. */
-	run_to_ucall(vcpu, &uc);
+	guest_perf_run(vcpu, &uc);
 	reset_vcpu(vcpu);
 	return NULL;
 }
@@ -366,7 +349,7 @@ static void test_records(void)
 	create(4, guest_records);
 	for (i = 1; i < 4; i++)
 		start_thread(&thread, run_record_vcpu, vcpus[i]);
-	while (run_to_ucall(vcpus[0], &uc) != UCALL_DONE)
+	while (guest_perf_run(vcpus[0], &uc) != UCALL_DONE)
 		ksft_test_result_pass("%s\n", (char *)uc.args[1]);
 }
 
@@ -379,7 +362,7 @@ static void *run_once(void *arg)
 	CPU_ZERO(&cpu);
 	CPU_SET(n++ % get_nprocs(), &cpu);
 	sched_setaffinity(0, sizeof(cpu), &cpu);
-	return (void *)run_to_ucall(vcpus[0], &uc);
+	return (void *)guest_perf_run(vcpus[0], &uc);
 }
 
 static void test_threads(void)
@@ -430,7 +413,7 @@ static void *run_for_ever(void *arg)
 {
 	struct ucall uc;
 
-	while (run_to_ucall(arg, &uc) != UCALL_DONE)
+	while (guest_perf_run(arg, &uc) != UCALL_DONE)
 		;
 	return NULL;
 }

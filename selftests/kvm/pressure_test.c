@@ -93,11 +93,8 @@ static long round_of_guest(void)
 {
 	struct ucall uc;
 
-	vcpu_run(vcpus[0]);
-	if (get_ucall(vcpus[0], &uc) != UCALL_SYNC)
-		ksft_exit_fail_msg("the guest has not made its round: %s\n",
-				   uc.cmd == UCALL_ABORT ?
-				   (char *)uc.args[0] : "no ucall");
+	if (guest_perf_run(vcpus[0], &uc) != UCALL_SYNC)
+		ksft_exit_fail_msg("the guest has ended\n");
 	rounds++;
 	return uc.args[1];
 }
