@@ -10,7 +10,6 @@ TREE = os.environ["VM_TREE"]
 LINE = os.path.join(TREE, "build", "linux-6.1")
 QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
 PV = "host,migratable=no,pmu=off"
-# QEMU drops the features that it has no name for.
 NO_PV = "host,pmu=off,kvm-pv-perf=off"
 
 LONG = 500000004                # instructions of longloop
