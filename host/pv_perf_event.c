@@ -420,10 +420,6 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 {
 	struct perf_event *backing = event->backing;
 
-	/* By us at an earlier entry, or by perf, which has throttled it. */
-	if (backing->hw.state & PERF_HES_STOPPED)
-		return;
-
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
 	if (!event->stopped)
 		event->stopped_count = local64_read(&backing->count);
@@ -434,10 +430,6 @@ static void pv_perf_restart_event(struct pv_perf_event *event)
 {
 	struct perf_event *backing = event->backing;
 
-	/* If by perf alone, it is perf's to start it. */
-	if (!event->stopped)
-		return;
-
 	if (!(backing->hw.state & PERF_HES_STOPPED))
 		backing->pmu->stop(backing, PERF_EF_UPDATE);
 	local64_set(&backing->count, event->stopped_count);
@@ -445,18 +437,19 @@ static void pv_perf_restart_event(struct pv_perf_event *event)
 	backing->pmu->start(backing, PERF_EF_RELOAD);
 }
 
-static void pv_perf_switch_event(struct pv_perf_event *event, bool nested)
+static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 {
 	struct perf_event *backing = event->backing;
 
 	if (backing->state != PERF_EVENT_STATE_ACTIVE ||
 	    backing->oncpu != smp_processor_id())
-		return;
+		return false;
 
-	if (nested ? event->exclude_guest : event->exclude_host)
-		pv_perf_stop_event(event);
-	else
-		pv_perf_restart_event(event);
+	/*
+	 * It may be stopped already, by us at an earlier entry or by perf, which
+	 * has throttled it.  If by perf alone, it is perf's to start it.
+	 */
+	return stop ? !(backing->hw.state & PERF_HES_STOPPED) : event->stopped;
 }
 
 /**
@@ -467,8 +460,9 @@ static void pv_perf_switch_event(struct pv_perf_event *event, bool nested)
 void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	bool nested = is_guest_mode(vcpu);
+	bool nested = is_guest_mode(vcpu), stop;
 	struct pv_perf_event *event;
+	struct pmu *pmu = NULL;
 
 	lockdep_assert_irqs_disabled();
 
@@ -477,8 +471,25 @@ void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
 		return;
 
 	raw_spin_lock(&here->mode_lock);
-	list_for_each_entry(event, &here->mode_events, mode_node)
-		pv_perf_switch_event(event, nested);
+	list_for_each_entry(event, &here->mode_events, mode_node) {
+		stop = nested ? event->exclude_guest : event->exclude_host;
+		if (!pv_perf_must_switch(event, stop))
+			continue;
+		/*
+		 * Some PMUs put into force what start and stop change when they
+		 * are enabled again.  All events here are of the core's one PMU.
+		 */
+		if (!pmu) {
+			pmu = event->backing->pmu;
+			pmu->pmu_disable(pmu);
+		}
+		if (stop)
+			pv_perf_stop_event(event);
+		else
+			pv_perf_restart_event(event);
+	}
+	if (pmu)
+		pmu->pmu_enable(pmu);
 	raw_spin_unlock(&here->mode_lock);
 }
 
@@ -1110,6 +1121,7 @@ int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period)
  */
 static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
 {
+	struct pmu *pmu = backing->pmu;
 	unsigned long flags;
 	bool here;
 
@@ -1119,9 +1131,11 @@ static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
 	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
 		local64_set(&backing->hw.period_left, left);
 	} else if (here) {
-		backing->pmu->stop(backing, PERF_EF_UPDATE);
+		pmu->pmu_disable(pmu);
+		pmu->stop(backing, PERF_EF_UPDATE);
 		local64_set(&backing->hw.period_left, left);
-		backing->pmu->start(backing, PERF_EF_RELOAD);
+		pmu->start(backing, PERF_EF_RELOAD);
+		pmu->pmu_enable(pmu);
 	}
 	local_irq_restore(flags);
 
