@@ -453,11 +453,10 @@ static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 }
 
 /**
- * pv_perf_switch_mode - let those events count that count what runs next
- * @vcpu: the vCPU, about to enter the guest or its nested guest, with
- *	interrupts off
+ * pv_perf_switch_events - stop and start the events that exclude a mode
+ * @vcpu: the vCPU, as for pv_perf_switch_mode()
  */
-void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
+void pv_perf_switch_events(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	bool nested = is_guest_mode(vcpu), stop;
@@ -465,10 +464,6 @@ void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
 	struct pmu *pmu = NULL;
 
 	lockdep_assert_irqs_disabled();
-
-	/* Only this thread makes it fuller. */
-	if (likely(list_empty_careful(&here->mode_events)))
-		return;
 
 	raw_spin_lock(&here->mode_lock);
 	list_for_each_entry(event, &here->mode_events, mode_node) {
