@@ -6,6 +6,7 @@
 #define __KVM_X86_PV_PERF_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/kvm_host.h>
 #include <linux/perf_event.h>
 #include <linux/sched/clock.h>
 #include <linux/version.h>
@@ -20,6 +21,16 @@ static inline u64 pv_perf_context_time(struct perf_event_context *ctx)
 	return local_clock() + READ_ONCE(ctx->timeoffset);
 #else
 	return local_clock() + READ_ONCE(ctx->time.offset);
+#endif
+}
+
+/* The VM has a virtual PMU that takes the whole PMU of the host. */
+static inline bool pv_perf_has_mediated_pmu(struct kvm *kvm)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return false;
+#else
+	return kvm->arch.created_mediated_pmu;
 #endif
 }
 

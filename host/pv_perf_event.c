@@ -10,6 +10,8 @@
  * was opened or last enabled on.  A guest that keeps its events per CPU only
  * ever takes its own vCPU's lock.
  */
+#define pr_fmt(fmt) "kvm: pv_perf: " fmt
+
 #include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
@@ -521,6 +523,18 @@ static void pv_perf_unlink(struct pv_perf_event *event)
 	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
 }
 
+/*
+ * Of what is asked of it here, perf supports all, unless a VM has the mediated
+ * virtual PMU, which takes the whole PMU.
+ */
+static int pv_perf_not_now(struct kvm *kvm)
+{
+	if (!test_and_set_bit(PV_PERF_LOGGED_REFUSED, &kvm->arch.pv_perf->logged))
+		pr_info_ratelimited("VM of pid %d gets no events as long as another VM has the mediated virtual PMU\n",
+				    kvm->userspace_pid);
+	return -EBUSY;
+}
+
 /* A disabled backing event on this thread. */
 static struct perf_event *
 pv_perf_create_backing(struct pv_perf_event *event,
@@ -533,6 +547,10 @@ pv_perf_create_backing(struct pv_perf_event *event,
 						   pv_perf_overflow, event);
 	if (!IS_ERR(backing))
 		return backing;
+
+	if (IS_ENABLED(CONFIG_PERF_GUEST_MEDIATED_PMU) &&
+	    PTR_ERR(backing) == -EOPNOTSUPP)
+		return ERR_PTR(pv_perf_not_now(event->home->vcpu->kvm));
 
 	switch (PTR_ERR(backing)) {
 	case -ENOMEM:

@@ -17,12 +17,18 @@
 
 #include "kvm_perf.h"
 
+enum pv_perf_logged {
+	PV_PERF_LOGGED_LIMIT,
+	PV_PERF_LOGGED_MEDIATED,
+	PV_PERF_LOGGED_REFUSED,
+};
+
 /**
  * struct pv_perf_vm - the events of a VM
  * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
  *	event is being opened.
  * @nr_events: number of events that are open or being opened
- * @limit_logged: bit 0: the log says that this VM has reached its limit
+ * @logged: what the log says of this VM already, bits of enum pv_perf_logged
  * @max_events: open events that the VMM allows, per vCPU
  * @max_rate: overflows per second that it allows, per vCPU
  * @rate_time: when the VM's overflows so far are due at its rate, in ns of
@@ -36,7 +42,7 @@
 struct pv_perf_vm {
 	struct xarray events;
 	atomic_t nr_events;
-	unsigned long limit_logged;
+	unsigned long logged;
 	unsigned int max_events;
 	unsigned int max_rate;
 	atomic64_t rate_time;
