@@ -18,12 +18,13 @@ export VM_GUEST_KERNEL := $(GUEST_KERNEL)
 
 B := build
 K := $(B)/linux-$(VM_KERNEL)
+G := $(B)/linux-$(or $(GUEST_KERNEL),$(VM_KERNEL))
 stage := selftests/machine/stage
 vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
-modules := $(addsuffix /modules.built,$(K) $(GUEST_KERNEL:%=$(B)/linux-%))
-initrd := $(addsuffix /initrd,$(K) $(GUEST_KERNEL:%=$(B)/linux-%))
+modules := $(addsuffix /modules.built,$(sort $K $G))
+initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree \
@@ -74,7 +75,7 @@ help:
 run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(modules) $(initrd) $(K)/memory-initrd $(programs) $(user) \
+test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
 		$(debian) deb | test-packages
 	@selftests/run $(TESTS)
 

@@ -7,7 +7,8 @@ import subprocess
 import time
 
 TREE = os.environ["VM_TREE"]
-LINE = os.path.join(TREE, "build", "linux-6.1")
+LINE = os.path.join(TREE, "build",
+                    "linux-" + os.environ["VM_GUEST_KERNEL"])
 QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
 PV = "host,migratable=no,pmu=off"
 NO_PV = "host,pmu=off,kvm-pv-perf=off"

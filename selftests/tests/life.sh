@@ -8,7 +8,7 @@
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 kvm=/sys/kernel/debug/kvm
-built=$VM_TREE/build/linux-6.1/kvm
+built=$VM_TREE/build/linux-$VM_KERNEL/kvm
 cd "$VM_SCRATCH" || exit 1
 
 # until_true COMMAND...: waits for it, at most a minute

@@ -5,7 +5,7 @@
 # A guest of one program in memory says what pv-perf-doctor finds there.
 # vm: host --kvm-opt enable_pmu=0 --timeout 2400
 . "$VM_TREE/selftests/tap.sh"
-kernel=$VM_TREE/build/linux-6.1
+kernel=$VM_TREE/build/linux-$VM_GUEST_KERNEL
 root=/dev/shm/root
 guest_kernel=$kernel/vmlinux
 initrd=/dev/shm/initrd
