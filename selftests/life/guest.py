@@ -44,6 +44,9 @@ class Qemu:
         Qemu.count += 1
         self.name = f"qemu{Qemu.count}"
         self.console = os.path.abspath(self.name + ".console")
+        # KASAN's shadow, and what kmemleak notes.
+        if LINE.endswith("-debug"):
+            mem += 256
         path = f"/run/{self.name}"
         words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none",
                  "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
@@ -131,8 +134,11 @@ class Qemu:
             return f.read()
 
     def bad_lines(self):
-        return self.run("dmesg | grep -E 'WARNING|BUG:|Call Trace|"
-                        "unknown reason' | grep -v 'WARNING: See'")
+        """What must not be in its log; as run-job, memory that is leaked."""
+        return self.run("dmesg | grep -E 'WARNING|BUG:|Call Trace|UBSAN:|"
+                        "ODEBUG:|unknown reason' | grep -v 'WARNING: See';"
+                        "k=/sys/kernel/debug/kmemleak; [ ! -e $k ] || {"
+                        " echo scan >$k; sleep 6; echo scan >$k; cat $k; }")
 
     def save(self, path):
         self.monitor("stop")
