@@ -89,13 +89,16 @@ is "a host CPU goes and comes $n times: 2 vCPUs count all they execute" $? 0
 sed 's/^/# /' out
 
 # The modules.
-"$T/life_test" spin 3 >/dev/null 2>&1 &
+"$T/life_test" spin 1000 >/dev/null 2>&1 &
+spin=$!
 a_vm() {
 	[ -n "$(find $kvm -name pv_perf)" ]
 }
 until_true a_vm
 ok "rmmod kvm-amd is refused while a VM runs" sh -c '! rmmod kvm_amd 2>/dev/null'
-wait $!
+kill -9 $spin
+wait $spin 2>/dev/null
+until_true no_vm
 for i in 1 2 3; do
 	rmmod kvm_amd && insmod "$built/kvm-amd.ko" && "$T/life_test" spin 1 >out 2>&1
 	is "kvm-amd unloaded and loaded again, $i: VMs count" $? 0
