@@ -60,7 +60,7 @@ class Qemu:
                  # looks like a lockup, of 20 seconds by default.
                  "-append", "console=ttyS0 panic=-1 nokaslr loglevel=5 "
                  "no_console_suspend 8250.nr_uarts=2 watchdog_thresh=60 "
-                 + append,
+                 "rcupdate.rcu_cpu_stall_timeout=120 " + append,
                  "-chardev", f"file,id=console,path={self.console}",
                  "-serial", "chardev:console",
                  "-chardev", f"socket,id=shell,path={path}.shell,server=on,"
