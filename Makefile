@@ -30,6 +30,7 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree \
 	longerloop hypercall_test hostile attack sampling_test \
 	overflow_stress workload amd-pmu life_test pressure_test)
+tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 
 # Its checks take their time; what they cannot see need not be tested with them.
@@ -76,7 +77,7 @@ run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
 test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
-		$(debian) deb | test-packages
+		$(tools) $(debian) deb | test-packages
 	@selftests/run $(TESTS)
 
 # Packages that only some targets need.
@@ -84,7 +85,8 @@ install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 	$(stage) more-packages 'installing $1' selftests/machine/install-packages $1
 
 test-packages:
-	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon libvirt-clients)
+	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
+		libvirt-clients papi-tools libpfm4-dev bpftrace)
 
 bench: $(qemu) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
@@ -230,6 +232,24 @@ $(B)/tests/sampling_test: selftests/programs/sampling_test.c $(K)/release
 $(B)/tests/overflow_stress: selftests/programs/overflow_stress.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -o $@ $< -lpthread
+
+$(B)/tests/bpf_read: selftests/programs/bpf_read.c $(K)/release
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -static -I$(K)/source/tools/testing/selftests -o $@ $<
+
+$(B)/tests/pfmcount: selftests/programs/pfmcount.c | test-packages
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -o $@ $< -lpfm
+
+# libpfm4's own example.  What it includes as perfmon/err.h is not packaged.
+$(B)/tests/check_events: | test-packages
+	@mkdir -p $(B)/tests/include/perfmon
+	@ln -sf /usr/include/err.h $(B)/tests/include/perfmon
+	@$(CC) -O2 -I$(B)/tests/include -o $@ \
+		/usr/share/doc/libpfm4-dev/examples/$(@F).c -lpfm
+
+$(B)/perf/perf-7: selftests/machine/fetch-perf | packages
+	@$(stage) perf 'fetching perf of Debian 13 (1 minute)' $<
 
 $(B)/tests/workload: selftests/bench/workload.c | packages
 	@mkdir -p $(@D)

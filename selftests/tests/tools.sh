@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Tools that know nothing of the pair: perf of three lines, PAPI, libpfm4 and
+# BPF in a guest.
+# vm: none
+#
+# Runs itself on the machine's host, and there in a guest, and looks at what
+# the tools have written here, where that takes no time.
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+T=$tree/build/tests
+vm=$tree/selftests/vm
+perfs=(/usr/bin/perf "$tree"/build/perf/perf-{6.12,7})
+
+# Debian's default for root is more than PAPI accepts, and /lib/modules is far
+# away.
+prepare() {
+	mount -t tmpfs none /lib/modules
+	echo 2 >/proc/sys/kernel/perf_event_paranoid
+}
+
+# What runs the same way on host and guest; $1 names which it is.
+run_papi() {
+	papi_avail -a >"$1.papi_avail"
+	papi_command_line PAPI_TOT_INS PAPI_BR_INS >"$1.papi"
+}
+
+run_libpfm() {
+	local code
+	"$T/check_events" RETIRED_INSTRUCTIONS >check_events
+	code=$(sed -n 's/^Codes *: 0x//p' check_events)
+	perf stat -x, -o code -e "r$code:u" "$T/loop"
+	for event in RETIRED_INSTRUCTIONS RETIRED_BRANCH_INSTRUCTIONS; do
+		"$T/pfmcount" $event "$T/loop"
+	done >pfmcount
+}
+
+run_perfs() {
+	local perf
+	for perf in "${perfs[@]}"; do
+		$perf stat -x, -e instructions:u,branches:u \
+			-o "${perf##*/}.stat" "$T/loop"
+		$perf record -q -B -N -e instructions:u -c 10000 \
+			-o "${perf##*/}.data" "$T/loop"
+	done
+}
+
+# A sample's own NMI and BPF program are executed in the kernel.
+run_bpf() {
+	bpftrace -e 'hardware:instructions:100000 /comm == "loop"/ {
+		@[reg("cs") & 3] = count(); }' -c "$T/loop" >bpftrace 2>&1
+	"$T/bpf_read" >bpf_read
+}
+
+in_guest() {
+	prepare
+	run_papi guest
+	run_libpfm
+	run_perfs
+	run_bpf
+}
+
+on_host() {
+	prepare
+	run_papi host
+	"$vm" guest -- "$self" in_guest
+}
+
+if [ $# -gt 0 ]; then
+	cd "$VM_SCRATCH" && "$@"
+	exit
+fi
+
+dir=$tree/build/tests/tools
+rm -rf "$dir"
+mkdir -p "$dir"
+"$vm" host --timeout 2400 --scratch "$dir" -- "$self" on_host
+is "host and guest end well" $? 0
+cd "$dir" || exit 1
+
+for perf in "${perfs[@]}"; do
+	name=$($perf version)
+	data=${perf##*/}
+	is "$name: counts in the guest" \
+		"$(count instructions:u "$data.stat") $(
+		   count branches:u "$data.stat")" "10000004 5000001"
+	is "$name: samples in the guest" \
+		"$($perf script -i "$data.data" -F ip | wc -l)" 1000
+done
+
+# papi EVENT LEVEL: what papi_command_line has counted
+papi() {
+	awk -v e="$1" '$1 == e { print $3 }' "$2.papi"
+}
+presets() {
+	awk '$1 ~ /^PAPI_/ && $2 ~ /^0x/ { print $1, $2 }' "$1.papi_avail"
+}
+sed -n 's/^PAPI version *: /# PAPI /p' guest.papi_avail
+has "papi_avail finds the counters" '^Number Hardware Counters : 6$' \
+	guest.papi_avail
+has "and a preset for instructions" '^PAPI_TOT_INS ' guest.papi_avail
+is "and the presets of the host" "$(presets guest)" "$(presets host)"
+for event in PAPI_TOT_INS PAPI_BR_INS; do
+	within "papi_command_line $event, guest against host" \
+		"$(papi $event guest)" "$(papi $event host)" 0.0001
+done
+
+has "libpfm4 finds the CPU's model" '^Actual +Event: amd64_fam17h_zen1::' \
+	check_events
+is "libpfm4's raw code of an event, with its bits for user and kernel" \
+	"$(sed -n '/:u,/s/,.*//p' code)" 10000004
+is "libpfm4's RETIRED_INSTRUCTIONS" \
+	"$(sed -n 's/^count //p' pfmcount | head -1)" 10000004
+is "libpfm4's RETIRED_BRANCH_INSTRUCTIONS" \
+	"$(sed -n 's/^count //p' pfmcount | tail -1)" 5000001
+
+sed 's/^/# /' bpftrace
+within "bpftrace: a sample for each 100,000 instructions in user mode" \
+	"$(sed -n 's/^@\[3\]: //p' bpftrace)" 100 10
+tap_file "BPF" bpf_read
+
+finish
