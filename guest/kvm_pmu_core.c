@@ -253,8 +253,11 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		.config2	= attr->config2,
 	};
 
-	if (attr->type == event->pmu->type)
+	if (attr->type == event->pmu->type) {
 		guest->type = KVM_PERF_TYPE_RAW;
+		/* x86's own PMU ignores the others, and tools set some. */
+		guest->config &= kvm_pmu_raw_event_mask();
+	}
 	if (kvm_pmu_has_freq(event))
 		guest->flags |= KVM_PERF_ATTR_FREQ;
 	if (attr->exclude_user)
