@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Tools that know nothing of the pair: perf of three lines, PAPI, libpfm4 and
-# BPF in a guest.
+# BPF in a guest, which the host's perf kvm watches.
 # vm: none
 #
 # Runs itself on the machine's host, and there in a guest, and looks at what
@@ -12,6 +12,10 @@ tree=${self%/selftests/*}
 T=$tree/build/tests
 vm=$tree/selftests/vm
 perfs=(/usr/bin/perf "$tree"/build/perf/perf-{6.12,7})
+
+wait_for() {
+	until [ -e "$1" ]; do sleep 0.3; done
+}
 
 # Debian's default for root is more than PAPI accepts, and /lib/modules is far
 # away.
@@ -53,18 +57,60 @@ run_bpf() {
 	"$T/bpf_read" >bpf_read
 }
 
+# No hypercall is made right before and after this.
+run_watched() {
+	sleep 1
+	touch ready
+	wait_for go
+	perf stat -x, -o watched.stat -e instructions:u "$T/longloop"
+	perf record -q -B -N -e instructions:u -c 10000 -o watched.data "$T/loop"
+	sleep 1
+	touch quiet
+	wait_for after
+}
+
 in_guest() {
 	prepare
 	run_papi guest
 	run_libpfm
 	run_perfs
 	run_bpf
+	run_watched
+}
+
+hypercalls() {
+	cat /sys/kernel/debug/kvm/hypercalls
+}
+
+# While all the host's tools are watching.
+let_go() {
+	hypercalls >before
+	touch go
+	wait_for quiet
+	hypercalls >counted
+	mv counted after
+}
+
+watch_guest() {
+	wait_for ready
+	# Not to read through all that has run.
+	perf config record.build-id=skip
+	perf kvm stat record -a -o kvm.stat \
+		perf kvm --guest record -q -a -e instructions:uG -c 1000000 \
+			-o kvm.data \
+		perf stat -x, -a -o kvm.count -e instructions:uG \
+		"$self" let_go >watch 2>&1
 }
 
 on_host() {
 	prepare
 	run_papi host
+	watch_guest &
 	"$vm" guest -- "$self" in_guest
+	status=$?
+	[ $status = 0 ] || kill $!
+	wait
+	return $status
 }
 
 if [ $# -gt 0 ]; then
@@ -120,4 +166,23 @@ within "bpftrace: a sample for each 100,000 instructions in user mode" \
 	"$(sed -n 's/^@\[3\]: //p' bpftrace)" 100 10
 tap_file "BPF" bpf_read
 
+perf kvm -i kvm.stat stat report >report 2>&1
+is "perf kvm stat sees each hypercall of a guest that profiles" \
+	"$(awk '$1 == "hypercall" { print $2 }' report)" \
+	$(($(cat after) - $(cat before)))
+more "perf kvm stat sees exits for NMIs" \
+	"$(awk '$1 == "nmi" { print $2 }' report)" 1000
+# Before Linux 6.9 KVM tells perf now and then that it was the guest's kernel.
+loop_samples() {
+	perf script -i kvm.data -D |
+		grep -cE 'SAMPLE\(IP, 0x(400)?[45]\).* 0x40100[0-9a-f] '
+}
+within "perf kvm record: the guest's program, at every 1,000,000 instructions" \
+	"$(loop_samples)" 510 1
+more "perf stat -e instructions:uG" "$(count instructions:uG kvm.count)" \
+	510000000
+is "meanwhile the guest counts exactly" \
+	"$(count instructions:u watched.stat)" 500000004
+is "and takes its samples" \
+	"$(perf script -i watched.data -F ip | wc -l)" 1000
 finish
