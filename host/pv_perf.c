@@ -17,7 +17,6 @@
 #include <linux/string.h>
 
 #include <asm/perf_event.h>
-#include <asm/processor.h>
 
 #include "compat.h"
 #include "kvm_pmu_query.h"
@@ -536,7 +535,7 @@ void pv_perf_create_vm_debugfs(struct kvm *kvm)
  */
 int pv_perf_init_vm(struct kvm *kvm)
 {
-	struct pv_perf_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
+	struct pv_perf_vm *vm = kzalloc_obj(*vm, GFP_KERNEL_ACCOUNT);
 
 	if (!vm)
 		return -ENOMEM;
@@ -569,7 +568,7 @@ void pv_perf_destroy_vm(struct kvm *kvm)
  */
 int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_vcpu *pv = kzalloc(sizeof(*pv), GFP_KERNEL_ACCOUNT);
+	struct pv_perf_vcpu *pv = kzalloc_obj(*pv, GFP_KERNEL_ACCOUNT);
 
 	if (!pv)
 		return -ENOMEM;
@@ -580,7 +579,8 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	raw_spin_lock_init(&pv->mode_lock);
 	pv->vcpu = vcpu;
 	init_irq_work(&pv->irq_work, pv_perf_wake_vcpu);
-	pv_perf_timer_setup(&pv->rate_timer, pv_perf_rate_timer);
+	hrtimer_setup(&pv->rate_timer, pv_perf_rate_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS);
 	vcpu->arch.pv_perf = pv;
 	return 0;
 }
