@@ -44,6 +44,7 @@ struct area {
 static struct area *area;
 static u64 area_gpa;
 
+/* The NMI handler adds to them: for READ_ONCE(). */
 static u64 nmis, overflows[NR_RECORDS];
 
 static u64 gpa_of(const void *p)
@@ -398,7 +399,7 @@ KVM_ONE_VCPU_TEST(pv_perf, batch, guest_batch)
 static void guest_sample(void)
 {
 	struct guest_perf_event *record = &area->record[4];
-	u64 seen;
+	u64 told;
 
 	GUEST_ASSERT_EQ(open_event(4, PERIOD), 0);
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_ENABLE, 4, 0), 0);
@@ -406,35 +407,36 @@ static void guest_sample(void)
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_DISABLE, 4, 0), 0);
 
 	/* The handler's own instructions count as well. */
-	GUEST_ASSERT(overflows[4] >= OVERFLOWS);
-	GUEST_ASSERT(overflows[4] <= record->count / PERIOD);
-	GUEST_ASSERT(nmis >= 1 && nmis <= overflows[4]);
+	told = READ_ONCE(overflows[4]);
+	GUEST_ASSERT(told >= OVERFLOWS);
+	GUEST_ASSERT(told <= record->count / PERIOD);
+	GUEST_ASSERT(READ_ONCE(nmis) >= 1 && READ_ONCE(nmis) <= told);
 	GUEST_ASSERT(record->last_period >= PERIOD);
 	GUEST_ASSERT(record->period_left >= 1 && record->period_left <= PERIOD);
 
 	/* No overflow without an event that counts. */
-	seen = nmis;
+	told = READ_ONCE(nmis);
 	burn(LOOPS);
-	GUEST_ASSERT_EQ(nmis, seen);
+	GUEST_ASSERT_EQ(READ_ONCE(nmis), told);
 
 	/* A rest of a period, once. */
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_SET_LEFT, 4, 1ull << 63), -KVM_EINVAL);
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_SET_LEFT, 4, INSTRUCTIONS / 2), 0);
-	seen = overflows[4];
+	told = READ_ONCE(overflows[4]);
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_ENABLE, 4, 0), 0);
 	burn(LOOPS / 4);
-	GUEST_ASSERT_EQ(overflows[4], seen);
+	GUEST_ASSERT_EQ(READ_ONCE(overflows[4]), told);
 	burn(LOOPS / 2);
-	GUEST_ASSERT(overflows[4] > seen);
+	GUEST_ASSERT(READ_ONCE(overflows[4]) > told);
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_DISABLE, 4, 0), 0);
 
 	/* Another period. */
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_SET_PERIOD, 4, 0), -KVM_EINVAL);
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_SET_PERIOD, 4, 10 * INSTRUCTIONS), 0);
-	seen = overflows[4];
+	told = READ_ONCE(overflows[4]);
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_ENABLE, 4, 0), 0);
 	burn(LOOPS);
-	GUEST_ASSERT_EQ(overflows[4], seen);
+	GUEST_ASSERT_EQ(READ_ONCE(overflows[4]), told);
 
 	/* Those that nobody closes do not outlive RESET. */
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_RESET, 0, 0), 0);
