@@ -5,6 +5,8 @@
 # The kernel line that host and guest run, and all that the host side knows.
 LINE ?= 6.1
 LINES := $(patsubst host/hooks/linux-%.patch,%,$(wildcard host/hooks/*.patch))
+# Guests may have another that Debian serves.
+GUEST_LINES := $(LINES) 7.2
 
 # A kernel of this line that is built here instead of Debian's: debug.
 KERNEL ?=
@@ -92,7 +94,7 @@ bench: $(qemu) $(modules) $(initrd) $(programs)
 
 # Every kernel line as host with every line as guest.
 matrix: $(qemu) $(programs)
-	@selftests/matrix $(foreach h,$(LINES),$(foreach g,$(LINES),$h/$g))
+	@selftests/matrix $(foreach h,$(LINES),$(foreach g,$(GUEST_LINES),$h/$g))
 
 shell: $(qemu) $(modules) $(initrd)
 	@$(vm) guest -i
@@ -193,7 +195,7 @@ $(B)/linux-%/memory-initrd: $(addprefix selftests/machine/,build-memory-initrd \
 
 # $(1): what is appended to the line's name
 define modules_built
-$(B)/linux-%$(1)/modules.built: host/hooks/linux-%.patch \
+$(B)/linux-%$(1)/modules.built: $$$$(wildcard host/hooks/linux-$$$$*.patch) \
 		$(B)/linux-%$(1)/release \
 		selftests/machine/build-modules host/build \
 		$(wildcard host/*.[ch] abi/*.h guest/*.[ch] guest/Kbuild) \
@@ -202,6 +204,7 @@ $(B)/linux-%$(1)/modules.built: host/hooks/linux-%.patch \
 		selftests/machine/build-modules $$*$(1) W=1
 	@touch $$@
 endef
+.SECONDEXPANSION:
 $(eval $(call modules_built,))
 $(eval $(call modules_built,-debug))
 

@@ -43,6 +43,9 @@
  */
 #define KVM_PMU_WATCH		(HZ / 10)
 
+/* How long one that nobody uses is kept open. */
+#define KVM_PMU_KEEP		HZ
+
 DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
 /* The host has not the feature any more; when to ask it again, in jiffies. */
@@ -535,10 +538,25 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	irq_work_queue(&cpu->work);
 }
 
-/* Look after the counters as long as any runs. */
+/* A counter runs, or is kept open for nobody. */
+static bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
+{
+	const struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (counter->state == KVM_PMU_RUNNING ||
+		    (counter->state == KVM_PMU_STOPPED && !counter->event))
+			return true;
+	}
+
+	return false;
+}
+
 static void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->watching || !kvm_pmu_nr_running(cpu))
+	if (cpu->watching || !kvm_pmu_any_to_watch(cpu))
 		return;
 
 	/* Timers are not for the scheduler's innermost. */
@@ -876,17 +894,24 @@ static void kvm_pmu_work(struct irq_work *work)
 		mod_timer(&cpu->watch, jiffies + KVM_PMU_WATCH);
 }
 
-/* Stop the counters that have run unused for long enough. */
+/*
+ * Stop the counters that have run unused for long enough, and close those that
+ * will hardly be used again: an open event of the host's is a claim on its PMU.
+ */
 static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_counter *counter;
+	unsigned long unused;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		if (kvm_pmu_is_unused(counter) &&
-		    time_after_eq(jiffies, counter->last_used + KVM_PMU_WATCH))
+		unused = jiffies - counter->last_used;
+		if (kvm_pmu_is_unused(counter) && unused >= KVM_PMU_WATCH)
 			kvm_pmu_stop_unused(counter);
+		if (!counter->event && counter->state == KVM_PMU_STOPPED &&
+		    unused >= KVM_PMU_KEEP)
+			kvm_pmu_close(counter);
 	}
 }
 
@@ -923,7 +948,7 @@ static void kvm_pmu_watch(struct timer_list *watch)
 	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
 		kvm_pmu_reap(cpu);
 		kvm_pmu_check(cpu);
-		cpu->watching = kvm_pmu_nr_running(cpu);
+		cpu->watching = kvm_pmu_any_to_watch(cpu);
 	}
 	if (cpu->watching)
 		mod_timer(watch, jiffies + KVM_PMU_WATCH);

@@ -6,6 +6,8 @@
  * What a guest passes is fetched once and checked here, before
  * pv_perf_event.c sees it.
  */
+#define pr_fmt(fmt) "kvm: pv_perf: " fmt
+
 #include <linux/debugfs.h>
 #include <linux/kernel.h>
 #include <linux/moduleparam.h>
@@ -114,12 +116,34 @@ static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
 	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
 }
 
-/* The host can serve the VM, and the VMM lets it have events. */
+/* The VM has a virtual PMU that takes the whole PMU of the host. */
+static bool pv_perf_has_mediated_pmu(struct kvm *kvm)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return false;
+#else
+	return kvm->arch.created_mediated_pmu;
+#endif
+}
+
+/*
+ * The host can serve the VM, the VMM lets it have events, and the VM has not the
+ * mediated virtual PMU: perf allows no other events of guests beside that.
+ */
 static bool pv_perf_vm_may(struct kvm *kvm)
 {
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
 
-	return vm->available && vm->max_events;
+	if (!vm->available || !vm->max_events)
+		return false;
+
+	if (!pv_perf_has_mediated_pmu(kvm))
+		return true;
+
+	if (!test_and_set_bit(PV_PERF_LOGGED_MEDIATED, &vm->logged))
+		pr_info_ratelimited("VM of pid %d has the mediated virtual PMU, and so no paravirtual events\n",
+				    kvm->userspace_pid);
+	return false;
 }
 
 static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,

@@ -12,6 +12,7 @@
 #include <linux/kvm_host.h>
 
 #include "kvm_perf.h"
+#include "pv_perf_event.h"
 
 bool pv_perf_available(void);
 
@@ -20,7 +21,18 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a3);
 void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
-void pv_perf_switch_mode(struct kvm_vcpu *vcpu);
+
+/**
+ * pv_perf_switch_mode - let those events count that count what runs next
+ * @vcpu: the vCPU, about to enter the guest or its nested guest, with
+ *	interrupts off
+ */
+static inline void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
+{
+	/* Only this thread adds to it; others may take off at any time. */
+	if (!list_empty(&vcpu->arch.pv_perf->mode_events))
+		pv_perf_switch_events(vcpu);
+}
 
 int pv_perf_init_vm(struct kvm *kvm);
 void pv_perf_destroy_vm(struct kvm *kvm);

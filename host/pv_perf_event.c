@@ -10,6 +10,8 @@
  * was opened or last enabled on.  A guest that keeps its events per CPU only
  * ever takes its own vCPU's lock.
  */
+#define pr_fmt(fmt) "kvm: pv_perf: " fmt
+
 #include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
@@ -434,10 +436,6 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 {
 	struct perf_event *backing = event->backing;
 
-	/* By us at an earlier entry, or by perf, which has throttled it. */
-	if (backing->hw.state & PERF_HES_STOPPED)
-		return;
-
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
 	if (!event->stopped)
 		event->stopped_count = local64_read(&backing->count);
@@ -448,10 +446,6 @@ static void pv_perf_restart_event(struct pv_perf_event *event)
 {
 	struct perf_event *backing = event->backing;
 
-	/* If by perf alone, it is perf's to start it. */
-	if (!event->stopped)
-		return;
-
 	if (!(backing->hw.state & PERF_HES_STOPPED))
 		backing->pmu->stop(backing, PERF_EF_UPDATE);
 	local64_set(&backing->count, event->stopped_count);
@@ -459,40 +453,54 @@ static void pv_perf_restart_event(struct pv_perf_event *event)
 	backing->pmu->start(backing, PERF_EF_RELOAD);
 }
 
-static void pv_perf_switch_event(struct pv_perf_event *event, bool nested)
+static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 {
 	struct perf_event *backing = event->backing;
 
 	if (backing->state != PERF_EVENT_STATE_ACTIVE ||
 	    backing->oncpu != smp_processor_id())
-		return;
+		return false;
 
-	if (nested ? event->exclude_guest : event->exclude_host)
-		pv_perf_stop_event(event);
-	else
-		pv_perf_restart_event(event);
+	/*
+	 * It may be stopped already, by us at an earlier entry or by perf, which
+	 * has throttled it.  If by perf alone, it is perf's to start it.
+	 */
+	return stop ? !(backing->hw.state & PERF_HES_STOPPED) : event->stopped;
 }
 
 /**
- * pv_perf_switch_mode - let those events count that count what runs next
- * @vcpu: the vCPU, about to enter the guest or its nested guest, with
- *	interrupts off
+ * pv_perf_switch_events - stop and start the events that exclude a mode
+ * @vcpu: the vCPU, as for pv_perf_switch_mode()
  */
-void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
+void pv_perf_switch_events(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	bool nested = is_guest_mode(vcpu);
+	bool nested = is_guest_mode(vcpu), stop;
 	struct pv_perf_event *event;
+	struct pmu *pmu = NULL;
 
 	lockdep_assert_irqs_disabled();
 
-	/* Only this thread makes it fuller. */
-	if (likely(list_empty_careful(&here->mode_events)))
-		return;
-
 	raw_spin_lock(&here->mode_lock);
-	list_for_each_entry(event, &here->mode_events, mode_node)
-		pv_perf_switch_event(event, nested);
+	list_for_each_entry(event, &here->mode_events, mode_node) {
+		stop = nested ? event->exclude_guest : event->exclude_host;
+		if (!pv_perf_must_switch(event, stop))
+			continue;
+		/*
+		 * Some PMUs put into force what start and stop change when they
+		 * are enabled again.  All events here are of the core's one PMU.
+		 */
+		if (!pmu) {
+			pmu = event->backing->pmu;
+			pmu->pmu_disable(pmu);
+		}
+		if (stop)
+			pv_perf_stop_event(event);
+		else
+			pv_perf_restart_event(event);
+	}
+	if (pmu)
+		pmu->pmu_enable(pmu);
 	raw_spin_unlock(&here->mode_lock);
 }
 
@@ -529,6 +537,18 @@ static void pv_perf_unlink(struct pv_perf_event *event)
 	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
 }
 
+/*
+ * Of what is asked of it here, perf supports all, unless a VM has the mediated
+ * virtual PMU, which takes the whole PMU.
+ */
+static int pv_perf_not_now(struct kvm *kvm)
+{
+	if (!test_and_set_bit(PV_PERF_LOGGED_REFUSED, &kvm->arch.pv_perf->logged))
+		pr_info_ratelimited("VM of pid %d gets no events as long as another VM has the mediated virtual PMU\n",
+				    kvm->userspace_pid);
+	return -EBUSY;
+}
+
 /* A disabled backing event on this thread. */
 static struct perf_event *
 pv_perf_create_backing(struct pv_perf_event *event,
@@ -541,6 +561,10 @@ pv_perf_create_backing(struct pv_perf_event *event,
 						   pv_perf_overflow, event);
 	if (!IS_ERR(backing))
 		return backing;
+
+	if (IS_ENABLED(CONFIG_PERF_GUEST_MEDIATED_PMU) &&
+	    PTR_ERR(backing) == -EOPNOTSUPP)
+		return ERR_PTR(pv_perf_not_now(event->home->vcpu->kvm));
 
 	switch (PTR_ERR(backing)) {
 	case -ENOMEM:
@@ -1124,6 +1148,7 @@ int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period)
  */
 static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
 {
+	struct pmu *pmu = backing->pmu;
 	unsigned long flags;
 	bool here;
 
@@ -1133,9 +1158,11 @@ static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
 	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
 		local64_set(&backing->hw.period_left, left);
 	} else if (here) {
-		backing->pmu->stop(backing, PERF_EF_UPDATE);
+		pmu->pmu_disable(pmu);
+		pmu->stop(backing, PERF_EF_UPDATE);
 		local64_set(&backing->hw.period_left, left);
-		backing->pmu->start(backing, PERF_EF_RELOAD);
+		pmu->start(backing, PERF_EF_RELOAD);
+		pmu->pmu_enable(pmu);
 	}
 	local_irq_restore(flags);
 

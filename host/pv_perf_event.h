@@ -17,12 +17,18 @@
 
 #include "kvm_perf.h"
 
+enum pv_perf_logged {
+	PV_PERF_LOGGED_LIMIT,
+	PV_PERF_LOGGED_MEDIATED,
+	PV_PERF_LOGGED_REFUSED,
+};
+
 /**
  * struct pv_perf_vm - the events of a VM
  * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
  *	event is being opened.
  * @nr_events: number of events that are open or being opened
- * @limit_logged: bit 0: the log says that this VM has reached its limit
+ * @logged: what the log says of this VM already, bits of enum pv_perf_logged
  * @max_events: open events that the VMM allows, per vCPU
  * @max_rate: overflows per second that it allows, per vCPU
  * @rate_time: when the VM's overflows so far are due at its rate, in ns of
@@ -36,7 +42,7 @@
 struct pv_perf_vm {
 	struct xarray events;
 	atomic_t nr_events;
-	unsigned long limit_logged;
+	unsigned long logged;
 	unsigned int max_events;
 	unsigned int max_rate;
 	atomic64_t rate_time;
@@ -145,6 +151,7 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
 int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period);
 int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left);
 
+void pv_perf_switch_events(struct kvm_vcpu *vcpu);
 void pv_perf_wake_vcpu(struct irq_work *irq_work);
 enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
 

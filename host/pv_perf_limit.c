@@ -208,7 +208,7 @@ int pv_perf_charge_event(struct kvm *kvm)
 	return 0;
 
 limit:
-	if (!test_and_set_bit(0, &vm->limit_logged))
+	if (!test_and_set_bit(PV_PERF_LOGGED_LIMIT, &vm->logged))
 		pr_info_ratelimited("VM of pid %d has reached its limit of %d events (kvm.pv_perf_max_events per vCPU)\n",
 				    kvm->userspace_pid, max);
 	return -ENOSPC;

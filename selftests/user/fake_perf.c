@@ -95,8 +95,42 @@ static void pmu_stop(struct perf_event *event, int flags)
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 }
 
+/*
+ * For Intel's fixed counters a start or a stop comes into force only when the
+ * PMU is enabled again, so it has to be disabled meanwhile.
+ */
+static _Thread_local bool pmu_is_disabled;
+
+static void pmu_disable(struct pmu *pmu)
+{
+	CHECK(irqs_are_off() && !pmu_is_disabled);
+	pmu_is_disabled = true;
+}
+
+static void pmu_enable(struct pmu *pmu)
+{
+	CHECK(irqs_are_off() && pmu_is_disabled);
+	pmu_is_disabled = false;
+}
+
+static void start_with_pmu_disabled(struct perf_event *event, int flags)
+{
+	CHECK(pmu_is_disabled);
+	pmu_start(event, flags);
+}
+
+static void stop_with_pmu_disabled(struct perf_event *event, int flags)
+{
+	CHECK(pmu_is_disabled);
+	pmu_stop(event, flags);
+}
+
 static struct pmu pmu = {
-	.read = pmu_read, .start = pmu_start, .stop = pmu_stop,
+	.pmu_enable = pmu_enable,
+	.pmu_disable = pmu_disable,
+	.read = pmu_read,
+	.start = start_with_pmu_disabled,
+	.stop = stop_with_pmu_disabled,
 };
 
 static void update_times(struct perf_event *event)

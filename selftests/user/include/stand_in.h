@@ -291,6 +291,8 @@ enum perf_event_state {
 struct perf_event;
 
 struct pmu {
+	void (*pmu_enable)(struct pmu *pmu);
+	void (*pmu_disable)(struct pmu *pmu);
 	void (*read)(struct perf_event *event);
 	void (*start)(struct perf_event *event, int flags);
 	void (*stop)(struct perf_event *event, int flags);

@@ -6,6 +6,7 @@
 #include <asm/ptrace.h>
 
 #define CONFIG_PERF_EVENTS	1
+#define CONFIG_PERF_GUEST_MEDIATED_PMU	1
 #define CONFIG_CPU_SUP_INTEL	1
 #include_next <asm/perf_event.h>
 #endif
