@@ -54,7 +54,7 @@ help:
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
-	@echo 'make series-check  build each of them, run KVM'\''s own tests with them (1 hour)'
+	@echo 'make series-check  build each of them, run KVM'\''s own tests (15 minutes)'
 	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
 	@echo '                might pass it; FUZZ_S=600 runs 10 minutes, not 1'
 	@echo 'make install    on this host: build and load KVM'\''s modules with the host side,'
@@ -151,7 +151,7 @@ series: $(B)/linux-$(newest)/release $(qemu)
 # Whether each builds, and whether KVM's own tests end as they do without them.
 series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built
 	@$(call install,uuid-dev)
-	@$(stage) series-build 'building each patch (1 hour)' series/build-kernel \
+	@$(stage) series-build 'building each patch (5 minutes)' series/build-kernel \
 		$(B)/linux-$(newest)/source $(B)/series/kernel x86_64 i386
 	@series/compare-selftests $(B)/series/kernel $(newest)
 
