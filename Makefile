@@ -324,7 +324,7 @@ clean:
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
 		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
 		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log \
-		$(B)/series $(B)/linux-*-series
+		$(B)/series
 
 distclean:
 	rm -rf $(B)
