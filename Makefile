@@ -36,7 +36,7 @@ user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 # Its checks take their time; what they cannot see need not be tested with them.
 ifdef KERNEL
 export VM_PATIENCE := 10
-TESTS ?= $(filter-out check install matrix nested qemu user,\
+TESTS ?= $(filter-out check install matrix nested qemu series user,\
 	$(notdir $(basename $(wildcard selftests/tests/*.sh))))
 endif
 
@@ -55,6 +55,8 @@ help:
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
+	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
+	@echo 'make series-check  build each of them, run KVM'\''s own tests (15 minutes)'
 	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
 	@echo '                might pass it; FUZZ_S=600 runs 10 minutes, not 1'
 	@echo 'make install    on this host: build and load KVM'\''s modules with the host side,'
@@ -86,7 +88,8 @@ install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 
 test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
-		libvirt-clients papi-tools libpfm4-dev bpftrace)
+		libvirt-clients papi-tools libpfm4-dev bpftrace unifdef \
+		patchutils uuid-dev)
 
 bench: $(qemu) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
@@ -138,6 +141,22 @@ $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
 
 check: $(modules)
 	@selftests/check $(LINE)
+
+# The patches for mainline, against the newest sources that Debian has.
+newest := $(lastword $(sort $(LINES)))
+series: $(B)/linux-$(newest)/release $(qemu)
+	@$(call install,unifdef patchutils)
+	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
+		series/write-kernel $(B)/linux-$(newest)/source $(B)/series/kernel
+	@$(stage) series-qemu 'writing the patches for QEMU, in $(B)/series/qemu' \
+		sh -c 'series/write-qemu $$(series/fetch-qemu) $(B)/series/qemu'
+
+# Whether each builds, and whether KVM's own tests end as they do without them.
+series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built
+	@$(call install,uuid-dev)
+	@$(stage) series-build 'building each patch (5 minutes)' series/build-kernel \
+		$(B)/linux-$(newest)/source $(B)/series/kernel x86_64 i386
+	@series/compare-selftests $(B)/series/kernel $(newest)
 
 # Every time, as it is quick when nothing is missing.
 packages:
@@ -325,13 +344,14 @@ clean:
 	rm -rf $(B)/qemu $(B)/qemu-src $(B)/linux-*/kvm $(B)/linux-*/guest \
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
 		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
-		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log
+		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log \
+		$(B)/series
 
 distclean:
 	rm -rf $(B)
 
 .PHONY: help run bench test matrix fuzz shell qemu kernel modules check packages \
-	test-packages deb install install-guest uninstall doctor clean distclean
+	series series-check test-packages deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:

@@ -24,9 +24,11 @@
 
 #include <linux/types.h>
 
+#ifndef KVM_PERF_OP
 /*
- * Provisional until upstream assigns them: chosen far from the numbers that
- * upstream assigns next (hypercall 13 and bit 18 as of Linux 7.3).
+ * Provisional until upstream assigns them, in headers of its own: chosen far
+ * from the numbers that it assigns next (hypercall 13, bit 18 and capability
+ * 252 as of Linux 7.3).
  */
 
 /* A bit of EAX of the CPUID leaf KVM_CPUID_FEATURES. */
@@ -34,6 +36,11 @@
 
 /* A hypercall, made from CPL 0. */
 #define KVM_PERF_OP			256
+
+/* For the VMM, see below. */
+#define KVM_CAP_PV_PERF_EVENTS		1024
+#define KVM_CAP_PV_PERF_RATE		1025
+#endif
 
 /* The version of this contract, which KVM_PERF_OP_QUERY reports. */
 #define KVM_PERF_ABI_VERSION		1
@@ -127,20 +134,12 @@
  * %KVM_EPERM: not from CPL 0, or from a nested guest.
  *
  * %KVM_ENOSYS: no such operation, or the VM has not the feature.
- *
- * KVM_EINVAL, KVM_EFAULT, KVM_EPERM, KVM_EOPNOTSUPP and KVM_ENOSYS are in
- * linux/kvm_para.h.
  */
 #ifndef KVM_ENOENT
+/* linux/kvm_para.h has the others. */
 #define KVM_ENOENT			2
-#endif
-#ifndef KVM_EBUSY
 #define KVM_EBUSY			16
-#endif
-#ifndef KVM_EEXIST
 #define KVM_EEXIST			17
-#endif
-#ifndef KVM_ENOSPC
 #define KVM_ENOSPC			28
 #endif
 
@@ -317,8 +316,6 @@ struct guest_perf_query {
  * may have.  KVM_ENABLE_CAP of a VM sets it to args[0], which is no more than
  * the host allows, before the VM has a vCPU; else -EINVAL.
  */
-#define KVM_CAP_PV_PERF_EVENTS		1024
-#define KVM_CAP_PV_PERF_RATE		1025
 
 /* Both sides build with this: no struct may change its layout unnoticed. */
 #if defined(__cplusplus) && __cplusplus >= 201103L

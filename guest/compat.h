@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the kernels that the guest module is built for.
+ * What modules lack of the kernel, and what differs between the kernels that
+ * the guest module is built for.
  */
 #ifndef _KVM_PMU_COMPAT_H
 #define _KVM_PMU_COMPAT_H
 
+#include <linux/kprobes.h>
+#include <linux/kvm_para.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
+#include <linux/static_call.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
@@ -17,10 +21,61 @@
 #include <asm/cpuid/api.h>
 #endif
 
-/* Before 6.2 only PMUs with this may share the context of hardware events. */
-#ifndef PERF_PMU_CAP_HETEROGENEOUS_CPUS
-#define PERF_PMU_CAP_HETEROGENEOUS_CPUS	0
-#endif
+/* Who loads a module wants to know why it was not. */
+static bool kvm_pmu_para_available(void)
+{
+	if (kvm_para_available())
+		return true;
+
+	pr_info("not loaded: this is no guest of KVM\n");
+	return false;
+}
+
+static bool kvm_pmu_para_has_feature(unsigned int feature)
+{
+	u32 base = cpuid_base_hypervisor("KVMKVMKVM\0\0\0", 0);
+
+	if (cpuid_eax(base | KVM_CPUID_FEATURES) & (1U << feature))
+		return true;
+
+	pr_info("not loaded: the host does not offer paravirtual perf events to this VM\n");
+	return false;
+}
+
+#define kvm_para_available	kvm_pmu_para_available
+#define kvm_para_has_feature	kvm_pmu_para_has_feature
+
+/* Where a kprobe goes is where the function is. */
+static void *kvm_pmu_find_function(const char *name)
+{
+	struct kprobe kp = { .symbol_name = name };
+
+	if (register_kprobe(&kp))
+		return NULL;
+
+	unregister_kprobe(&kp);
+	return kp.addr;
+}
+
+DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
+DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
+
+static bool kvm_pmu_has_overflow;
+
+static void kvm_pmu_find_functions(void)
+{
+	void *overflow = kvm_pmu_find_function("perf_event_overflow");
+	void *resched = kvm_pmu_find_function("perf_pmu_resched");
+
+	if (resched)
+		static_call_update(kvm_pmu_perf_resched, resched);
+	if (overflow)
+		static_call_update(kvm_pmu_perf_overflow, overflow);
+	kvm_pmu_has_overflow = overflow;
+}
+
+#define perf_event_overflow	static_call(kvm_pmu_perf_overflow)
+#define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 
@@ -33,6 +88,7 @@ static int __percpu *kvm_pmu_spare_count;
 
 static inline int kvm_pmu_compat_init(void)
 {
+	kvm_pmu_find_functions();
 	kvm_pmu_spare_count = alloc_percpu(int);
 	return kvm_pmu_spare_count ? 0 : -ENOMEM;
 }
@@ -53,6 +109,7 @@ static inline void kvm_pmu_unregister(struct pmu *pmu)
 
 static inline int kvm_pmu_compat_init(void)
 {
+	kvm_pmu_find_functions();
 	return 0;
 }
 

@@ -9,11 +9,17 @@
 #include <linux/irq_work.h>
 #include <linux/kvm_para.h>
 #include <linux/perf_event.h>
+#include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <linux/timer.h>
 #include <linux/types.h>
 
 #include "kvm_perf.h"
+
+#ifndef kzalloc_obj
+/* Of newer kernels. */
+#define kzalloc_obj(obj, gfp)	kzalloc(sizeof(obj), gfp)
+#endif
 
 /**
  * struct kvm_pmu_config - something that perf_events here count
@@ -153,7 +159,9 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
 void kvm_pmu_config_put(struct kvm_pmu_config *config);
 void kvm_pmu_config_forget(void);
+#ifdef MODULE
 void kvm_pmu_config_destroy(void);
+#endif
 
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];

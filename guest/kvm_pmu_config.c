@@ -128,7 +128,7 @@ static struct kvm_pmu_known *kvm_pmu_learn(const struct guest_perf_attr *attr)
 	if (error && error != -ENOENT && error != -EINVAL)
 		return ERR_PTR(error);
 
-	known = kzalloc(sizeof(*known), GFP_KERNEL);
+	known = kzalloc_obj(*known, GFP_KERNEL);
 	if (!known)
 		return ERR_PTR(-ENOMEM);
 
@@ -203,6 +203,7 @@ void kvm_pmu_config_forget(void)
 	WRITE_ONCE(kvm_pmu_configs_stale, true);
 }
 
+#ifdef MODULE
 /**
  * kvm_pmu_config_destroy - forget everything
  */
@@ -212,3 +213,4 @@ void kvm_pmu_config_destroy(void)
 	kvm_pmu_shrink(0);
 	mutex_unlock(&kvm_pmu_config_mutex);
 }
+#endif

@@ -14,25 +14,25 @@
 
 #include <linux/cc_platform.h>
 #include <linux/debugfs.h>
-#include <linux/kprobes.h>
+#include <linux/export.h>
 #include <linux/kvm_para.h>
-#include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
-#include <linux/static_call.h>
 #include <linux/sysfs.h>
 
 #include <asm/nmi.h>
+#include <asm/reboot.h>
+
+#ifdef MODULE
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#endif
 
 #include "compat.h"
 #include "kvm_perf.h"
 #include "kvm_pmu.h"
 #include "kvm_pmu_query.h"
-
-/* Not for modules. */
-DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
-DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
 
 static struct guest_perf_query *kvm_pmu_host;
 static struct pmu *kvm_pmu;
@@ -45,7 +45,7 @@ static struct dentry *kvm_pmu_debugfs;
  */
 void kvm_pmu_resched(void)
 {
-	static_call_cond(kvm_pmu_perf_resched)(kvm_pmu);
+	perf_pmu_resched(kvm_pmu);
 }
 
 static struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
@@ -142,8 +142,7 @@ static void kvm_pmu_sample(struct perf_event *event, struct pt_regs *regs)
 
 	perf_sample_data_init(&data, 0, event->hw.last_period);
 	/* One that is starting or leaving cannot be stopped. */
-	if (static_call(kvm_pmu_perf_overflow)(event, &data, regs) &&
-	    !event->hw.state)
+	if (perf_event_overflow(event, &data, regs) && !event->hw.state)
 		kvm_pmu_stop(event, 0);
 }
 
@@ -354,7 +353,10 @@ static int kvm_pmu_event_init(struct perf_event *event)
 static const struct pmu kvm_pmu_template = {
 	.module		= THIS_MODULE,
 	.attr_groups	= kvm_pmu_attr_groups,
+#ifdef PERF_PMU_CAP_HETEROGENEOUS_CPUS
+	/* Before 6.2 for PMUs that share the context of hardware events. */
 	.capabilities	= PERF_PMU_CAP_HETEROGENEOUS_CPUS,
+#endif
 	.task_ctx_nr	= perf_hw_context,
 	.pmu_enable	= kvm_pmu_enable,
 	.pmu_disable	= kvm_pmu_disable,
@@ -407,21 +409,10 @@ const struct guest_perf_query *kvm_pmu_query(void)
 }
 EXPORT_SYMBOL_GPL(kvm_pmu_query);
 
-/* kvm_para_has_feature() is not for modules. */
-static bool kvm_pmu_in_cpuid(void)
+static bool kvm_pmu_is_offered(void)
 {
-	u32 base = cpuid_base_hypervisor("KVMKVMKVM\0\0\0", 0);
-
-	if (!base) {
-		pr_info("not loaded: this is no guest of KVM\n");
+	if (!kvm_para_available() || !kvm_para_has_feature(KVM_FEATURE_PV_PERF))
 		return false;
-	}
-
-	if (!(cpuid_eax(base | KVM_CPUID_FEATURES) &
-	      (1U << KVM_FEATURE_PV_PERF))) {
-		pr_info("not loaded: the host does not offer paravirtual perf events to this VM\n");
-		return false;
-	}
 
 	if (cc_platform_has(CC_ATTR_GUEST_MEM_ENCRYPT)) {
 		pr_info("not loaded: the host cannot write records into encrypted memory\n");
@@ -435,7 +426,7 @@ static int kvm_pmu_query_host(void)
 {
 	long ret;
 
-	kvm_pmu_host = kzalloc(sizeof(*kvm_pmu_host), GFP_KERNEL);
+	kvm_pmu_host = kzalloc_obj(*kvm_pmu_host, GFP_KERNEL);
 	if (!kvm_pmu_host)
 		return -ENOMEM;
 
@@ -475,33 +466,16 @@ static bool kvm_pmu_slot_is_free(void)
 	return false;
 }
 
-/* Where a kprobe goes is where the function is. */
-static void *kvm_pmu_find_function(const char *name)
-{
-	struct kprobe kp = { .symbol_name = name };
-
-	if (register_kprobe(&kp))
-		return NULL;
-
-	unregister_kprobe(&kp);
-	return kp.addr;
-}
-
 /* NULL, or why there can be no samples. */
 static const char *kvm_pmu_no_sampling(void)
 {
-	void *overflow = kvm_pmu_find_function("perf_event_overflow");
-	void *resched = kvm_pmu_find_function("perf_pmu_resched");
-
-	if (resched)
-		static_call_update(kvm_pmu_perf_resched, resched);
-	if (overflow)
-		static_call_update(kvm_pmu_perf_overflow, overflow);
-
 	if (!(kvm_pmu_host->features & KVM_PERF_FEATURE_SAMPLING))
 		return "the host does not let this VM sample";
-
-	return overflow ? NULL : "no perf_event_overflow";
+#ifdef MODULE
+	if (!kvm_pmu_has_overflow)
+		return "no perf_event_overflow";
+#endif
+	return NULL;
 }
 
 static int kvm_pmu_overflows_get(void *data, u64 *val)
@@ -546,6 +520,7 @@ static int kvm_pmu_register(void)
 	return 0;
 }
 
+#ifdef MODULE
 /*
  * The last of this kernel, by kexec or for kdump: every other CPU has stopped.
  * What came earlier, as a reboot notifier does, would find events opened again,
@@ -562,17 +537,47 @@ static struct kprobe kvm_pmu_kexec_probe = {
 	.pre_handler	= kvm_pmu_kexec,
 };
 
-static void kvm_pmu_probe_kexec(void)
+static void kvm_pmu_reset_at_end(void)
 {
 	if (register_kprobe(&kvm_pmu_kexec_probe))
 		pr_warn("machine_kexec cannot be probed: unload the module before kexec\n");
 }
+#else
+static struct machine_ops kvm_pmu_machine_ops;
+
+/*
+ * Every other CPU has stopped.  What comes earlier, as a reboot notifier does,
+ * would find events opened again.
+ */
+static void kvm_pmu_shutdown(void)
+{
+	kvm_pmu_machine_ops.shutdown();
+	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
+}
+
+#ifdef CONFIG_CRASH_DUMP
+static void kvm_pmu_crash_shutdown(struct pt_regs *regs)
+{
+	kvm_pmu_machine_ops.crash_shutdown(regs);
+	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
+}
+#endif
+
+static void __init kvm_pmu_reset_at_end(void)
+{
+	kvm_pmu_machine_ops = machine_ops;
+	machine_ops.shutdown = kvm_pmu_shutdown;
+#ifdef CONFIG_CRASH_DUMP
+	machine_ops.crash_shutdown = kvm_pmu_crash_shutdown;
+#endif
+}
+#endif
 
 static int __init kvm_pmu_init(void)
 {
 	int ret;
 
-	if (!kvm_pmu_in_cpuid())
+	if (!kvm_pmu_is_offered())
 		return -ENODEV;
 
 	ret = kvm_pmu_query_host();
@@ -586,20 +591,22 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto free_host;
 
+#ifdef MODULE
 	ret = kvm_pmu_compat_init();
 	if (ret)
 		goto destroy_counters;
+#endif
 
 	ret = register_nmi_handler(NMI_LOCAL, kvm_pmu_handle_nmi, 0,
 				   KBUILD_MODNAME);
 	if (ret)
-		goto compat_exit;
+		goto destroy_counters;
 
 	ret = kvm_pmu_register();
 	if (ret)
 		goto unregister_nmi;
 
-	kvm_pmu_probe_kexec();
+	kvm_pmu_reset_at_end();
 	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file_unsafe("overflows", 0400, kvm_pmu_debugfs, NULL,
 				   &kvm_pmu_overflows_fops);
@@ -607,16 +614,18 @@ static int __init kvm_pmu_init(void)
 
 unregister_nmi:
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
-compat_exit:
-	kvm_pmu_compat_exit();
 destroy_counters:
+#ifdef MODULE
+	kvm_pmu_compat_exit();
+#endif
 	kvm_pmu_counters_destroy();
 free_host:
 	kfree(kvm_pmu_host);
 	return ret;
 }
-module_init(kvm_pmu_init);
+device_initcall(kvm_pmu_init);
 
+#ifdef MODULE
 /* Each event holds a reference to the module, so none is open. */
 static void __exit kvm_pmu_exit(void)
 {
@@ -634,3 +643,4 @@ module_exit(kvm_pmu_exit);
 
 MODULE_DESCRIPTION("Paravirtual performance events of KVM");
 MODULE_LICENSE("GPL");
+#endif

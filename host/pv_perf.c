@@ -19,7 +19,6 @@
 #include <linux/string.h>
 
 #include <asm/perf_event.h>
-#include <asm/processor.h>
 
 #include "compat.h"
 #include "kvm_pmu_query.h"
@@ -115,6 +114,16 @@ bool pv_perf_available(void)
 static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
 {
 	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
+}
+
+/* The VM has a virtual PMU that takes the whole PMU of the host. */
+static bool pv_perf_has_mediated_pmu(struct kvm *kvm)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return false;
+#else
+	return kvm->arch.created_mediated_pmu;
+#endif
 }
 
 /*
@@ -550,7 +559,7 @@ void pv_perf_create_vm_debugfs(struct kvm *kvm)
  */
 int pv_perf_init_vm(struct kvm *kvm)
 {
-	struct pv_perf_vm *vm = kzalloc(sizeof(*vm), GFP_KERNEL_ACCOUNT);
+	struct pv_perf_vm *vm = kzalloc_obj(*vm, GFP_KERNEL_ACCOUNT);
 
 	if (!vm)
 		return -ENOMEM;
@@ -583,7 +592,7 @@ void pv_perf_destroy_vm(struct kvm *kvm)
  */
 int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_vcpu *pv = kzalloc(sizeof(*pv), GFP_KERNEL_ACCOUNT);
+	struct pv_perf_vcpu *pv = kzalloc_obj(*pv, GFP_KERNEL_ACCOUNT);
 
 	if (!pv)
 		return -ENOMEM;
@@ -594,7 +603,8 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	raw_spin_lock_init(&pv->mode_lock);
 	pv->vcpu = vcpu;
 	init_irq_work(&pv->irq_work, pv_perf_wake_vcpu);
-	pv_perf_timer_setup(&pv->rate_timer, pv_perf_rate_timer);
+	hrtimer_setup(&pv->rate_timer, pv_perf_rate_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS);
 	vcpu->arch.pv_perf = pv;
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
+#include <linux/sched/clock.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -125,6 +126,19 @@ static u64 pv_perf_read_counter(struct perf_event *backing)
 {
 	backing->pmu->read(backing);
 	return local64_read(&backing->count);
+}
+
+/*
+ * The time of a context that is running: perf_event_time_now(), for an event
+ * without exclude_guest.
+ */
+static u64 pv_perf_context_time(struct perf_event_context *ctx)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return local_clock() + READ_ONCE(ctx->timeoffset);
+#else
+	return local_clock() + READ_ONCE(ctx->time.offset);
+#endif
 }
 
 /*
@@ -664,7 +678,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		goto release_id;
 
 	ret = -ENOSPC;
-	event = kzalloc(sizeof(*event), GFP_KERNEL_ACCOUNT);
+	event = kzalloc_obj(*event, GFP_KERNEL_ACCOUNT);
 	if (!event)
 		goto uncharge;
 
@@ -1366,15 +1380,15 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 
 	return nmi;
 }
-EXPORT_SYMBOL_GPL(pv_perf_handle_nmi_exit);
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);
 
 /**
  * pv_perf_deliver_overflows - KVM_REQ_PV_PERF
  * @vcpu: the vCPU, about to enter the guest
  *
- * Brings the records of the events that have overflowed up to date and injects
- * an NMI; stops or starts those that overflow too often.  One that is pending already does: the guest looks at all its
- * events on any NMI.
+ * Brings the records of the events that have overflowed up to date, and injects
+ * an NMI.  One that is pending already does: the guest looks at all its events
+ * on any NMI.  Stops or starts events that overflow too often.
  */
 void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu)
 {

@@ -222,7 +222,9 @@ typedef s64 ktime_t;
 #define ns_to_ktime(ns)	(ns)
 #define ktime_get_ns()	local_clock()
 
-#define HRTIMER_MODE_ABS	0
+enum hrtimer_mode {
+	HRTIMER_MODE_ABS,
+};
 
 enum hrtimer_restart {
 	HRTIMER_NORESTART,

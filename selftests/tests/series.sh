@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The patches for mainline: they are written, apply without fuzz, are all of the
+# hooks, and checkpatch --strict finds nothing that is not explained.  The test
+# for the ABI among them passes on the emulated machine.
+# vm: none
+# alone: builds for the newest kernel
+top=$(realpath "$(dirname "$0")/../..")
+. "$top/selftests/tap.sh"
+cd "$top" || exit 1
+out=build/series
+log=build/tests/series.out
+
+# Its packages go when Debian has a newer one.
+line=7.3
+if ! make -s "build/linux-$line/initrd" "build/linux-$line/modules.built" >"$log" 2>&1 &&
+		grep -q 'No version of kernel' "build/log/kernel-$line.log"; then
+	ok "the patches for mainline # SKIP Debian has no Linux $line now" true
+	finish
+fi
+
+# written WHAT COMMAND...: no output, no error
+written() {
+	"${@:2}" >"$log" 2>&1
+	is "$1" "$? $(grep -v '^make' "$log")" "0 "
+}
+
+written "the patches for the kernel" \
+	series/write-kernel "build/linux-$line/source" $out/kernel
+written "the patches for QEMU" series/write-qemu \
+	"$(echo build/download/qemu_*.orig.tar.xz)" $out/qemu
+for file in kernel/000{1..7}-*.patch qemu/000{1..3}-*.patch; do
+	ok "${file##*/}" test -s "$out/$file"
+done
+
+series/build-selftests $out/kernel pv_perf_test >"$log" 2>&1
+is "KVM's selftests are built" $? 0
+selftests/vm host --kernel $line --timeout 900 -- \
+	$out/kernel.selftests/x86/pv_perf_test >"$log" 2>&1
+is "pv_perf_test ends well" $? 0
+tap_file pv_perf_test "$log"
+finish
