@@ -172,7 +172,8 @@ is "perf kvm stat sees each hypercall of a guest that profiles" \
 	$(($(cat after) - $(cat before)))
 more "perf kvm stat sees exits for NMIs" \
 	"$(awk '$1 == "nmi" { print $2 }' report)" 1000
-# Before Linux 6.9 KVM tells perf now and then that it was the guest's kernel.
+# Linux 6.1's KVM tells perf whether the vCPU was in the guest's kernel when it
+# was last preempted, which is not where it is now.
 loop_samples() {
 	perf script -i kvm.data -D |
 		grep -cE 'SAMPLE\(IP, 0x(400)?[45]\).* 0x40100[0-9a-f] '
