@@ -129,7 +129,8 @@
  * %KVM_ENOSPC: the VM's limit on events, or the memory of its owner's control
  * group, is used up.
  *
- * %KVM_EBUSY: no counter is free now, or the VM's events overflow too often.
+ * %KVM_EBUSY: no counter is free now, somebody else has the host's whole PMU,
+ * or the VM's events overflow too often.
  *
  * %KVM_EPERM: not from CPL 0, or from a nested guest.
  *

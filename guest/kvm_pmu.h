@@ -82,7 +82,7 @@ struct kvm_pmu_counter {
  * @limit: how many can count at the same time
  * @limit_until: when to try more, in jiffies
  * @work: what cannot be done where it is noticed
- * @watch: looks after counters that run
+ * @watch: looks after counters that run, or that nobody uses
  * @watching: @watch is due
  * @resched: have @work let perf schedule this CPU's events anew
  * @unwanted: have @work stop the counters that overflow for nobody

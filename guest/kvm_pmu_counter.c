@@ -554,6 +554,7 @@ static bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 	return false;
 }
 
+/* As long as there is any. */
 static void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 {
 	if (cpu->watching || !kvm_pmu_any_to_watch(cpu))
