@@ -63,6 +63,35 @@ tap_file() {
 	done <"$2"
 }
 
+# until_true COMMAND...: waits for it, at most a minute
+until_true() {
+	for _ in $(seq 300); do
+		"$@" && return
+		sleep 0.2
+	done
+	return 1
+}
+
+# needs_line LINE WHAT: this kernel line's modules are built in $tree; fails if
+# not, with a result, that is a SKIP where Debian does not have the line now
+needs_line() {
+	local log
+	log=$(mktemp)
+	if make -s -C "$tree" "build/linux-$1/initrd" \
+			"build/linux-$1/modules.built" >"$log" 2>&1; then
+		rm "$log"
+		return
+	fi
+	if grep -q 'No version of kernel' "$tree/build/log/kernel-$1.log"; then
+		ok "$2 # SKIP Debian has no Linux $1 now" true
+	else
+		tail -n 20 "$log" | sed 's/^/# /'
+		ok "$2: Linux $1 is built" false
+	fi
+	rm "$log"
+	return 1
+}
+
 finish() {
 	echo "1..$tap_n"
 	exit $tap_failed

@@ -18,15 +18,6 @@ perf_events() {
 }
 slab_before=$(perf_events)
 
-# Until the file's condition holds, at most a minute.
-until_true() {
-	for _ in $(seq 300); do
-		"$@" && return
-		sleep 0.2
-	done
-	return 1
-}
-
 echo 1 >$tracing/events/kvm/kvm_pv_perf_op/enable
 echo 1 >$tracing/events/kvm/kvm_pv_perf_open/enable
 

@@ -5,12 +5,12 @@
 # missing, and what tools/install refuses.
 # vm: none
 # alone: builds the modules
-top=$(realpath "$(dirname "$0")/../..")
-. "$top/selftests/tap.sh"
-kernel=$top/build/linux-6.1
+tree=$(realpath "$(dirname "$0")/../..")
+. "$tree/selftests/tap.sh"
+kernel=$tree/build/linux-6.1
 debian=$kernel/debian
 release=$(cat "$kernel/release")
-vm=$top/selftests/vm
+vm=$tree/selftests/vm
 
 in_debian() {
 	chroot "$debian" env PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"
@@ -18,8 +18,8 @@ in_debian() {
 
 # For this program and what it starts.
 mount_debian() {
-	mkdir -p "$debian$top"
-	mount --bind "$top" "$debian$top"
+	mkdir -p "$debian$tree"
+	mount --bind "$tree" "$debian$tree"
 	for dir in proc sys dev; do
 		mount --rbind /$dir "$debian/$dir"
 	done
@@ -68,7 +68,7 @@ on_debian() {
 		"Linux $release: its headers are not installed" \
 		"Remedy: apt install linux-headers-$release" \
 		"not for Linux $release, which keeps its own KVM" -- \
-		in_debian apt-get install -y "$top"/build/deb/pv-perf-{doctor,host,guest}*.deb
+		in_debian apt-get install -y "$tree"/build/deb/pv-perf-{doctor,host,guest}*.deb
 	is "the kernel keeps its own KVM" "$(place kvm)" kernel/arch/x86/kvm
 	said "headers, but no source" 0 \
 		"its source, linux-source-6.1 .* is not installed" \
@@ -124,14 +124,14 @@ on_host() {
 	done
 	said "while a VM runs" 1 '^not ok .* no VM runs' \
 		'process [0-9]+ \(qemu-system' 'Nothing was changed' -- \
-		in_debian "$top/tools/install" host
+		in_debian "$tree/tools/install" host
 	touch unoffered.end
 	wait $!
 	tap_file "guest of the kernel's own KVM" guest.out
 
 	said "make install" 0 "^ok .* it offers the feature to VMs" \
 		'-cpu host,migratable=no,pmu=off' -- \
-		in_debian "$top/tools/install" host
+		in_debian "$tree/tools/install" host
 	guest --cpu-opt kvm-pv-perf=on -- "$0" offered >guest.out 2>&1
 	tap_file "guest" guest.out
 	"$vm" guest --pmu=vpmu -- "$0" vpmu >guest.out 2>&1
@@ -143,10 +143,10 @@ on_host() {
 	said "pv_perf=0" 1 '^not ok .* it offers the feature' \
 		'kvm is loaded with pv_perf=0' -- doctor
 
-	said "make uninstall" 0 -- in_debian "$top/tools/install" remove
+	said "make uninstall" 0 -- in_debian "$tree/tools/install" remove
 	ok "KVM is the kernel's own again" \
 		test ! -e /sys/module/kvm/parameters/pv_perf -a -e /sys/module/kvm_amd
-	said "uninstalled" 1 'make install' -- "$top/build/pv-perf-doctor"
+	said "uninstalled" 1 'make install' -- "$tree/build/pv-perf-doctor"
 }
 
 # In a guest.
@@ -168,7 +168,7 @@ offered() {
 	said "with the module" 0 '^ok .* perf counts instructions' \
 		'^ok .* perf takes samples' -- doctor
 	said "not as root" 1 'sysctl kernel.perf_event_paranoid=1' -- \
-		setpriv --reuid=65534 --clear-groups "$top/build/pv-perf-doctor"
+		setpriv --reuid=65534 --clear-groups "$tree/build/pv-perf-doctor"
 }
 
 vpmu() {
@@ -182,19 +182,11 @@ vpmu() {
 mediated() {
 	said "doctor" 1 '^ok .* it offers the feature to VMs' \
 		'^not ok .* may take the whole PMU' 'enable_mediated_pmu=0' -- \
-		"$top/build/pv-perf-doctor"
+		"$tree/build/pv-perf-doctor"
 }
 
 mediated_host() {
-	if ! make -s -C "$top" build/linux-7.3/{initrd,modules.built} \
-			>make.out 2>&1; then
-		if grep -q 'No version of kernel' "$top/build/log/kernel-7.3.log"; then
-			ok "mediated virtual PMU # SKIP Debian has no 7.3 now" true
-		else
-			ok "modules for Linux 7.3" false
-		fi
-		return
-	fi
+	needs_line 7.3 "mediated virtual PMU" || return
 	on_level "mediated virtual PMU" host --kernel 7.3 \
 		--kvm-amd-opt enable_mediated_pmu=1 -- "$0" mediated
 }
@@ -206,7 +198,7 @@ locked() {
 		'mokutil --import /var/lib/dkms/mok.pub' 'Enroll MOK' -- \
 		doctor --can-install host
 	said "make install" 1 'Nothing was changed' -- \
-		in_debian "$top/tools/install" host
+		in_debian "$tree/tools/install" host
 	modprobe -r kvm_amd kvm
 	said "modprobe" 1 'Key was rejected|Operation not permitted' -- \
 		in_debian modprobe kvm
@@ -224,15 +216,15 @@ if [ "${1-}" != mounted ]; then
 	exec unshare -m "$0" mounted
 fi
 mount_debian
-mkdir -p "$top/build/tests/install"
-cd "$top/build/tests/install" || exit 1
+mkdir -p "$tree/build/tests/install"
+cd "$tree/build/tests/install" || exit 1
 purge
 on_debian
 # A tree that is in itself looks like a loop through 9p.
-umount "$debian$top"
+umount "$debian$tree"
 on_level "host" host --stock-kvm --host-cpus 2 -- "$0" on_host
 on_level "lockdown" host --stock-kvm --append lockdown=integrity -- "$0" locked
 mediated_host
-mount --bind "$top" "$debian$top"
+mount --bind "$tree" "$debian$tree"
 remove_from_debian
 finish

@@ -11,15 +11,6 @@ kvm=/sys/kernel/debug/kvm
 built=$VM_TREE/build/linux-$VM_KERNEL/kvm
 cd "$VM_SCRATCH" || exit 1
 
-# until_true COMMAND...: waits for it, at most a minute
-until_true() {
-	for _ in $(seq 300); do
-		"$@" && return
-		sleep 0.2
-	done
-	return 1
-}
-
 # objects SLAB: how many there are.  Shrinking empties the slabs of each CPU,
 # whose free objects would be counted as used.
 objects() {
