@@ -72,12 +72,13 @@ until_true() {
 	return 1
 }
 
-# needs_line LINE WHAT: this kernel line's modules are built in $tree; fails if
-# not, with a result, that is a SKIP where Debian does not have the line now
+# needs_line LINE WHAT: this kernel line's modules are built in $tree, by one test
+# at a time; fails if not, with a result, that is a SKIP where Debian does not
+# have the line now
 needs_line() {
 	local log
 	log=$(mktemp)
-	if make -s -C "$tree" "build/linux-$1/initrd" \
+	if flock "$tree/build" make -s -C "$tree" "build/linux-$1/initrd" \
 			"build/linux-$1/modules.built" >"$log" 2>&1; then
 		rm "$log"
 		return

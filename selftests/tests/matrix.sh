@@ -3,5 +3,4 @@
 # The other kernel lines, each as host and guest, and the newest as host of the
 # oldest guest; all pairs: make matrix.
 # vm: none
-# alone: builds for other kernel lines
 exec "$(dirname "$0")/../matrix" 6.12/6.12 7.3/7.3 7.3/6.1

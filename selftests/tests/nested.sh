@@ -3,7 +3,6 @@
 # A guest of a guest: each level counts and samples its own execution only, and
 # closing, rebooting and killing one leaves those below clean.
 # vm: none
-# alone: builds for another kernel line
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"

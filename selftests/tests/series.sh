@@ -4,7 +4,6 @@
 # hooks, and checkpatch --strict finds nothing that is not explained.  The test
 # for the ABI among them passes on the emulated machine.
 # vm: none
-# alone: builds for the newest kernel
 tree=$(realpath "$(dirname "$0")/../..")
 . "$tree/selftests/tap.sh"
 cd "$tree" || exit 1
