@@ -56,7 +56,7 @@ help:
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
-	@echo 'make series-check  build each of them, run KVM'\''s own tests (15 minutes)'
+	@echo 'make series-check  build each and a kernel with all, run it and KVM'\''s tests (30 min)'
 	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
 	@echo '                might pass it; FUZZ_S=600 runs 10 minutes, not 1'
 	@echo 'make install    on this host: build and load KVM'\''s modules with the host side,'
@@ -151,12 +151,31 @@ series: $(B)/linux-$(newest)/release $(qemu)
 	@$(stage) series-qemu 'writing the patches for QEMU, in $(B)/series/qemu' \
 		sh -c 'series/write-qemu $$(series/fetch-qemu) $(B)/series/qemu'
 
-# Whether each builds, and whether KVM's own tests end as they do without them.
-series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built
+# A kernel with all of them.
+with_series := $(B)/linux-$(newest)-series
+$(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-kernel \
+		$(addprefix selftests/machine/config/,base.config series.config) \
+		$(wildcard host/*.[ch] host/hooks/linux-$(newest).patch \
+			abi/*.h guest/*.[ch] series/write-kernel \
+			$(addprefix series/kernel/*/,* tree/*/*))
+	@$(call install,unifdef patchutils)
+	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
+		series/write-kernel $(B)/linux-$(newest)/source $(B)/series/kernel
+	@$(stage) kernel-$(newest)-series 'building Linux with them (10 minutes)' \
+		selftests/machine/build-kernel $(newest) series $(B)/series/kernel.tree
+	@touch $@
+
+# Whether each builds, whether KVM's own tests end as they do without them, and
+# whether the kernel with all of them is a host and a guest.
+series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built \
+		$(addprefix $(with_series)/,initrd memory-initrd modules.built) \
+		$(programs)
 	@$(call install,uuid-dev)
 	@$(stage) series-build 'building each patch (5 minutes)' series/build-kernel \
 		$(B)/linux-$(newest)/source $(B)/series/kernel x86_64 i386
 	@series/compare-selftests $(B)/series/kernel $(newest)
+	@selftests/matrix $(newest)-series/$(newest)-series
+	@VM_KERNEL=$(newest)-series selftests/run kexec
 
 # Every time, as it is quick when nothing is missing.
 packages:
@@ -210,6 +229,7 @@ endef
 .SECONDEXPANSION:
 $(eval $(call modules_built,))
 $(eval $(call modules_built,-debug))
+$(eval $(call modules_built,-series))
 
 # No library, so that the count of instructions is known.
 freestanding := -O2 -nostdlib -static -no-pie -fno-stack-protector
@@ -345,7 +365,7 @@ clean:
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
 		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
 		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log \
-		$(B)/series
+		$(B)/series $(B)/linux-*-series
 
 distclean:
 	rm -rf $(B)
