@@ -13,6 +13,10 @@ enable() {
 	read -r _ <ack
 }
 
+used() {
+	[ "$(cat /sys/module/kvm_pmu/refcnt)" != 0 ]
+}
+
 in_guest() {
 	mkfifo control ack
 	cpu=/sys/bus/event_source/devices/cpu
@@ -134,10 +138,11 @@ in_guest() {
 	more "the CPU that came back counts" "$(count instructions:u out)" 10000003
 
 	# Unloading.
-	perf stat -e instructions sleep 2 2>/dev/null &
-	sleep 1
+	perf stat -e instructions sleep 1000 2>/dev/null &
+	until_true used
 	ok "rmmod is refused while an event is open" \
 		sh -c '! rmmod kvm_pmu 2>/dev/null'
+	pkill -x sleep
 	wait $!
 	ok "rmmod when all are closed" rmmod kvm_pmu
 	ok "insmod again" insmod "$VM_TREE/build/linux-$VM_KERNEL/guest/kvm_pmu.ko"
