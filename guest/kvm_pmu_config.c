@@ -13,7 +13,7 @@
 
 #include "kvm_pmu.h"
 
-/* How many to remember that are not in use. */
+/* How many to remember, if no more are in use. */
 #define KVM_PMU_MAX_CONFIGS	128
 
 struct kvm_pmu_known {
@@ -143,6 +143,7 @@ static struct kvm_pmu_config *
 kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 {
 	struct kvm_pmu_known *known;
+	int error;
 
 	lockdep_assert_held(&kvm_pmu_config_mutex);
 
@@ -156,12 +157,13 @@ kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 		return ERR_CAST(known);
 
 	list_move(&known->node, &kvm_pmu_configs);
-	if (!known->config.error)
+	error = known->config.error;
+	if (!error)
 		atomic_inc(&known->config.users);
+	/* Frees what is not in use, maybe this. */
 	kvm_pmu_shrink(KVM_PMU_MAX_CONFIGS);
 
-	return known->config.error ? ERR_PTR(known->config.error) :
-				     &known->config;
+	return error ? ERR_PTR(error) : &known->config;
 }
 
 /**

@@ -631,6 +631,77 @@ static void test_refused(void)
 	close(fd);
 }
 
+/* The count of @loop, or 0 where it cannot be counted. */
+static uint64_t counted(struct perf_event_attr *attr)
+{
+	uint64_t count = 0;
+	int fd = open_event(attr, 0, -1, -1);
+
+	if (fd < 0)
+		return 0;
+	enable(fd);
+	loop(1000000);
+	disable(fd);
+	count = count_of(fd);
+	close(fd);
+	return count;
+}
+
+static void test_no_frequency(void)
+{
+	struct perf_event_attr attr = attr_of(0);
+
+	attr.freq = 1;
+	ksft_test_result(near(counted(&attr), 2000000, 2000),
+			 "a frequency of 0: counts, without samples\n");
+	attr = attr_of(0);
+	ksft_test_result(near(counted(&attr), 2000000, 2000),
+			 "and so do others then\n");
+}
+
+static void test_ioc_frequency(void)
+{
+	struct perf_event_attr attr = attr_of(0);
+	uint64_t hz = 1ULL << 40;
+	int fd;
+
+	attr.freq = 1;
+	attr.sample_freq = 1000;
+	fd = open_event(&attr, 0, -1, -1);
+	ksft_test_result(ioctl(fd, PERF_EVENT_IOC_PERIOD, &hz) && errno == EINVAL,
+			 "PERF_EVENT_IOC_PERIOD with a frequency too high: EINVAL\n");
+	hz = 2000;
+	ksft_test_result(!ioctl(fd, PERF_EVENT_IOC_PERIOD, &hz),
+			 "and with one that is not\n");
+	close(fd);
+}
+
+/* More than a driver may want to remember, and one that there is not. */
+static void test_configs(void)
+{
+	struct perf_event_attr attr = attr_of(0);
+	int fds[200];
+	unsigned int i, refused = 0;
+
+	for (i = 0; i < 200; i++) {
+		attr.type = PERF_TYPE_RAW;
+		attr.config = i;
+		fds[i] = open_event(&attr, 0, -1, -1);
+	}
+	attr.type = PERF_TYPE_HW_CACHE;
+	attr.config = PERF_COUNT_HW_CACHE_L1I |
+		      PERF_COUNT_HW_CACHE_OP_WRITE << 8;
+	for (i = 0; i < 20; i++)
+		refused += !counted(&attr);
+	ksft_test_result(refused == 20,
+			 "what cannot be counted is refused beside 200 others\n");
+	attr = attr_of(0);
+	ksft_test_result(near(counted(&attr), 2000000, 2000),
+			 "and what can be counts\n");
+	for (i = 0; i < 200; i++)
+		close(fds[i]);
+}
+
 int main(void)
 {
 	int cpu;
@@ -652,6 +723,9 @@ int main(void)
 		test_cpu(cpu);
 	test_frequency(1000);
 	test_frequency(4000);
+	test_no_frequency();
+	test_ioc_frequency();
+	test_configs();
 	test_refused();
 	test_throttle();
 
