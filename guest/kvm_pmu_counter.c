@@ -66,22 +66,48 @@ static bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
 	return counter->attr.sample_period;
 }
 
-static u64 kvm_pmu_record_count(const struct guest_perf_event *record)
+/* @field: of @record, one that the host writes with it */
+static u64 kvm_pmu_read_field(const struct guest_perf_event *record,
+			      const u64 *field)
 {
 	u32 sequence;
-	u64 count;
+	u64 value;
 
 	/* Only matters where 64 bits are two loads. */
 	do {
 		sequence = READ_ONCE(record->sequence);
-		/* The count is read between the two sequence numbers. */
+		/* The value is read between the two sequence numbers. */
 		virt_rmb();
-		count = record->count;
+		value = *field;
 		/* As above. */
 		virt_rmb();
 	} while ((sequence & 1) || sequence != READ_ONCE(record->sequence));
 
-	return count;
+	return value;
+}
+
+static u64 kvm_pmu_record_count(const struct guest_perf_event *record)
+{
+	return kvm_pmu_read_field(record, &record->count);
+}
+
+static u64 kvm_pmu_record_left(const struct guest_perf_event *record)
+{
+	return kvm_pmu_read_field(record, &record->period_left);
+}
+
+/*
+ * What is left of the event's period is in the record; but where the host wrote
+ * that after it was told that the counter overflows for nobody, it is no more
+ * known: a whole period.
+ */
+static void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
+			      struct perf_event *event)
+{
+	u64 left = kvm_pmu_record_left(&counter->record);
+
+	local64_set(&event->hw.period_left,
+		    left > KVM_PMU_NO_OVERFLOW / 2 ? 0 : left);
 }
 
 /*
@@ -113,7 +139,7 @@ void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 {
 	kvm_pmu_count(event, kvm_pmu_record_count(&counter->record));
 	/* A KVM on top tells its guest. */
-	local64_set(&event->hw.period_left, counter->record.period_left);
+	kvm_pmu_take_left(counter, event);
 }
 
 static void kvm_pmu_set_stopped(struct perf_event *event)
@@ -222,7 +248,7 @@ static bool kvm_pmu_has_position(const struct kvm_pmu_counter *counter,
 	case KVM_PMU_CLOSED:
 		return !left || left == counter->attr.sample_period;
 	case KVM_PMU_STOPPED:
-		return left == counter->record.period_left;
+		return left == kvm_pmu_record_left(&counter->record);
 	default:
 		return false;
 	}
@@ -373,8 +399,7 @@ static void kvm_pmu_done(struct kvm_pmu_cpu *cpu,
 	case KVM_PERF_OP_SET_LEFT:
 		if (leaving) {
 			kvm_pmu_count(leaving, op->arg);
-			local64_set(&leaving->hw.period_left,
-				    counter->record.period_left);
+			kvm_pmu_take_left(counter, leaving);
 			perf_event_update_userpage(leaving);
 		}
 		if (counter->event)
