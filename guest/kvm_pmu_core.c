@@ -344,6 +344,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	event->pmu_private = config;
 	event->destroy = kvm_pmu_destroy;
 	event->hw.idx = -1;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 	event->hw.config = kvm_pmu_event_select(&attr);
 	if (attr.flags & KVM_PERF_ATTR_FREQ)
 		kvm_pmu_hide_freq(event);

@@ -799,6 +799,8 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	}
 
 	kvm_pmu_set_stopped(event);
+	/* An NMI looks for the counter of an event that counts. */
+	barrier();
 	event->hw.idx = -1;
 	counter->starting = false;
 	WRITE_ONCE(counter->event, NULL);
@@ -837,9 +839,14 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  */
 void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+	struct kvm_pmu_counter *counter;
 	long ret;
 
+	/* Between add and del only; an NMI may find it outside of that. */
+	if (event->hw.idx < 0)
+		return;
+
+	counter = kvm_pmu_counter(cpu, event);
 	counter->starting = false;
 	if (event->hw.state)
 		return;
@@ -869,7 +876,7 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		kvm_pmu_warn_robbed();
 	kvm_pmu_counter_update(counter, event);
 
-	if (kvm_pmu_has_lost(ret) && !in_nmi()) {
+	if (!in_nmi() && kvm_pmu_has_lost(ret)) {
 		kvm_pmu_lost(cpu);
 		if (!cpu->disabled)
 			kvm_pmu_flush(cpu);
