@@ -136,9 +136,19 @@ static void kvm_pmu_del(struct perf_event *event, int flags)
 	kvm_pmu_flush_if_enabled(cpu);
 }
 
+/* What perf does about it needs an event that is on a CPU. */
+static bool kvm_pmu_ends_at_overflow(struct perf_event *event)
+{
+	return atomic_read(&event->event_limit) || event->attr.sigtrap;
+}
+
 static void kvm_pmu_sample(struct perf_event *event, struct pt_regs *regs)
 {
 	struct perf_sample_data data;
+
+	/* After del: perf would not hear of it, and let it run on. */
+	if (event->hw.idx < 0 && kvm_pmu_ends_at_overflow(event))
+		return;
 
 	perf_sample_data_init(&data, 0, event->hw.last_period);
 	/* One that is starting or leaving cannot be stopped. */
