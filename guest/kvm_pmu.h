@@ -86,6 +86,7 @@ struct kvm_pmu_counter {
  * @watching: @watch is due
  * @resched: have @work let perf schedule this CPU's events anew
  * @unwanted: have @work stop the counters that overflow for nobody
+ * @warnings: have @work print these, a bit each
  * @nmi_due: the overflows that an NMI is still to come for have been handled
  * @overflows: number of overflows handled
  *
@@ -110,6 +111,7 @@ struct kvm_pmu_cpu {
 	bool watching;
 	bool resched;
 	bool unwanted;
+	unsigned long warnings;
 	bool nmi_due;
 	u64 overflows;
 };

@@ -55,6 +55,48 @@ static unsigned long kvm_pmu_gone_until;
 static struct kmem_cache *kvm_pmu_cache;
 static int kvm_pmu_cpuhp_state;
 
+enum kvm_pmu_warning {
+	KVM_PMU_WARN_GONE,
+	KVM_PMU_WARN_ROBBED,
+	KVM_PMU_WARN_NO_SPACE,
+};
+
+static const char * const kvm_pmu_warnings[] = {
+	[KVM_PMU_WARN_GONE] =
+		"the host has no paravirtual perf events any more: nothing counts",
+	[KVM_PMU_WARN_ROBBED] =
+		"the host needed the counter of a running event: its count is too low",
+	[KVM_PMU_WARN_NO_SPACE] = "the host allows no more events",
+};
+
+/* Each is printed once. */
+static unsigned long kvm_pmu_warned;
+
+/*
+ * A task switch holds the lock of the runqueue, which printk() may want, to wake
+ * up who waits for the console: leave it to the work.
+ */
+static void kvm_pmu_warn(enum kvm_pmu_warning warning)
+{
+	struct kvm_pmu_cpu *cpu = this_cpu_read(kvm_pmu_cpu);
+
+	if (test_and_set_bit(warning, &kvm_pmu_warned))
+		return;
+
+	set_bit(warning, &cpu->warnings);
+	irq_work_queue(&cpu->work);
+}
+
+static void kvm_pmu_print_warnings(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kvm_pmu_warnings); i++) {
+		if (test_and_clear_bit(i, &cpu->warnings))
+			pr_warn("%s\n", kvm_pmu_warnings[i]);
+	}
+}
+
 static struct kvm_pmu_counter *kvm_pmu_counter(struct kvm_pmu_cpu *cpu,
 					       struct perf_event *event)
 {
@@ -165,7 +207,7 @@ static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
 
 static void kvm_pmu_set_gone(void)
 {
-	pr_warn_once("the host has no paravirtual perf events any more: nothing counts\n");
+	kvm_pmu_warn(KVM_PMU_WARN_GONE);
 	WRITE_ONCE(kvm_pmu_gone_until, jiffies + HZ);
 	WRITE_ONCE(kvm_pmu_gone, true);
 }
@@ -440,13 +482,13 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		cpu->changed = true;
 		break;
 	case -KVM_ENOSPC:
-		pr_warn_once("the host allows no more events\n");
+		kvm_pmu_warn(KVM_PMU_WARN_NO_SPACE);
 		cpu->no_space = true;
 		break;
 	case -KVM_EBUSY:
 		/* The record is up to date. */
 		if (op->op == KVM_PERF_OP_READ) {
-			kvm_pmu_warn_robbed();
+			kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
 			kvm_pmu_done(cpu, counter, op);
 		}
 		break;
@@ -873,7 +915,7 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (!cpu->fresh)
 		ret = kvm_perf_op(KVM_PERF_OP_READ, counter->param.id, 0);
 	if (ret == -KVM_EBUSY)
-		kvm_pmu_warn_robbed();
+		kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
 	kvm_pmu_counter_update(counter, event);
 
 	if (!in_nmi() && kvm_pmu_has_lost(ret)) {
@@ -916,6 +958,8 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 static void kvm_pmu_work(struct irq_work *work)
 {
 	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu, work);
+
+	kvm_pmu_print_warnings(cpu);
 
 	if (xchg(&cpu->unwanted, false))
 		kvm_pmu_stop_unwanted(cpu);
@@ -961,7 +1005,7 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 
 	ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
 	if (ret == -KVM_EBUSY)
-		kvm_pmu_warn_robbed();
+		kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
 
 	if (kvm_pmu_has_lost(ret)) {
 		kvm_pmu_lost(cpu);
