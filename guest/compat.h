@@ -77,6 +77,9 @@ static void kvm_pmu_find_functions(void)
 #define perf_event_overflow	static_call(kvm_pmu_perf_overflow)
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
 
+/* Not exported: as much as the host takes. */
+#define sysctl_perf_event_sample_rate	INT_MAX
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 
 /*

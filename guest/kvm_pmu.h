@@ -27,11 +27,16 @@
  * @error: what event_init returns for it: 0 if the host can count it
  * @users: number of perf_events that count it; it is not forgotten while
  *	there are any
+ * @refused: the host, perhaps another one than that which was asked, has
+ *	refused to count it
+ * @retry: when to try again, in jiffies
  */
 struct kvm_pmu_config {
 	struct guest_perf_attr attr;
 	int error;
 	atomic_t users;
+	bool refused;
+	unsigned long retry;
 };
 
 /* What the host knows of a counter. */
@@ -76,6 +81,7 @@ struct kvm_pmu_counter {
  * @disabled: perf is changing what counts here: between pmu_disable and
  *	pmu_enable
  * @changed: there is something to flush
+ * @no_counter: the host has no counter for what was to start
  * @no_space: the host allows this VM no more events
  * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
  * @used: number of counters that have an event
@@ -101,6 +107,7 @@ struct kvm_pmu_cpu {
 	unsigned int nr_ops;
 	bool disabled;
 	bool changed;
+	bool no_counter;
 	bool no_space;
 	bool fresh;
 	unsigned int used;

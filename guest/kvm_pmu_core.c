@@ -221,7 +221,8 @@ static bool kvm_pmu_has_freq(struct perf_event *event)
 		return to_kvm_pmu_config(event->parent)->attr.flags &
 		       KVM_PERF_ATTR_FREQ;
 
-	return event->attr.freq;
+	/* A frequency of 0 is no frequency. */
+	return event->attr.freq && event->attr.sample_freq;
 }
 
 /*
@@ -234,6 +235,14 @@ static void kvm_pmu_hide_freq(struct perf_event *event)
 	event->hw.sample_period = event->attr.sample_period;
 	/* It starts with whatever period the host is at. */
 	local64_set(&event->hw.period_left, 0);
+}
+
+/* Of PERF_EVENT_IOC_PERIOD; perf checks those frequencies that it knows of. */
+static int kvm_pmu_check_period(struct perf_event *event, u64 period)
+{
+	bool freq = to_kvm_pmu_config(event)->attr.flags & KVM_PERF_ATTR_FREQ;
+
+	return freq && period > sysctl_perf_event_sample_rate ? -EINVAL : 0;
 }
 
 /* Can the host tell a nested guest from this one? */
@@ -377,6 +386,7 @@ static const struct pmu kvm_pmu_template = {
 	.start		= kvm_pmu_start,
 	.stop		= kvm_pmu_stop,
 	.read		= kvm_pmu_read,
+	.check_period	= kvm_pmu_check_period,
 	.start_txn	= kvm_pmu_start_txn,
 	.commit_txn	= kvm_pmu_commit_txn,
 	.cancel_txn	= kvm_pmu_cancel_txn,

@@ -459,9 +459,27 @@ static void kvm_pmu_close(struct kvm_pmu_counter *counter)
 	counter->state = KVM_PMU_CLOSED;
 }
 
-static void kvm_pmu_warn_robbed(void)
+/* It alone: others can count. */
+static void kvm_pmu_refuse(struct perf_event *event)
 {
-	pr_warn_once("the host needed the counter of a running event: its count is too low\n");
+	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	WRITE_ONCE(config->retry, jiffies + HZ);
+	WRITE_ONCE(config->refused, true);
+}
+
+static bool kvm_pmu_is_refused(struct perf_event *event)
+{
+	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	if (!READ_ONCE(config->refused))
+		return false;
+
+	if (time_before(jiffies, READ_ONCE(config->retry)))
+		return true;
+
+	WRITE_ONCE(config->refused, false);
+	return false;
 }
 
 static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
@@ -490,13 +508,16 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		if (op->op == KVM_PERF_OP_READ) {
 			kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
 			kvm_pmu_done(cpu, counter, op);
+		} else {
+			cpu->no_counter = true;
 		}
 		break;
-	case -KVM_EFAULT:
-		if (op->op == KVM_PERF_OP_DISABLE)
-			counter->state = KVM_PMU_STOPPED;
-		break;
 	default:
+		if (op->op == KVM_PERF_OP_OPEN || op->op == KVM_PERF_OP_ENABLE)
+			kvm_pmu_refuse(counter->event);
+		else if (op->op == KVM_PERF_OP_DISABLE &&
+			 op->result == -KVM_EFAULT)
+			counter->state = KVM_PMU_STOPPED;
 		break;
 	}
 }
@@ -581,12 +602,15 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 }
 
 /*
- * The host has counters for no more than what runs now.  True if what has
- * failed may succeed if it is tried again: with fewer that run unused, or with
- * fewer that are kept open.
+ * The host has counters for no more than what runs now, if that is why something
+ * has failed.  True if it may succeed when it is tried again: with fewer that run
+ * unused, or with fewer that are kept open.
  */
 static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
 {
+	if (!xchg(&cpu->no_counter, false) && !cpu->no_space)
+		return false;
+
 	kvm_pmu_set_limit(cpu, kvm_pmu_nr_running(cpu));
 
 	return kvm_pmu_any_unused(cpu) ||
@@ -658,6 +682,7 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 	if (failed)
 		kvm_pmu_give_up(cpu);
 	cpu->changed = false;
+	cpu->no_space = false;
 
 	kvm_pmu_start_watch(cpu);
 }
@@ -802,7 +827,7 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter, *left;
 
-	if (cpu->used >= kvm_pmu_limit(cpu))
+	if (cpu->used >= kvm_pmu_limit(cpu) || kvm_pmu_is_refused(event))
 		return -EAGAIN;
 
 	counter = kvm_pmu_find_or_reopen(cpu, event);
