@@ -86,7 +86,7 @@ struct kvm_pmu_counter {
  * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
  * @used: number of counters that have an event
  * @limit: how many can count at the same time
- * @limit_until: when to try more, in jiffies
+ * @limit_until: when to try more, in jiffies_64
  * @work: what cannot be done where it is noticed
  * @watch: looks after counters that run, or that nobody uses
  * @watching: @watch is due
@@ -112,7 +112,7 @@ struct kvm_pmu_cpu {
 	bool fresh;
 	unsigned int used;
 	unsigned int limit;
-	unsigned long limit_until;
+	u64 limit_until;
 	struct irq_work work;
 	struct timer_list watch;
 	bool watching;

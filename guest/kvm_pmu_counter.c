@@ -258,7 +258,7 @@ static unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 	if (kvm_pmu_host_is_gone())
 		return 0;
 
-	if (time_after(jiffies, cpu->limit_until))
+	if (time_after64(get_jiffies_64(), cpu->limit_until))
 		cpu->limit = kvm_pmu_nr_counters();
 
 	return cpu->limit;
@@ -267,7 +267,7 @@ static unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 static void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit)
 {
 	cpu->limit = limit;
-	cpu->limit_until = jiffies + HZ;
+	cpu->limit_until = get_jiffies_64() + HZ;
 }
 
 static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu,
@@ -1101,7 +1101,7 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
 	/* Deferrable: a CPU that is idle has nothing to lose. */
 	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED | TIMER_DEFERRABLE);
-	cpu->limit_until = jiffies - 1;
+	cpu->limit = kvm_pmu_nr_counters();
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
 		counter->param.id = nr * KVM_PMU_NR_COUNTERS + i;
