@@ -654,6 +654,8 @@ static void __exit kvm_pmu_exit(void)
 	/* Does nothing where it was not registered. */
 	unregister_kprobe(&kvm_pmu_kexec_probe);
 	kvm_pmu_unregister(kvm_pmu);
+	/* What runs unused may overflow until then. */
+	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 	kvm_pmu_compat_exit();
 	kvm_pmu_counters_destroy();

@@ -1158,16 +1158,16 @@ free_cpus:
 }
 
 /**
- * kvm_pmu_counters_destroy - close and free the counters of all CPUs
+ * kvm_pmu_counters_destroy - free the counters of all CPUs
  *
- * No perf_event is left, and no NMI looks at the counters.
+ * No perf_event is left, nothing is open at the host, and no NMI looks at the
+ * counters.
  */
 void kvm_pmu_counters_destroy(void)
 {
 	int nr;
 
 	cpuhp_remove_state_nocalls(kvm_pmu_cpuhp_state);
-	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	for_each_possible_cpu(nr)
 		kvm_pmu_cpu_quiesce(per_cpu(kvm_pmu_cpu, nr));
 	kvm_pmu_free_cpus();
