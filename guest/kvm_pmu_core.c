@@ -422,11 +422,15 @@ unsigned int kvm_pmu_nr_counters(void)
 /**
  * kvm_pmu_query - what the host can count, for a KVM on top of it
  *
- * Return: NULL where another PMU would get what that KVM asks for.
+ * Return: NULL where there is no PMU by this driver, or where another would get
+ * what that KVM asks for.
  */
 const struct guest_perf_query *kvm_pmu_query(void)
 {
-	return kvm_pmu->type == PERF_TYPE_RAW ? kvm_pmu_host : NULL;
+	if (!kvm_pmu || kvm_pmu->type != PERF_TYPE_RAW)
+		return NULL;
+
+	return kvm_pmu_host;
 }
 EXPORT_SYMBOL_GPL(kvm_pmu_query);
 
@@ -530,6 +534,7 @@ static int kvm_pmu_register(void)
 	if (ret) {
 		pr_err("not loaded: registering the PMU failed with %d\n", ret);
 		kfree(kvm_pmu);
+		kvm_pmu = NULL;
 		return ret;
 	}
 
