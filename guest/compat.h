@@ -85,15 +85,39 @@ static void kvm_pmu_find_functions(void)
 /*
  * Before 6.2 the perf context of a task points to the pmu that it was made
  * for until the task ends, and is used by the next pmu too.  So the pmu must
- * outlive the module, with a pmu_disable_count, which unregistering frees.
+ * outlive the module, with a pmu_disable_count, which unregistering frees, and
+ * with functions that are not the module's: those that perf gives a pmu that has
+ * none.  Where pmu_enable does nothing, the next pmu does with each event what it
+ * would do with all.
  */
 static int __percpu *kvm_pmu_spare_count;
 
+static int kvm_pmu_nothing_event_init(struct perf_event *event)
+{
+	return -ENOENT;
+}
+
+static struct pmu kvm_pmu_nothing = {
+	.module		= THIS_MODULE,
+	.task_ctx_nr	= perf_invalid_context,
+	.event_init	= kvm_pmu_nothing_event_init,
+};
+
 static inline int kvm_pmu_compat_init(void)
 {
+	int ret;
+
 	kvm_pmu_find_functions();
 	kvm_pmu_spare_count = alloc_percpu(int);
-	return kvm_pmu_spare_count ? 0 : -ENOMEM;
+	if (!kvm_pmu_spare_count)
+		return -ENOMEM;
+
+	ret = perf_pmu_register(&kvm_pmu_nothing, "kvm_pmu_nothing", -1);
+	if (ret)
+		free_percpu(kvm_pmu_spare_count);
+	else
+		perf_pmu_unregister(&kvm_pmu_nothing);
+	return ret;
 }
 
 static inline void kvm_pmu_compat_exit(void)
@@ -106,6 +130,11 @@ static inline void kvm_pmu_unregister(struct pmu *pmu)
 	perf_pmu_unregister(pmu);
 	pmu->pmu_disable_count = kvm_pmu_spare_count;
 	kvm_pmu_spare_count = NULL;
+	pmu->pmu_enable = kvm_pmu_nothing.pmu_enable;
+	pmu->pmu_disable = kvm_pmu_nothing.pmu_disable;
+	pmu->start_txn = kvm_pmu_nothing.start_txn;
+	pmu->commit_txn = kvm_pmu_nothing.commit_txn;
+	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
 }
 
 #else

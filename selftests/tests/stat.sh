@@ -138,6 +138,9 @@ in_guest() {
 	more "the CPU that came back counts" "$(count instructions:u out)" 10000003
 
 	# Unloading.
+	(read -r _ <go; exec "$T/loop") &
+	pid=$!
+	perf stat -e instructions:u -p $pid sleep 0.1 2>/dev/null
 	perf stat -e instructions sleep 1000 2>/dev/null &
 	until_true used
 	ok "rmmod is refused while an event is open" \
@@ -145,9 +148,18 @@ in_guest() {
 	pkill -x sleep
 	wait $!
 	ok "rmmod when all are closed" rmmod kvm_pmu
-	ok "insmod again" insmod "$VM_TREE/build/linux-$VM_KERNEL/guest/kvm_pmu.ko"
+	# Where the module was, another is.
+	built=$VM_TREE/build/linux-$VM_KERNEL
+	insmod "$built/hypercall/kvm_perf_hypercall.ko"
+	ok "insmod again" insmod "$built/guest/kvm_pmu.ko"
 	perf stat -x, -o out -e instructions:u "$T/loop"
 	is "and it counts" "$(count instructions:u out)" 10000004
+	perf stat -x, -o out $controlled -p $pid -e instructions:u &
+	enable
+	echo >go
+	wait $pid $!
+	more "and a task that has been counted before" \
+		"$(count instructions:u out)" 10000003
 	finish
 }
 
