@@ -38,7 +38,7 @@ be_attacker() {
 		kill $!
 		wait $!
 	done 2>/dev/null
-	return 0
+	wait_for end
 }
 
 # Nothing but the work is timed: both guests have a CPU's time for half of it,
@@ -101,6 +101,7 @@ duel() {
 		wait $!
 	done
 	cat $kvm/*/pv_perf >debugfs 2>&1
+	touch end
 	wait $attacker
 	echo $? >attacker.status
 	wait $victim
