@@ -900,6 +900,11 @@ static int pv_perf_enable_here(struct pv_perf_event *event)
 	if (event->throttled)
 		return 0;
 
+	/* Not started anew: what that finds amiss may be another event's. */
+	if (event->enabled && !event->lost &&
+	    !pv_perf_has_no_counter(event->backing))
+		return 0;
+
 	ret = event->enabled ? 0 : pv_perf_check_rate(event);
 	ret = ret ? : pv_perf_start(event->home, event->backing);
 	if (ret)

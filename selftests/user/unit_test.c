@@ -1859,6 +1859,30 @@ static void test_move_races(void)
 	teardown();
 }
 
+static void take_one_counter(void)
+{
+	take_counters(tasks[0], 1);
+}
+
+/* The host takes a counter during an ENABLE that has nothing to do. */
+static void test_enable_again(void)
+{
+	u32 id;
+
+	setup();
+	for (id = 1; id <= NR_COUNTERS; id++)
+		CHECK(!open_id(id) && !call(3, id));
+	at("perf", 0, take_one_counter);
+	is("ENABLE again while another loses its counter", call(3, 1), 0);
+	sleep_hook = NULL;
+	take_one_counter();
+	run_guest(10);
+	is("READ", call(5, 1), 0);
+	is("it counts on", mem->record[1].count, 10);
+	is("READ of the other", call(5, NR_COUNTERS), -KVM_EBUSY);
+	teardown();
+}
+
 static void read_found_free(void)
 {
 	close_1();
@@ -1918,6 +1942,7 @@ int main(void)
 	test_batch_lost();
 	test_races();
 	test_move_races();
+	test_enable_again();
 	test_last_reference();
 	rcu_unregister_thread();
 	ksft_set_plan(ksft_test_num());
