@@ -602,7 +602,8 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	INIT_LIST_HEAD(&pv->mode_events);
 	raw_spin_lock_init(&pv->mode_lock);
 	pv->vcpu = vcpu;
-	init_irq_work(&pv->irq_work, pv_perf_wake_vcpu);
+	/* At once on PREEMPT_RT, too. */
+	pv->irq_work = IRQ_WORK_INIT_HARD(pv_perf_wake_vcpu);
 	hrtimer_setup(&pv->rate_timer, pv_perf_rate_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS);
 	vcpu->arch.pv_perf = pv;

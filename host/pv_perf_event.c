@@ -417,6 +417,10 @@ void pv_perf_wake_vcpu(struct irq_work *irq_work)
 	struct pv_perf_vcpu *pv = container_of(irq_work, struct pv_perf_vcpu,
 					       irq_work);
 
+	/* It may have delivered them since, on its way into the guest. */
+	if (!kvm_test_request(KVM_REQ_PV_PERF, pv->vcpu))
+		return;
+
 	kvm_inject_nmi(pv->vcpu);
 	kvm_vcpu_kick(pv->vcpu);
 }

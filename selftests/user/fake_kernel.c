@@ -263,14 +263,9 @@ __attribute__((constructor)) static void init_cpus(void)
 #define WORK_PENDING	1
 #define WORK_BUSY	2
 
+bool irq_work_late;
 static __thread struct irq_work *queued[NR_CPUS];
 static __thread int nr_queued;
-
-void init_irq_work(struct irq_work *work, void (*func)(struct irq_work *work))
-{
-	atomic_set(&work->flags, 0);
-	work->func = func;
-}
 
 bool irq_work_queue(struct irq_work *work)
 {
@@ -287,7 +282,7 @@ void irq_work_run(void)
 {
 	struct irq_work *work;
 
-	while (nr_queued) {
+	while (nr_queued && !irq_work_late) {
 		work = queued[--nr_queued];
 		__sync_fetch_and_and(&work->flags.counter, ~WORK_PENDING);
 		work->func(work);

@@ -163,6 +163,11 @@ void kvm_make_request(int request, struct kvm_vcpu *vcpu)
 	__sync_fetch_and_or(&vcpu->requests, 1ul << request);
 }
 
+bool kvm_test_request(int request, struct kvm_vcpu *vcpu)
+{
+	return READ_ONCE(vcpu->requests) >> request & 1;
+}
+
 bool kvm_check_request(int request, struct kvm_vcpu *vcpu)
 {
 	return __sync_fetch_and_and(&vcpu->requests, ~(1ul << request)) >>

@@ -991,6 +991,14 @@ static void test_sampling(void)
 	run_guest(2000);
 	is("kicked once", atomic_read(&vcpus[0]->kicks), 1);
 	is("NMI by the irq_work", enter_guest(), 1);
+	enter_guest();
+	irq_work_late = true;
+	run_guest(1000);
+	is("NMI before the irq_work", enter_guest(), 1);
+	irq_work_late = false;
+	irq_work_run();
+	is("none by the irq_work then", enter_guest(), 0);
+	is("nor a kick", atomic_read(&vcpus[0]->kicks), 1);
 	vcpus[0]->arch.nmi_from_guest = true;
 
 	/* The record's page goes. */

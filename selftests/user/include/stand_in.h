@@ -208,7 +208,12 @@ struct irq_work {
 	void (*func)(struct irq_work *work);
 };
 
-void init_irq_work(struct irq_work *work, void (*func)(struct irq_work *work));
+#define IRQ_WORK_INIT_HARD(function) \
+	((struct irq_work){ .func = (function) })
+
+/* Interrupts are off for so long that an irq_work does not come to run. */
+extern bool irq_work_late;
+
 bool irq_work_queue(struct irq_work *work);
 void irq_work_sync(struct irq_work *work);
 void irq_work_run(void);
@@ -455,6 +460,7 @@ int kvm_gfn_to_hva_cache_init(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
 void mark_page_dirty_in_slot(struct kvm *kvm,
 			     const struct kvm_memory_slot *memslot, gfn_t gfn);
 void kvm_make_request(int request, struct kvm_vcpu *vcpu);
+bool kvm_test_request(int request, struct kvm_vcpu *vcpu);
 bool kvm_check_request(int request, struct kvm_vcpu *vcpu);
 void kvm_inject_nmi(struct kvm_vcpu *vcpu);
 void kvm_vcpu_kick(struct kvm_vcpu *vcpu);
