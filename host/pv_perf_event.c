@@ -853,6 +853,7 @@ static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
 	struct pv_perf_vcpu *home;
 	int ret;
 
+	pv_perf_wait_to_open(vcpu->kvm);
 	backing = pv_perf_create_backing(event, attr);
 	if (IS_ERR(backing))
 		return PTR_ERR(backing);

@@ -33,7 +33,7 @@ enum pv_perf_logged {
  * @max_rate: overflows per second that it allows, per vCPU
  * @rate_time: when the VM's overflows so far are due at its rate, in ns of
  *	CLOCK_MONOTONIC
- * @open_time: the same for the events that it has opened
+ * @open_time: the same for the events that it has opened and moved
  * @delivered: number of overflows that the guest has been told of
  * @throttled: how often an event was stopped because of the rate
  * @available: the host can serve it
@@ -169,6 +169,7 @@ void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
 void pv_perf_init_limits(struct pv_perf_vm *vm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);
+void pv_perf_wait_to_open(struct kvm *kvm);
 int pv_perf_charge_event(struct kvm *kvm);
 void pv_perf_uncharge_event(struct kvm *kvm);
 bool pv_perf_charge_overflows(struct kvm *kvm, u64 n);

@@ -3,9 +3,9 @@
  * Paravirtual performance events, host side: what a VM may have.
  *
  * For each vCPU of a VM: how many events may be open, how often they may
- * overflow, and how often one may be opened.  Module parameters set what the
- * host allows, and the VMM can set less of the first two for its VM.  The VM's
- * vCPUs share what it gets for all of them.
+ * overflow, and how often one may be opened or moved.  Module parameters set
+ * what the host allows, and the VMM can set less of the first two for its VM.
+ * The VM's vCPUs share what it gets for all of them.
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
@@ -32,7 +32,7 @@ MODULE_PARM_DESC(pv_perf_max_rate,
 static unsigned int pv_perf_max_open_rate = 10000;
 module_param(pv_perf_max_open_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_open_rate,
-		 "paravirtual perf events that a VM may open per second and vCPU, more have to wait (default 10000)");
+		 "paravirtual perf events that a VM may open or move per second and vCPU, more have to wait (default 10000)");
 
 /* What may come at once, as the time that it takes at the rate. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
@@ -166,11 +166,14 @@ static s64 pv_perf_charge(struct kvm *kvm, atomic64_t *vm_time, u64 n,
 	return next - now;
 }
 
-/*
- * What a VM closes is freed by RCU, and so in anybody's time: keep that to what
- * nobody minds.
+/**
+ * pv_perf_wait_to_open - have a VM wait that makes events too often
+ * @kvm: the VM, which opens an event or moves one
+ *
+ * What it closes or moves is freed by RCU, and so in anybody's time: keep that
+ * to what nobody minds.  Sleeps.
  */
-static void pv_perf_wait_to_open(struct kvm *kvm)
+void pv_perf_wait_to_open(struct kvm *kvm)
 {
 	unsigned int rate = READ_ONCE(pv_perf_max_open_rate);
 	s64 ahead = pv_perf_charge(kvm, &kvm->arch.pv_perf->open_time, 1, rate);

@@ -69,6 +69,7 @@ static void teardown(void)
 		on(i);
 		vcpu_destroy(vcpus[i]);
 		task_put(tasks[i]);
+		tasks[i] = NULL;
 	}
 	CHECK(!atomic_read(&nr_backing_events));
 	CHECK(!atomic_read(&kvm->arch.pv_perf->nr_events));
@@ -842,6 +843,38 @@ static void test_open_rate(void)
 	is("one more", (call(2, 1), open_id(1)), 0);
 	is("waits a second", clock_ns - start, NSEC_PER_SEC);
 	*param_pv_perf_max_open_rate = 10000;
+	teardown();
+}
+
+/* An ENABLE that moves an event makes a new one of the host's. */
+static void test_move_rate(void)
+{
+	u64 start;
+	int i;
+
+	setup();
+	open_id(1);
+	start = clock_ns;
+	for (i = 0; i < 2200; i++) {
+		on(1 - i % 2);
+		CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	}
+	is("2,000 moves of 20,000 per second and 200 more take 0.1 seconds",
+	   clock_ns - start >= 100000000 && clock_ns - start < 110000000, true);
+
+	/* It is on vCPU 0. */
+	on(1);
+	take_counters(tasks[1], NR_COUNTERS);
+	start = clock_ns;
+	for (i = 0; i < 2000; i++)
+		CHECK(call(KVM_PERF_OP_ENABLE, 1) == -KVM_EBUSY);
+	is("2,000 more that fail, too",
+	   clock_ns - start >= 100000000 && clock_ns - start < 110000000, true);
+	on(0);
+	start = clock_ns;
+	for (i = 0; i < 2000; i++)
+		CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	is("those where it is take none", clock_ns - start, 0);
 	teardown();
 }
 
@@ -1934,6 +1967,7 @@ int main(void)
 	test_limit();
 	test_caps();
 	test_open_rate();
+	test_move_rate();
 	test_rate();
 	test_nested_host();
 	test_modes();
