@@ -554,14 +554,12 @@ static int pv_perf_not_now(struct kvm *kvm)
 }
 
 /* A disabled backing event on this thread. */
-static struct perf_event *
-pv_perf_create_backing(struct pv_perf_event *event,
-		       const struct perf_event_attr *attr)
+static struct perf_event *pv_perf_create_backing(struct pv_perf_event *event)
 {
-	struct perf_event_attr copy = *attr;
+	struct perf_event_attr attr = event->attr;
 	struct perf_event *backing;
 
-	backing = perf_event_create_kernel_counter(&copy, -1, current,
+	backing = perf_event_create_kernel_counter(&attr, -1, current,
 						   pv_perf_overflow, event);
 	if (!IS_ERR(backing))
 		return backing;
@@ -693,7 +691,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	event->home = home;
 	refcount_set(&event->refs, 1);
 
-	event->backing = pv_perf_create_backing(event, attr);
+	event->backing = pv_perf_create_backing(event);
 	if (IS_ERR(event->backing)) {
 		ret = PTR_ERR(event->backing);
 		goto free_event;
@@ -778,17 +776,80 @@ static void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
 		mutex_unlock(&b->lock);
 }
 
-/* Put @backing, of this vCPU's thread, in the place of the event's. */
+/*
+ * perf lets the period be changed, but not what is left of it: that is between
+ * a stop and a start of the counter, as when perf itself adjusts a period.
+ * One that perf has throttled stays stopped.
+ */
+static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
+{
+	struct pmu *pmu = backing->pmu;
+	unsigned long flags;
+	bool here;
+
+	local_irq_save(flags);
+	here = READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
+	       READ_ONCE(backing->oncpu) == smp_processor_id();
+	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
+		local64_set(&backing->hw.period_left, left);
+	} else if (here) {
+		pmu->pmu_disable(pmu);
+		pmu->stop(backing, PERF_EF_UPDATE);
+		local64_set(&backing->hw.period_left, left);
+		pmu->start(backing, PERF_EF_RELOAD);
+		pmu->pmu_enable(pmu);
+	}
+	local_irq_restore(flags);
+
+	return here;
+}
+
+/* One that counts elsewhere, or not at all. */
+static void pv_perf_set_left_there(struct perf_event *backing, u64 left)
+{
+	bool enabled = READ_ONCE(backing->state) >= PERF_EVENT_STATE_INACTIVE;
+
+	perf_event_disable(backing);
+	local64_set(&backing->hw.period_left, left);
+	if (enabled)
+		perf_event_enable(backing);
+}
+
+static void pv_perf_set_left(struct perf_event *backing, u64 left)
+{
+	if (!pv_perf_set_left_here(backing, left))
+		pv_perf_set_left_there(backing, left);
+}
+
+/* Where an event is in its period; with a frequency, perf has chosen that. */
+static void pv_perf_copy_position(const struct perf_event *from,
+				  struct perf_event *to)
+{
+	if (!is_sampling_event(to))
+		return;
+
+	to->hw.sample_period = from->hw.sample_period;
+	to->hw.last_period = from->hw.last_period;
+	pv_perf_set_left(to, local64_read(&from->hw.period_left));
+}
+
+/*
+ * Put @backing, of this vCPU's thread, in the place of the event's.
+ *
+ * The old one is stopped before it is looked at: what it counted after that
+ * would be lost, and an overflow would come twice.  While it counts, entries of
+ * its vCPU have to find it.
+ */
 static void pv_perf_replace_backing(struct pv_perf_event *event,
 				    struct pv_perf_vcpu *here,
 				    struct perf_event *backing)
 {
 	u64 count, enabled, running;
 
-	pv_perf_unlink(event);
-	/* Stopped first: what it counted after the reading would be lost. */
 	perf_event_disable(event->backing);
 	count = pv_perf_event_count(event, &enabled, &running);
+	pv_perf_copy_position(event->backing, backing);
+	pv_perf_unlink(event);
 	perf_event_release_kernel(event->backing);
 
 	event->past_count = count;
@@ -807,64 +868,42 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
 }
 
-/* Where an event is in its period; with a frequency, perf has chosen that. */
-struct pv_perf_position {
-	u64 sample_period;
-	u64 last_period;
-	u64 period_left;
-};
-
-static void pv_perf_get_position(struct pv_perf_event *event,
-				 struct pv_perf_position *position)
-{
-	struct perf_event *backing = event->backing;
-	u64 enabled, running;
-
-	/* It may be counting: have what is left brought up to date. */
-	pv_perf_event_count(event, &enabled, &running);
-	position->sample_period = READ_ONCE(backing->hw.sample_period);
-	position->last_period = READ_ONCE(backing->hw.last_period);
-	position->period_left = local64_read(&backing->hw.period_left);
-}
-
-static void pv_perf_set_position(struct perf_event *backing,
-				 const struct pv_perf_position *position)
-{
-	if (!is_sampling_event(backing))
-		return;
-
-	backing->hw.sample_period = position->sample_period;
-	backing->hw.last_period = position->last_period;
-	local64_set(&backing->hw.period_left, position->period_left);
-}
-
 /*
- * Enable an event on this vCPU's thread that has its backing on another.  The
- * new backing event counts before the old one is given up, so that a failure
+ * The new backing event counts before the old one is given up, so that a failure
  * changes nothing; this thread is in the host meanwhile, so none counts twice.
  */
+static int pv_perf_move_locked(struct pv_perf_event *event,
+			       struct pv_perf_vcpu *here)
+{
+	struct perf_event *backing;
+	int ret;
+
+	/* Closed since it was found. */
+	if (!event->backing)
+		return -ENOENT;
+
+	backing = pv_perf_create_backing(event);
+	if (IS_ERR(backing))
+		return PTR_ERR(backing);
+
+	ret = pv_perf_start(here, backing);
+	if (ret)
+		perf_event_release_kernel(backing);
+	else
+		pv_perf_replace_backing(event, here, backing);
+
+	return ret;
+}
+
+/* Enable an event on this vCPU's thread that has its backing on another. */
 static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
-				   struct pv_perf_event *event,
-				   const struct perf_event_attr *attr,
-				   const struct pv_perf_position *position)
+				   struct pv_perf_event *event)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct perf_event *backing;
 	struct pv_perf_vcpu *home;
 	int ret;
 
 	pv_perf_wait_to_open(vcpu->kvm);
-	backing = pv_perf_create_backing(event, attr);
-	if (IS_ERR(backing))
-		return PTR_ERR(backing);
-
-	pv_perf_set_position(backing, position);
-	mutex_lock(&here->lock);
-	ret = pv_perf_start(here, backing);
-	mutex_unlock(&here->lock);
-	if (ret)
-		goto release;
-
 	for (;;) {
 		home = READ_ONCE(event->home);
 		pv_perf_lock_both(home, here);
@@ -873,17 +912,8 @@ static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
 		pv_perf_unlock_both(home, here);
 	}
 
-	if (event->backing)
-		pv_perf_replace_backing(event, here, backing);
-	else
-		ret = -ENOENT;
-
+	ret = pv_perf_move_locked(event, here);
 	pv_perf_unlock_both(home, here);
-	if (!ret)
-		return 0;
-
-release:
-	perf_event_release_kernel(backing);
 	return ret;
 }
 
@@ -924,18 +954,15 @@ static int pv_perf_enable_here(struct pv_perf_event *event)
 static void pv_perf_follow(struct pv_perf_vcpu *here,
 			   struct pv_perf_event *event)
 {
-	struct pv_perf_position position;
 	struct perf_event *backing;
 	bool lost, throttled = event->throttled;
 
-	backing = pv_perf_create_backing(event, &event->attr);
+	backing = pv_perf_create_backing(event);
 	/* Tried again when the vCPU is run the next time. */
 	if (IS_ERR(backing))
 		return;
 
 	pv_perf_note_lost(event);
-	pv_perf_get_position(event, &position);
-	pv_perf_set_position(backing, &position);
 	lost = pv_perf_start(here, backing) || event->lost;
 	pv_perf_replace_backing(event, here, backing);
 	/* READ tells the guest. */
@@ -998,8 +1025,6 @@ void pv_perf_update_records(struct kvm_vcpu *vcpu)
  */
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 {
-	struct pv_perf_position position;
-	struct perf_event_attr attr;
 	struct pv_perf_event *event;
 	int ret;
 
@@ -1019,10 +1044,8 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 		return ret;
 	}
 
-	attr = event->attr;
-	pv_perf_get_position(event, &position);
 	mutex_unlock(&event->home->lock);
-	ret = pv_perf_move_and_enable(vcpu, event, &attr, &position);
+	ret = pv_perf_move_and_enable(vcpu, event);
 	pv_perf_event_put(event);
 	return ret;
 }
@@ -1151,45 +1174,6 @@ int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period)
 	return ret ? -EINVAL : 0;
 }
 
-/*
- * perf lets the period be changed, but not what is left of it: that is between
- * a stop and a start of the counter, as when perf itself adjusts a period.
- * One that perf has throttled stays stopped.
- */
-static bool pv_perf_set_left_here(struct perf_event *backing, u64 left)
-{
-	struct pmu *pmu = backing->pmu;
-	unsigned long flags;
-	bool here;
-
-	local_irq_save(flags);
-	here = READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
-	       READ_ONCE(backing->oncpu) == smp_processor_id();
-	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
-		local64_set(&backing->hw.period_left, left);
-	} else if (here) {
-		pmu->pmu_disable(pmu);
-		pmu->stop(backing, PERF_EF_UPDATE);
-		local64_set(&backing->hw.period_left, left);
-		pmu->start(backing, PERF_EF_RELOAD);
-		pmu->pmu_enable(pmu);
-	}
-	local_irq_restore(flags);
-
-	return here;
-}
-
-/* One that counts elsewhere, or not at all. */
-static void pv_perf_set_left_there(struct perf_event *backing, u64 left)
-{
-	bool enabled = READ_ONCE(backing->state) >= PERF_EVENT_STATE_INACTIVE;
-
-	perf_event_disable(backing);
-	local64_set(&backing->hw.period_left, left);
-	if (enabled)
-		perf_event_enable(backing);
-}
-
 /**
  * pv_perf_event_set_left - bring an event's record up to date, and set when it
  * overflows next
@@ -1219,8 +1203,7 @@ int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left)
 		goto out;
 
 	next = next ? : READ_ONCE(backing->hw.sample_period);
-	if (!pv_perf_set_left_here(backing, next))
-		pv_perf_set_left_there(backing, next);
+	pv_perf_set_left(backing, next);
 
 out:
 	pv_perf_event_put_locked(event);

@@ -279,7 +279,7 @@ void perf_event_enable(struct perf_event *event)
 {
 	struct task_struct *task = event->hw.target;
 
-	might_sleep_at("perf");
+	might_sleep_at("enable");
 	irq_lock(task->cpu);
 	if (event->state == PERF_EVENT_STATE_ERROR)
 		set_state(event, PERF_EVENT_STATE_OFF);
@@ -294,7 +294,7 @@ void perf_event_disable(struct perf_event *event)
 {
 	struct task_struct *task = event->hw.target;
 
-	might_sleep_at("perf");
+	might_sleep_at("disable");
 	irq_lock(task->cpu);
 	if (event->state >= PERF_EVENT_STATE_INACTIVE)
 		sched_event_out(event, PERF_EVENT_STATE_OFF);

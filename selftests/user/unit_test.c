@@ -1849,7 +1849,8 @@ static void test_races(void)
 	on(1);
 	open_id(1);
 	on(0);
-	at("create", 0, close_1);
+	/* After the lock to find it. */
+	at("mutex_lock", 1, close_1);
 	is("ENABLE of an event that is being closed", call(3, 1), -KVM_ENOENT);
 	done();
 	is("leaves nothing", atomic_read(&nr_backing_events), 0);
@@ -1858,8 +1859,7 @@ static void test_races(void)
 	on(1);
 	is("moves", call(3, 1), 0);
 	on(0);
-	/* After the first lock of home and here. */
-	at("create", 0, reset);
+	at("mutex_lock", 1, reset);
 	is("ENABLE during RESET", call(3, 1), -KVM_ENOENT);
 	done();
 
@@ -1885,8 +1885,7 @@ static void test_move_races(void)
 	open_id(1);
 	tasks[0]->running = true;
 	current = task_create(0);
-	/* Its lock is taken to find it, to start, and to replace. */
-	at("mutex_lock", 2, move_1);
+	at("mutex_lock", 1, move_1);
 	is("ENABLE of an event that moves away", pv_perf_hypercall(vcpus[0],
 		3, 1, 0, 0), 0);
 	done();
@@ -1897,6 +1896,102 @@ static void test_move_races(void)
 	is("and counts", mem->record[1].count, 5);
 	task_put(current);
 	on(0);
+	teardown();
+}
+
+/* What the other vCPU does to its event that is about to move. */
+
+static void period_500(void)
+{
+	CHECK(!call3(KVM_PERF_OP_SET_PERIOD, 1, 500, 0));
+}
+
+static void frequency_500(void)
+{
+	CHECK(!call3(KVM_PERF_OP_SET_PERIOD, 2, 500, 0));
+}
+
+static void left_200(void)
+{
+	CHECK(!call3(KVM_PERF_OP_SET_LEFT, 1, 200, 0));
+}
+
+static void run_800(void)
+{
+	run_guest(800);
+}
+
+static void run_nested(void)
+{
+	run_mode(true, 100);
+}
+
+/* Move event @id, 300 after a period of 1,000 began, to vCPU 0. */
+static void move_during(u32 id, void (*action)(void))
+{
+	on(1);
+	CHECK(!call(KVM_PERF_OP_ENABLE, id));
+	CHECK(!call3(KVM_PERF_OP_SET_LEFT, id, 1000, 0));
+	run_guest(300);
+	on(0);
+	at("mutex_lock", 1, action);
+	CHECK(!call(KVM_PERF_OP_ENABLE, id));
+	done();
+}
+
+static void test_move_during(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	on(1);
+	open_sampling(1, 1000);
+	move_during(1, run_800);
+	is("NMI for an overflow before it moves", enter_guest(), 1);
+	run_guest(899);
+	is("which does not come twice", enter_guest(), 0);
+	run_guest(1);
+	is("the next one", enter_guest(), 1);
+	is("overflows", r[1].overflows, 2);
+	is("count", r[1].count, 2000);
+
+	move_during(1, left_200);
+	run_guest(199);
+	is("SET_LEFT before it moves", enter_guest(), 0);
+	run_guest(1);
+	is("holds", enter_guest(), 1);
+	move_during(1, period_500);
+	run_guest(500);
+	is("SET_PERIOD before it moves", enter_guest(), 1);
+	run_guest(500);
+	is("holds", enter_guest(), 1);
+	is("last_period", r[1].last_period, 500);
+
+	on(1);
+	param(2, 2);
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	mem->attr.sample_period = 1000;
+	do_open();
+	move_during(2, frequency_500);
+	is("its frequency", event(2)->backing->attr.sample_freq, 500);
+	teardown();
+}
+
+/* The other vCPU enters its nested guest before its event is stopped. */
+static void test_move_mode(void)
+{
+	setup();
+	on(1);
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_GUEST, 0));
+	run_mode(false, 10);
+	on(0);
+	at("disable", 0, run_nested);
+	is("ENABLE of an event that excludes a mode", call(3, 1), 0);
+	done();
+	run_mode(false, 7);
+	call(KVM_PERF_OP_READ, 1);
+	is("it has not counted that mode", mem->record[1].count, 17);
 	teardown();
 }
 
@@ -1913,7 +2008,7 @@ static void test_enable_again(void)
 	setup();
 	for (id = 1; id <= NR_COUNTERS; id++)
 		CHECK(!open_id(id) && !call(3, id));
-	at("perf", 0, take_one_counter);
+	at("enable", 0, take_one_counter);
 	is("ENABLE again while another loses its counter", call(3, 1), 0);
 	sleep_hook = NULL;
 	take_one_counter();
@@ -1984,6 +2079,8 @@ int main(void)
 	test_batch_lost();
 	test_races();
 	test_move_races();
+	test_move_during();
+	test_move_mode();
 	test_enable_again();
 	test_last_reference();
 	rcu_unregister_thread();
