@@ -462,7 +462,7 @@ static const char *pv_perf_state_name(struct pv_perf_event *event)
 	case PERF_EVENT_STATE_INACTIVE:
 		return "inactive";
 	case PERF_EVENT_STATE_OFF:
-		return "off";
+		return event->parked ? "inactive" : "off";
 	case PERF_EVENT_STATE_ERROR:
 		return "no-counter";
 	default:
@@ -597,6 +597,7 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	if (!pv)
 		return -ENOMEM;
 
+	refcount_set(&pv->refs, 1);
 	mutex_init(&pv->lock);
 	INIT_LIST_HEAD(&pv->events);
 	INIT_LIST_HEAD(&pv->mode_events);
@@ -621,6 +622,7 @@ static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
  */
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 {
+	pv_perf_clear_thread(vcpu);
 	if (pv_perf_vcpu_has_events(vcpu))
 		pv_perf_follow_thread(vcpu);
 }
@@ -658,5 +660,5 @@ void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu)
 	/* No event is left to queue or start them. */
 	irq_work_sync(&vcpu->arch.pv_perf->irq_work);
 	hrtimer_cancel(&vcpu->arch.pv_perf->rate_timer);
-	kfree(vcpu->arch.pv_perf);
+	pv_perf_vcpu_put(vcpu->arch.pv_perf);
 }

@@ -13,10 +13,12 @@
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
 #include <linux/export.h>
+#include <linux/hashtable.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
 #include <linux/sched/clock.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/uaccess.h>
 
 #include <asm/futex.h>
@@ -508,6 +510,95 @@ void pv_perf_switch_events(struct kvm_vcpu *vcpu)
 	raw_spin_unlock(&here->mode_lock);
 }
 
+/*
+ * A backing event counts whatever guest its thread runs, so only one vCPU at a
+ * time may have events that count on a thread.  Here is which, by thread: those
+ * of the vCPUs that have events and run, or ran last, there.  Only the thread
+ * itself makes an entry for itself; others may take one away.
+ */
+static DEFINE_HASHTABLE(pv_perf_threads, 10);
+static DEFINE_SPINLOCK(pv_perf_threads_lock);
+
+static void pv_perf_leave_thread_locked(struct pv_perf_vcpu *pv)
+{
+	if (!pv->thread)
+		return;
+
+	hash_del(&pv->thread_node);
+	WRITE_ONCE(pv->thread, NULL);
+}
+
+/* An event has gone, and counts no more. */
+static void pv_perf_leave_thread(struct pv_perf_vcpu *home)
+{
+	lockdep_assert_held(&home->lock);
+
+	if (!list_empty(&home->events))
+		return;
+
+	spin_lock(&pv_perf_threads_lock);
+	pv_perf_leave_thread_locked(home);
+	spin_unlock(&pv_perf_threads_lock);
+}
+
+/*
+ * The vCPU runs on this thread and has events, none of which counts on another
+ * any more: whoever has the other may run something else there.
+ */
+static void pv_perf_enter_thread(struct pv_perf_vcpu *here)
+{
+	lockdep_assert_held(&here->lock);
+
+	if (READ_ONCE(here->thread) == current)
+		return;
+
+	spin_lock(&pv_perf_threads_lock);
+	pv_perf_leave_thread_locked(here);
+	hash_add(pv_perf_threads, &here->thread_node, (unsigned long)current);
+	WRITE_ONCE(here->thread, current);
+	spin_unlock(&pv_perf_threads_lock);
+}
+
+/* Without the lock: see above. */
+static bool pv_perf_thread_is_clear(void)
+{
+	unsigned int i = hash_min((unsigned long)current,
+				  HASH_BITS(pv_perf_threads));
+
+	return hlist_empty(&pv_perf_threads[i]);
+}
+
+/* Have the vCPU that has this thread leave it; a reference to it, or NULL. */
+static struct pv_perf_vcpu *pv_perf_evict_other(void)
+{
+	struct pv_perf_vcpu *pv, *other = NULL;
+
+	spin_lock(&pv_perf_threads_lock);
+	hash_for_each_possible(pv_perf_threads, pv, thread_node,
+			       (unsigned long)current) {
+		if (pv->thread != current)
+			continue;
+		pv_perf_leave_thread_locked(pv);
+		/* Whoever destroys it has it leave first. */
+		refcount_inc(&pv->refs);
+		other = pv;
+		break;
+	}
+	spin_unlock(&pv_perf_threads_lock);
+
+	return other;
+}
+
+/**
+ * pv_perf_vcpu_put - give a reference to a vCPU's events back
+ * @pv: the struct pv_perf_vcpu, to be freed with the last
+ */
+void pv_perf_vcpu_put(struct pv_perf_vcpu *pv)
+{
+	if (refcount_dec_and_test(&pv->refs))
+		kfree(pv);
+}
+
 /* From here on VM entry looks at the event's backing. */
 static void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 {
@@ -708,6 +799,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	mutex_lock(&home->lock);
 	pv_perf_link(home, event);
+	pv_perf_enter_thread(home);
 	/* Cannot fail: the entry is reserved. */
 	xa_store(&vm->events, id, event, GFP_KERNEL);
 	mutex_unlock(&home->lock);
@@ -733,6 +825,7 @@ static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 	pv_perf_unlink(event);
 	perf_event_release_kernel(event->backing);
 	event->backing = NULL;
+	pv_perf_leave_thread(event->home);
 	pv_perf_uncharge_event(kvm);
 	/* The table's reference; the caller's keeps the event. */
 	pv_perf_event_put(event);
@@ -844,6 +937,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 				    struct pv_perf_vcpu *here,
 				    struct perf_event *backing)
 {
+	struct pv_perf_vcpu *home = event->home;
 	u64 count, enabled, running;
 
 	perf_event_disable(event->backing);
@@ -860,8 +954,10 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->enabled = true;
 	event->lost = false;
 	event->throttled = false;
+	event->parked = false;
 	WRITE_ONCE(event->home, here);
 	pv_perf_link(here, event);
+	pv_perf_leave_thread(home);
 
 	/* The old home may have noted overflows and not delivered them. */
 	if (atomic_read(&event->overflows))
@@ -913,6 +1009,8 @@ static int pv_perf_move_and_enable(struct kvm_vcpu *vcpu,
 	}
 
 	ret = pv_perf_move_locked(event, here);
+	if (!ret)
+		pv_perf_enter_thread(here);
 	pv_perf_unlock_both(home, here);
 	return ret;
 }
@@ -950,6 +1048,61 @@ static int pv_perf_enable_here(struct pv_perf_event *event)
 	return 0;
 }
 
+/* Stop an event until its vCPU runs on the backing event's thread again. */
+static void pv_perf_park(struct pv_perf_event *event)
+{
+	perf_event_disable(event->backing);
+	/* From now on it cannot. */
+	pv_perf_note_lost(event);
+	event->parked = true;
+}
+
+static void pv_perf_unpark(struct pv_perf_vcpu *here,
+			   struct pv_perf_event *event)
+{
+	event->parked = false;
+	if (event->throttled)
+		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+	else if (!event->lost)
+		event->lost = pv_perf_start(here, event->backing) != 0;
+}
+
+/* Those of its events that count elsewhere are its next thread's already. */
+static void pv_perf_park_here(struct pv_perf_vcpu *other)
+{
+	struct pv_perf_event *event;
+
+	mutex_lock(&other->lock);
+	list_for_each_entry(event, &other->events, node) {
+		if (event->enabled && event->backing->hw.target == current)
+			pv_perf_park(event);
+	}
+	mutex_unlock(&other->lock);
+}
+
+/**
+ * pv_perf_clear_thread - no other vCPU's events are to count on this thread
+ * @vcpu: the vCPU that it is going to run
+ *
+ * The other may be another VM's, and be run by another thread or be destroyed
+ * meanwhile.
+ */
+void pv_perf_clear_thread(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_vcpu *other;
+
+	if (READ_ONCE(here->thread) == current || pv_perf_thread_is_clear())
+		return;
+
+	other = pv_perf_evict_other();
+	if (!other)
+		return;
+
+	pv_perf_park_here(other);
+	pv_perf_vcpu_put(other);
+}
+
 /* Let an event of this vCPU count on this thread, where it left off. */
 static void pv_perf_follow(struct pv_perf_vcpu *here,
 			   struct pv_perf_event *event)
@@ -958,9 +1111,11 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	bool lost, throttled = event->throttled;
 
 	backing = pv_perf_create_backing(event);
-	/* Tried again when the vCPU is run the next time. */
-	if (IS_ERR(backing))
+	if (IS_ERR(backing)) {
+		/* Tried again when the vCPU is run the next time. */
+		pv_perf_park(event);
 		return;
+	}
 
 	pv_perf_note_lost(event);
 	lost = pv_perf_start(here, backing) || event->lost;
@@ -978,6 +1133,7 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
  * @vcpu: the vCPU
  *
  * A VMM may run it by another thread than before; what counts there comes here.
+ * What had to stop for another vCPU that this thread has run goes on.
  */
 void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 {
@@ -988,7 +1144,11 @@ void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 	list_for_each_entry_safe(event, next, &here->events, node) {
 		if (event->enabled && !pv_perf_is_here(vcpu, event))
 			pv_perf_follow(here, event);
+		else if (event->parked)
+			pv_perf_unpark(here, event);
 	}
+	if (!list_empty(&here->events))
+		pv_perf_enter_thread(here);
 	mutex_unlock(&here->lock);
 }
 
@@ -1071,6 +1231,7 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 	event->enabled = false;
 	event->lost = false;
 	event->throttled = false;
+	event->parked = false;
 	ret = pv_perf_update_record(kvm, event, 0, count);
 	pv_perf_event_put_locked(event);
 	return ret;
@@ -1088,7 +1249,8 @@ static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
 
 	pv_perf_note_lost(event);
 	lost = event->lost;
-	if (lost && !pv_perf_start(event->home, event->backing))
+	if (lost && !event->parked &&
+	    !pv_perf_start(event->home, event->backing))
 		event->lost = false;
 
 	ret = pv_perf_update_record(kvm, event, 0, count);
@@ -1233,6 +1395,10 @@ static void pv_perf_unthrottle(struct pv_perf_event *event)
 static void pv_perf_wait_for_rate(struct pv_perf_event *event)
 {
 	s64 time = pv_perf_rate_time(event->home->vcpu->kvm);
+
+	/* It is looked at again when it goes on. */
+	if (event->parked)
+		return;
 
 	if (!time) {
 		pv_perf_unthrottle(event);

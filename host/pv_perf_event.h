@@ -13,6 +13,7 @@
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/refcount.h>
+#include <linux/sched.h>
 #include <linux/xarray.h>
 
 #include "kvm_perf.h"
@@ -55,6 +56,11 @@ struct pv_perf_vm {
 
 /**
  * struct pv_perf_vcpu - the events whose home is this vCPU
+ * @refs: one for the vCPU, one for a thread that parks its events
+ * @thread: the thread on which its events may count, if it has any: the one that
+ *	has run it last, unless that has run another vCPU since
+ * @thread_node: in the table of those that have a @thread, whose lock protects
+ *	both
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
  * @events: list of struct pv_perf_event
@@ -69,6 +75,9 @@ struct pv_perf_vm {
  *	runs
  */
 struct pv_perf_vcpu {
+	refcount_t refs;
+	struct task_struct *thread;
+	struct hlist_node thread_node;
 	struct mutex lock;
 	struct list_head events;
 	struct list_head mode_events;
@@ -105,6 +114,8 @@ struct pv_perf_vcpu {
  *	the guest, or an ENABLE, finds another
  * @throttled: enabled, but to be stopped or stopped until the VM's overflows are
  *	back at the rate it may have
+ * @parked: enabled, but stopped until its vCPU runs on @backing's thread again,
+ *	or a backing event on another thread replaces it
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
@@ -132,6 +143,7 @@ struct pv_perf_event {
 	bool enabled;
 	bool lost;
 	bool throttled;
+	bool parked;
 	struct gfn_to_hva_cache record;
 	u32 sequence;
 	u64 last_period;
@@ -160,11 +172,13 @@ void pv_perf_event_put_locked(struct pv_perf_event *event);
 u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 			u64 *running);
 
+void pv_perf_clear_thread(struct kvm_vcpu *vcpu);
 void pv_perf_follow_thread(struct kvm_vcpu *vcpu);
 void pv_perf_update_records(struct kvm_vcpu *vcpu);
 
 void pv_perf_close_vm_events(struct kvm *kvm);
 void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
+void pv_perf_vcpu_put(struct pv_perf_vcpu *pv);
 
 void pv_perf_init_limits(struct pv_perf_vm *vm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);

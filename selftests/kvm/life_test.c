@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What a VMM and a guest can do to events besides counting: a guest whose
- * events and vCPUs end, a vCPU that gets another thread, a VMM that is killed.
+ * events and vCPUs end, a vCPU that gets another thread, a thread that gets
+ * another vCPU, a VMM that is killed.
  * Needs no guest kernel, so that a VM lives for milliseconds.
  *
  * Usage: life_test			records that were given back, threads, pauses
@@ -222,6 +223,48 @@ static void guest_threads(int vcpu)
 	GUEST_DONE();
 }
 
+/*
+ * Two vCPUs, whose guests do not the same: each has all counters, and what it
+ * counts is what it does.  The VMM runs the other at each GUEST_SYNC.
+ */
+static void guest_turns(int vcpu)
+{
+	uint32_t first = 16 * vcpu, id;
+	uint64_t before, after, n = (vcpu + 1) * BURN, overflows;
+	int i;
+
+	for (id = first; ; id++) {
+		GUEST_ASSERT_EQ(guest_perf_open(vcpu, id, 0), 0);
+		if (guest_perf_op(KVM_PERF_OP_ENABLE, id, 0))
+			break;
+	}
+	set(&guest_area->reached[vcpu], id - first);
+	for (i = 0; i < ROUNDS; i++) {
+		before = guest_count(first);
+		GUEST_SYNC(i);
+		guest_perf_burn(n);
+		GUEST_SYNC(i);
+		after = guest_count(first);
+		GUEST_ASSERT_2(after - before >= 2 * n &&
+			       after - before < 2 * n + 2000, n, after - before);
+	}
+	do
+		GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_CLOSE, id, 0), 0);
+	while (id-- > first);
+
+	guest_start(vcpu, first, PERIOD);
+	for (i = 0; i < ROUNDS; i++) {
+		guest_perf_burn(n);
+		GUEST_SYNC(i);
+	}
+	GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_DISABLE, first, 0), 0);
+	guest_perf_burn(1000);
+	overflows = seen(&guest_area->overflows[first]);
+	GUEST_ASSERT_2(overflows == guest_area->record[first].count / PERIOD,
+		       overflows, guest_area->record[first].count);
+	GUEST_DONE();
+}
+
 /* Counts, and makes no hypercall. */
 static void guest_paused(int vcpu)
 {
@@ -382,6 +425,82 @@ static void test_threads(void)
 			 "%d threads run a vCPU in turn: nothing is lost\n", n);
 }
 
+/* One thread runs two vCPUs in turn. */
+static void take_turns(struct kvm_vcpu *a, struct kvm_vcpu *b)
+{
+	struct kvm_vcpu *pair[] = { a, b };
+	bool done[2] = { };
+	struct ucall uc;
+	int i;
+
+	for (i = 0; !done[0] || !done[1]; i ^= 1) {
+		if (!done[i])
+			done[i] = guest_perf_run(pair[i], &uc) == UCALL_DONE;
+	}
+}
+
+static void test_turns(void)
+{
+	create(2, guest_turns);
+	take_turns(vcpus[0], vcpus[1]);
+	ksft_print_msg("%lu and %lu counters\n", area->reached[0],
+		       area->reached[1]);
+	ksft_test_result(area->reached[0] &&
+			 area->reached[0] == area->reached[1],
+			 "a thread runs two vCPUs in turn: each counts itself\n");
+}
+
+static void test_two_vms(void)
+{
+	struct guest_perf_area *first;
+	struct kvm_vcpu *vcpu;
+
+	create(1, guest_turns);
+	first = area;
+	vcpu = vcpus[0];
+	create(1, guest_turns);
+	take_turns(vcpu, vcpus[0]);
+	ksft_test_result(first->reached[0] &&
+			 first->reached[0] == area->reached[0],
+			 "a thread runs two VMs in turn: each counts itself\n");
+}
+
+static pthread_barrier_t turn;
+
+/* Each time the vCPU that the other thread has run before. */
+static void *swap_vcpus(void *arg)
+{
+	static bool done[2];
+	int nr = (long)arg, i;
+	struct ucall uc;
+
+	for (i = nr; ; i ^= 1) {
+		/* At once, or one after the other. */
+		if (nr && rdtsc() & 1)
+			usleep(20000);
+		if (!done[i])
+			done[i] = guest_perf_run(vcpus[i], &uc) == UCALL_DONE;
+		pthread_barrier_wait(&turn);
+		if (done[0] && done[1])
+			return NULL;
+		pthread_barrier_wait(&turn);
+	}
+}
+
+static void test_swap(void)
+{
+	pthread_t thread;
+
+	create(2, guest_turns);
+	pthread_barrier_init(&turn, NULL, 2);
+	start_thread(&thread, swap_vcpus, (void *)1);
+	swap_vcpus((void *)0);
+	pthread_join(thread, NULL);
+	ksft_test_result(area->reached[0] &&
+			 area->reached[0] == area->reached[1],
+			 "two threads swap vCPUs: each counts itself\n");
+}
+
 static void ignore(int signal)
 {
 }
@@ -514,9 +633,12 @@ int main(int argc, char **argv)
 	}
 
 	ksft_print_header();
-	ksft_set_plan(6);
+	ksft_set_plan(9);
 	test_records();
 	test_threads();
+	test_turns();
+	test_two_vms();
+	test_swap();
 	test_pause();
 	ksft_finished();
 }

@@ -213,6 +213,11 @@ static void add_slot(struct kvm *kvm, int i, gpa_t gpa, bool readonly)
 	slot->readonly = readonly;
 }
 
+void vm_use(struct kvm *kvm)
+{
+	user_vm = kvm;
+}
+
 struct kvm *vm_create(void)
 {
 	struct kvm *kvm = calloc(1, sizeof(*kvm));
@@ -225,7 +230,7 @@ struct kvm *vm_create(void)
 	add_slot(kvm, 1, 0x10000, true);
 	add_slot(kvm, 2, 0x20000, false);
 	add_slot(kvm, 3, 0x20000 + SLOT_PAGES * PAGE_SIZE, false);
-	user_vm = kvm;
+	vm_use(kvm);
 	if (pv_perf_init_vm(kvm)) {
 		kvm->arch.pv_perf = NULL;
 		vm_destroy(kvm);

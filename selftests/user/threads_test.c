@@ -33,6 +33,7 @@ struct thread {
 	int nr;
 	unsigned int seed;
 	struct kvm_vcpu *vcpu;
+	struct kvm_vcpu *other;
 	struct page *page;
 	gpa_t gpa;
 	u64 ran;
@@ -127,7 +128,10 @@ static void own_event(struct thread *t)
 	CHECK(READ_ONCE(record(OWN_ID(t->nr))->count) == t->ran);
 }
 
-/* The VMM has stopped the vCPU, and runs it again, perhaps by another thread. */
+/*
+ * The VMM has stopped the vCPU, and runs it again, perhaps by another thread or
+ * after another vCPU.
+ */
 static void leave_and_run(struct thread *t)
 {
 	struct task_struct *old = current;
@@ -136,6 +140,10 @@ static void leave_and_run(struct thread *t)
 	if (!rnd(t, 4)) {
 		current = task_create(t->nr);
 		task_exit(old);
+	}
+	if (!rnd(t, 4)) {
+		pv_perf_vcpu_run(t->other);
+		run_guest(rnd(t, 300));
 	}
 	pv_perf_vcpu_run(t->vcpu);
 }
@@ -307,6 +315,7 @@ int main(int argc, char *argv[])
 		t->nr = i;
 		getrandom(&t->seed, sizeof(t->seed), 0);
 		t->vcpu = vcpu_create(kvm, i);
+		t->other = vcpu_create(kvm, NR_THREADS + i);
 		t->gpa = gpa;
 		t->page = (void *)kvm->memslots.slot[i < 4 ? 0 : 2].memory +
 			  (i < 4 ? gpa : gpa - 0x20000);
@@ -327,8 +336,10 @@ int main(int argc, char *argv[])
 	report();
 
 	current = task_create(0);
-	for (i = 0; i < NR_THREADS; i++)
+	for (i = 0; i < NR_THREADS; i++) {
 		vcpu_destroy(threads[i].vcpu);
+		vcpu_destroy(threads[i].other);
+	}
 	vm_destroy(kvm);
 	task_put(current);
 	rcu_unregister_thread();

@@ -6,6 +6,8 @@
  */
 #include "stand_in.h"
 
+#include <linux/hash.h>
+
 #include "kselftest.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
@@ -560,6 +562,208 @@ static void test_follow(void)
 	run_guest(5);
 	is("READ of what goes on", call(KVM_PERF_OP_READ, 1), 0);
 	is("the count", r->count, 315);
+	teardown();
+}
+
+/* A vCPU and a thread, whichever. */
+static long call_on(int vcpu, u64 op, u64 a1)
+{
+	return pv_perf_hypercall(vcpus[vcpu], op, a1, 0, 0);
+}
+
+static void run_on(int vcpu, u64 n)
+{
+	pv_perf_vcpu_run(vcpus[vcpu]);
+	run_guest(n);
+}
+
+static void start_on(int vcpu, u32 id, u64 period)
+{
+	param(id, id);
+	mem->attr.sample_period = period;
+	CHECK(!call_on(vcpu, KVM_PERF_OP_OPEN, GPA(param)));
+	CHECK(!call_on(vcpu, KVM_PERF_OP_ENABLE, id));
+}
+
+static u64 count_on(int vcpu, u32 id)
+{
+	CHECK(!call_on(vcpu, KVM_PERF_OP_READ, id));
+	return mem->record[id].count;
+}
+
+/* A thread runs both vCPUs in turn. */
+static void test_turns(void)
+{
+	int i;
+
+	setup();
+	run_on(0, 1);
+	start_on(0, 1, 1000);
+	run_on(0, 300);
+	run_on(1, 5);
+	is("while its thread runs another vCPU, an event does not count",
+	   count_on(1, 1), 300);
+	is("and its times stand still", mem->record[1].time_enabled, 300);
+	for (i = 0; i < NR_COUNTERS; i++)
+		start_on(1, 10 + i, 0);
+	is("that has all counters", NR_COUNTERS, 4);
+	run_on(1, 2000);
+	is("no overflow", atomic_read(&event(1)->overflows), 0);
+	for (i = 0; i < NR_COUNTERS; i++)
+		CHECK(count_on(1, 10 + i) == 2000);
+	run_on(0, 600);
+	is("it goes on where it was", count_on(0, 1), 900);
+	is("so does its period", mem->record[1].period_left, 100);
+	is("the other's do not count now", count_on(0, 10), 2000);
+	run_on(0, 100);
+	is("an overflow", enter_guest(), 1);
+	run_on(1, 7);
+	is("and theirs", count_on(1, 13), 2007);
+
+	call_on(1, KVM_PERF_OP_DISABLE, 1);
+	is("what was disabled meanwhile", count_on(1, 1), 1000);
+	run_on(0, 50);
+	is("does not go on", count_on(0, 1), 1000);
+	is("until ENABLE", call_on(0, KVM_PERF_OP_ENABLE, 1), 0);
+	run_on(0, 50);
+	run_on(1, 50);
+	is("ENABLE by the other moves it", call_on(1, KVM_PERF_OP_ENABLE, 1),
+	   -KVM_EBUSY);
+	call_on(1, KVM_PERF_OP_CLOSE, 13);
+	is("where there is a counter", call_on(1, KVM_PERF_OP_ENABLE, 1), 0);
+	run_on(1, 50);
+	is("it has counted the one and then the other", count_on(1, 1), 1100);
+	run_on(0, 50);
+	call_on(0, KVM_PERF_OP_RESET, 0);
+	run_on(1, 50);
+	teardown();
+}
+
+/* The counter is lost before the other vCPU runs, or while it does. */
+static void test_turns_lost(void)
+{
+	setup();
+	start_on(0, 1, 0);
+	run_on(0, 10);
+	take_counters(current, NR_COUNTERS);
+	run_on(1, 10);
+	take_counters(current, 0);
+	is("READ of one that was lost before", call_on(1, 5, 1), -KVM_EBUSY);
+	run_on(1, 10);
+	is("does not have it count another vCPU", mem->record[1].count, 10);
+	run_on(0, 10);
+	is("READ has it go on", call_on(0, 5, 1), -KVM_EBUSY);
+	run_on(0, 10);
+	is("its count", count_on(0, 1), 20);
+
+	run_on(1, 10);
+	take_counters(current, NR_COUNTERS);
+	run_on(0, 10);
+	is("READ of one whose counter was taken meanwhile", call_on(0, 5, 1),
+	   -KVM_EBUSY);
+	take_counters(current, 0);
+	teardown();
+}
+
+/* Two threads, each of which runs the vCPU that the other has run. */
+static void test_swap(void)
+{
+	int i;
+
+	setup();
+	for (i = 0; i < 2; i++) {
+		on(i);
+		start_on(i, i, 0);
+		run_on(i, 10);
+	}
+	on(0);
+	run_on(1, 100);
+	is("the other thread's vCPU counts itself", count_on(1, 1), 110);
+	is("and not what this thread ran before", count_on(1, 0), 10);
+	on(1);
+	run_on(0, 1000);
+	is("the same there", count_on(0, 0), 1010);
+	is("and for the other", count_on(0, 1), 110);
+
+	on(0);
+	create_error = -ENOMEM;
+	run_on(0, 5);
+	is("no memory to follow: it does not count", count_on(0, 0), 1010);
+	on(1);
+	run_on(1, 5);
+	is("nor what its thread runs", count_on(1, 0), 1010);
+	is("but that counts", count_on(1, 1), 115);
+	on(0);
+	run_on(0, 5);
+	is("it follows later", count_on(0, 0), 1015);
+	teardown();
+}
+
+/* A thread runs vCPUs of two VMs in turn. */
+static void test_two_vms(void)
+{
+	struct kvm *first;
+	struct kvm_vcpu *vcpu;
+	struct layout *first_mem;
+
+	setup();
+	start_on(0, 1, 0);
+	run_on(0, 10);
+	first = kvm;
+	first_mem = mem;
+	vcpu = vcpus[0];
+
+	kvm = vm_create();
+	vcpus[0] = vcpu_create(kvm, 0);
+	mem = (struct layout *)kvm->memslots.slot[0].memory;
+	run_on(0, 100);
+	start_on(0, 1, 0);
+	run_on(0, 100);
+	is("another VM's vCPU counts itself", count_on(0, 1), 100);
+	vcpu_destroy(vcpus[0]);
+	vm_destroy(kvm);
+
+	vm_use(first);
+	kvm = first;
+	mem = first_mem;
+	vcpus[0] = vcpu;
+	is("and not for the first", count_on(1, 1), 10);
+	run_on(0, 10);
+	is("which goes on", count_on(0, 1), 20);
+	teardown();
+}
+
+/* One that is to wait for the rate waits for its thread, too. */
+static void test_turns_throttled(void)
+{
+	setup();
+	*param_pv_perf_max_rate = 1000;
+	start_on(0, 1, 10);
+	run_on(0, 1000);
+	enter_guest();
+	is("an event overflows too often", event(1)->throttled, true);
+	run_on(1, 2 * NSEC_PER_SEC);
+	is("the time for it to go on comes while another vCPU runs",
+	   count_on(1, 1), 1000);
+	pv_perf_vcpu_run(vcpus[0]);
+	enter_guest();
+	is("it goes on with its own", event(1)->throttled, false);
+	run_on(0, 5);
+	is("and counts", count_on(0, 1), 1005);
+
+	/* It follows to another thread later. */
+	run_on(0, 1000);
+	enter_guest();
+	is("too often again", event(1)->throttled, true);
+	replace_thread();
+	create_error = -ENOMEM;
+	run_on(0, 2 * NSEC_PER_SEC);
+	enter_guest();
+	is("no memory to follow: it waits", event(1)->throttled, true);
+	pv_perf_vcpu_run(vcpus[0]);
+	enter_guest();
+	is("it follows", event(1)->throttled, false);
+	*param_pv_perf_max_rate = 100000;
 	teardown();
 }
 
@@ -1501,6 +1705,10 @@ static void test_debugfs(void)
 	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
 	is("inactive", !!strstr(buf, "uk    0 inactive "), true);
 	task_sched_in(tasks[0]);
+	pv_perf_vcpu_run(vcpus[1]);
+	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
+	is("inactive while the thread runs another vCPU",
+	   !!strstr(buf, "uk    0 inactive "), true);
 	old = tasks[0];
 	tasks[0] = task_create(0);
 	on(0);
@@ -2019,6 +2227,76 @@ static void test_enable_again(void)
 	teardown();
 }
 
+static void run_0_on_1(void)
+{
+	on(1);
+	pv_perf_vcpu_run(vcpus[0]);
+	on(0);
+}
+
+static void destroy_0(void)
+{
+	vcpu_destroy(vcpus[0]);
+	vcpus[0] = vcpu_create(kvm, 0);
+}
+
+/* What happens to a vCPU as a thread that runs another is to stop its events. */
+static void test_turn_races(void)
+{
+	setup();
+	start_on(0, 1, 0);
+	run_on(0, 10);
+	at("mutex_lock", 0, run_0_on_1);
+	run_on(1, 100);
+	done();
+	on(1);
+	run_guest(5);
+	is("run by another thread meanwhile, it counts there", count_on(0, 1),
+	   15);
+
+	at("mutex_lock", 0, destroy_0);
+	run_on(1, 100);
+	done();
+	is("destroyed meanwhile, its event is gone", call_on(1, 5, 1),
+	   -KVM_ENOENT);
+
+	on(0);
+	start_on(0, 1, 0);
+	at("mutex_lock", 0, close_1);
+	run_on(0, 1);
+	done();
+	run_on(1, 1);
+	is("the event that was to follow is closed", call_on(1, 5, 1),
+	   -KVM_ENOENT);
+	teardown();
+}
+
+/* Threads that have the same place in the table. */
+static void test_thread_hash(void)
+{
+	struct task_struct *other[16384];
+	unsigned long a, b;
+	int n = 0;
+
+	setup();
+	start_on(0, 1, 0);
+	a = hash_long((unsigned long)tasks[0], 10);
+	do {
+		CHECK(n < ARRAY_SIZE(other));
+		other[n] = task_create(1);
+		b = hash_long((unsigned long)other[n++], 10);
+	} while (a != b);
+	current = other[n - 1];
+	run_on(1, 10);
+	on(0);
+	run_on(0, 5);
+	is("a thread with the hash of another has not its vCPU",
+	   count_on(0, 1), 5);
+	while (n--)
+		task_put(other[n]);
+	teardown();
+}
+
 static void read_found_free(void)
 {
 	close_1();
@@ -2054,6 +2332,11 @@ int main(void)
 	test_counting();
 	test_move();
 	test_follow();
+	test_turns();
+	test_turns_lost();
+	test_turns_throttled();
+	test_swap();
+	test_two_vms();
 	test_pause();
 	test_move_sampling();
 	test_lost();
@@ -2082,6 +2365,8 @@ int main(void)
 	test_move_during();
 	test_move_mode();
 	test_enable_again();
+	test_turn_races();
+	test_thread_hash();
 	test_last_reference();
 	rcu_unregister_thread();
 	ksft_set_plan(ksft_test_num());

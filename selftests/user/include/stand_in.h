@@ -24,6 +24,18 @@
 #include <linux/list.h>
 /* As the kernel's own, without a lock: that of its tools needs one. */
 #define list_empty(head)	(READ_ONCE((head)->next) == (head))
+#define hlist_empty(head)	(!READ_ONCE((head)->first))
+static inline void hlist_add_head_once(struct hlist_node *n,
+				       struct hlist_head *h)
+{
+	n->next = h->first;
+	if (n->next)
+		n->next->pprev = &n->next;
+	n->pprev = &h->first;
+	WRITE_ONCE(h->first, n);
+}
+
+#define hlist_add_head(n, h)	hlist_add_head_once(n, h)
 #include <linux/perf_event.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
@@ -472,6 +484,8 @@ struct kvm_memory_slot *gfn_to_memslot(struct kvm *kvm, gfn_t gfn);
 /* A VM with memory at 0, read-only memory at 0x10000, and holes. */
 struct kvm *vm_create(void);
 void vm_destroy(struct kvm *kvm);
+/* The one of several whose user space runs. */
+void vm_use(struct kvm *kvm);
 struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id);
 void vcpu_destroy(struct kvm_vcpu *vcpu);
 
