@@ -126,8 +126,8 @@
  *
  * %KVM_EOPNOTSUPP: well-formed, but this host cannot or may not count it.
  *
- * %KVM_ENOSPC: the VM's limit on events, or the memory of its owner's control
- * group, is used up.
+ * %KVM_ENOSPC: the VM's limit on events, one vCPU's share of it, or the memory
+ * of its owner's control group, is used up.
  *
  * %KVM_EBUSY: no counter is free now, somebody else has the host's whole PMU,
  * or the VM's events overflow too often.
@@ -279,7 +279,8 @@ struct guest_perf_op {
  *	GUEST_PERF_QUERY_SIZE_VER0; out: how many of them the host has filled
  * @version: KVM_PERF_ABI_VERSION of the host
  * @features: KVM_PERF_FEATURE_*
- * @max_events: number of events that this VM may have open at a time
+ * @max_events: number of events that this VM may have open at a time; of
+ *	these, one vCPU may have 32, or its share if that is more
  * @nr_counters: number of general-purpose counters of a host CPU.  What else
  *	runs on the host may use some of them.
  * @reserved: 0
@@ -306,8 +307,10 @@ struct guest_perf_query {
 /**
  * DOC: For the VMM
  *
- * %KVM_CAP_PV_PERF_EVENTS: how many events may be open per vCPU of the VM.  0
- * refuses it the feature: every operation answers -%KVM_ENOSYS.
+ * %KVM_CAP_PV_PERF_EVENTS: how many events may be open per vCPU of the VM: the
+ * VM may have so many for all of its vCPUs, of which one vCPU may have this
+ * number or 32, whichever is more.  0 refuses it the feature: every operation
+ * answers -%KVM_ENOSYS.
  *
  * %KVM_CAP_PV_PERF_RATE: how often a second they may overflow, per vCPU.  With
  * 0 the VM can count, but not sample.

@@ -607,6 +607,7 @@ static void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 	lockdep_assert_held(&home->lock);
 
 	list_add_tail(&event->node, &home->events);
+	WRITE_ONCE(home->nr_events, home->nr_events + 1);
 	if (!pv_perf_excludes_mode(event))
 		return;
 
@@ -624,6 +625,7 @@ static void pv_perf_unlink(struct pv_perf_event *event)
 	lockdep_assert_held(&home->lock);
 
 	list_del(&event->node);
+	WRITE_ONCE(home->nr_events, home->nr_events - 1);
 	if (!pv_perf_excludes_mode(event))
 		return;
 
@@ -743,6 +745,13 @@ static bool pv_perf_is_here(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 	       event->backing->hw.target == current;
 }
 
+/* One more cannot come here, on the vCPU's own thread. */
+static bool pv_perf_is_full(struct kvm_vcpu *vcpu)
+{
+	return READ_ONCE(vcpu->arch.pv_perf->nr_events) >=
+	       pv_perf_events_per_home(vcpu->kvm);
+}
+
 /**
  * pv_perf_event_open - create an event, disabled
  * @vcpu: the vCPU that asks
@@ -765,6 +774,10 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	ret = xa_insert(&vm->events, id, NULL, GFP_KERNEL);
 	if (ret)
 		return ret == -EBUSY ? -EEXIST : -ENOSPC;
+
+	ret = -ENOSPC;
+	if (pv_perf_is_full(vcpu))
+		goto release_id;
 
 	ret = pv_perf_charge_event(vcpu->kvm);
 	if (ret)
@@ -1199,6 +1212,8 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 	}
 
 	ret = pv_perf_check_rate(event);
+	if (!ret && event->home != vcpu->arch.pv_perf && pv_perf_is_full(vcpu))
+		ret = -ENOSPC;
 	if (ret) {
 		pv_perf_event_put_locked(event);
 		return ret;
@@ -1580,8 +1595,10 @@ void pv_perf_close_vm_events(struct kvm *kvm)
 	struct pv_perf_event *event;
 	unsigned long id;
 
-	xa_for_each(&vm->events, id, event)
+	xa_for_each(&vm->events, id, event) {
 		pv_perf_event_close(kvm, id);
+		cond_resched();
+	}
 }
 
 /**
@@ -1594,7 +1611,9 @@ void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu)
 	struct pv_perf_event *event, *next;
 
 	mutex_lock(&here->lock);
-	list_for_each_entry_safe(event, next, &here->events, node)
+	list_for_each_entry_safe(event, next, &here->events, node) {
 		pv_perf_close_locked(vcpu->kvm, event);
+		cond_resched();
+	}
 	mutex_unlock(&here->lock);
 }

@@ -64,6 +64,7 @@ struct pv_perf_vm {
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
  * @events: list of struct pv_perf_event
+ * @nr_events: how many there are; only the vCPU itself adds to it
  * @mode_events: those of them that do not count both the guest and its nested
  *	guests, for the check at each VM entry
  * @mode_lock: protects @mode_events; innermost, with interrupts off, as VM
@@ -80,6 +81,7 @@ struct pv_perf_vcpu {
 	struct hlist_node thread_node;
 	struct mutex lock;
 	struct list_head events;
+	unsigned int nr_events;
 	struct list_head mode_events;
 	raw_spinlock_t mode_lock;
 	struct kvm_vcpu *vcpu;
@@ -182,6 +184,7 @@ void pv_perf_vcpu_put(struct pv_perf_vcpu *pv);
 
 void pv_perf_init_limits(struct pv_perf_vm *vm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
+unsigned int pv_perf_events_per_home(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);
 void pv_perf_wait_to_open(struct kvm *kvm);
 int pv_perf_charge_event(struct kvm *kvm);

@@ -67,6 +67,24 @@ unsigned int pv_perf_events_allowed(struct kvm *kvm)
 	return pv_perf_for_all_vcpus(kvm, pv_perf_max_events_per_vcpu(kvm));
 }
 
+/*
+ * Fewer than these for each vCPU are for the VM to share out: what a guest's
+ * kernel needs on one CPU, it gets.
+ */
+#define PV_PERF_MIN_PER_HOME	32u
+
+/**
+ * pv_perf_events_per_home - how many of them one vCPU may have
+ * @kvm: the VM
+ *
+ * Bounds what is done for each event of a vCPU with interrupts off, here and in
+ * perf.
+ */
+unsigned int pv_perf_events_per_home(struct kvm *kvm)
+{
+	return max(pv_perf_max_events_per_vcpu(kvm), PV_PERF_MIN_PER_HOME);
+}
+
 /**
  * pv_perf_rate_allowed - how often the events of a VM may overflow
  * @kvm: the VM

@@ -687,28 +687,6 @@ static void test_no_counter(void)
 		call(KVM_PERF_OP_CLOSE, ID + i, 0);
 }
 
-static void test_limit(void)
-{
-	uint32_t max = shared->query.max_events, n;
-	long ret = 0;
-
-	/* The reference event is one of them. */
-	for (n = 1; n <= max + 1; n++) {
-		ret = open_id(ID + n, &shared->record[1]);
-		if (ret)
-			break;
-	}
-	expect("OPEN at the limit: ENOSPC", ret, -KVM_ENOSPC);
-	expect("the limit is what QUERY said", n, max);
-	call(KVM_PERF_OP_CLOSE, ID + 1, 0);
-	expect("OPEN after a CLOSE", open_id(ID + 1, &shared->record[1]), 0);
-	expect("OPEN at the limit again: ENOSPC",
-	       open_id(ID + n, &shared->record[1]), -KVM_ENOSPC);
-	expect_true("the reference event counts on", ref_counts());
-	while (--n)
-		call(KVM_PERF_OP_CLOSE, ID + n, 0);
-}
-
 static void run_on(int cpu)
 {
 	cpu_set_t set;
@@ -717,6 +695,39 @@ static void run_on(int cpu)
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		ksft_exit_fail_msg("CPU %d: %s\n", cpu, strerror(errno));
+}
+
+/* A vCPU has a share of the VM's limit, or 32. */
+static void test_limit(void)
+{
+	uint32_t max = shared->query.max_events, n = 1;
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN), cpu;
+	uint32_t share = max / cpus < 32 ? 32 : max / cpus;
+	long ret = 0;
+
+	for (cpu = 0; cpu < cpus; cpu++) {
+		run_on(cpu);
+		while (n <= max + 1) {
+			ret = open_id(ID + n, &shared->record[1]);
+			if (ret)
+				break;
+			n++;
+		}
+		/* The reference event is one of them. */
+		if (!cpu)
+			expect("one vCPU has its share", n,
+			       share < max ? share : max);
+		expect("OPEN at the limit: ENOSPC", ret, -KVM_ENOSPC);
+	}
+	expect("the limit is what QUERY said", n, max);
+	run_on(0);
+	call(KVM_PERF_OP_CLOSE, ID + 1, 0);
+	expect("OPEN after a CLOSE", open_id(ID + 1, &shared->record[1]), 0);
+	expect("OPEN at the limit again: ENOSPC",
+	       open_id(ID + n, &shared->record[1]), -KVM_ENOSPC);
+	expect_true("the reference event counts on", ref_counts());
+	while (--n)
+		call(KVM_PERF_OP_CLOSE, ID + n, 0);
 }
 
 static void test_move(void)

@@ -950,6 +950,40 @@ static void test_limit(void)
 	teardown();
 }
 
+/* The VM's limit is for all of its vCPUs, not for one. */
+static void test_home_limit(void)
+{
+	int n;
+
+	setup();
+	for (n = 1; !open_id(n); n++)
+		;
+	is("one vCPU has its own share", n, 65);
+	is("more is refused", open_id(n), -KVM_ENOSPC);
+	on(1);
+	is("the other has the rest", open_id(n), 0);
+	is("ENABLE moves an event there", call(KVM_PERF_OP_ENABLE, 1), 0);
+	on(0);
+	is("which makes room", open_id(n + 1), 0);
+	is("but not for it to come back", call(KVM_PERF_OP_ENABLE, 1),
+	   -KVM_ENOSPC);
+	is("what is here is enabled", call(KVM_PERF_OP_ENABLE, 2), 0);
+	replace_thread();
+	pv_perf_vcpu_run(vcpus[0]);
+	is("and follows", event(2)->backing->hw.target == current, true);
+	is("what is here moves to the thread", call(KVM_PERF_OP_ENABLE, 3), 0);
+	is("CLOSE makes room", (call(KVM_PERF_OP_CLOSE, 4),
+				call(KVM_PERF_OP_ENABLE, 1)), 0);
+	call(KVM_PERF_OP_RESET, 0);
+
+	*param_pv_perf_max_events = 17;
+	for (n = 1; !open_id(n); n++)
+		;
+	is("with a low limit one vCPU may have more than a share of it", n, 33);
+	*param_pv_perf_max_events = 64;
+	teardown();
+}
+
 static int enable_cap(struct kvm *vm, u32 cap, u64 limit)
 {
 	struct kvm_enable_cap enable = { .cap = cap, .args = { limit } };
@@ -2343,6 +2377,7 @@ int main(void)
 	test_counters();
 	test_query();
 	test_limit();
+	test_home_limit();
 	test_caps();
 	test_open_rate();
 	test_move_rate();
