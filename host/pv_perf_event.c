@@ -775,15 +775,14 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	if (ret)
 		return ret == -EBUSY ? -EEXIST : -ENOSPC;
 
-	ret = -ENOSPC;
-	if (pv_perf_is_full(vcpu))
-		goto release_id;
-
 	ret = pv_perf_charge_event(vcpu->kvm);
 	if (ret)
 		goto release_id;
 
 	ret = -ENOSPC;
+	if (pv_perf_is_full(vcpu))
+		goto uncharge;
+
 	event = kzalloc_obj(*event, GFP_KERNEL_ACCOUNT);
 	if (!event)
 		goto uncharge;

@@ -976,6 +976,18 @@ static void test_home_limit(void)
 				call(KVM_PERF_OP_ENABLE, 1)), 0);
 	call(KVM_PERF_OP_RESET, 0);
 
+	log_lines = 0;
+	for (n = 1; !open_id(n); n++)
+		;
+	is("one vCPU's share is not logged", log_lines, 0);
+	on(1);
+	for (; !open_id(n); n++)
+		;
+	is("the VM has its limit", n, 129);
+	is("which is logged", log_lines, 1);
+	on(0);
+	call(KVM_PERF_OP_RESET, 0);
+
 	*param_pv_perf_max_events = 17;
 	for (n = 1; !open_id(n); n++)
 		;
