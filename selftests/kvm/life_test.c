@@ -5,7 +5,8 @@
  * another vCPU, a VMM that is killed.
  * Needs no guest kernel, so that a VM lives for milliseconds.
  *
- * Usage: life_test			records that were given back, threads, pauses
+ * Usage: life_test			records that were given back, threads, pauses,
+ *					signals
  *	  life_test kill N [SEED]	kills N VMMs, each at a random moment
  *	  life_test spin SECONDS	2 vCPUs that count and sample, so long
  *					from when both do; prints whether their
@@ -275,6 +276,19 @@ static void guest_paused(int vcpu)
 	}
 }
 
+/* Overflows; see test_leave(). */
+static void guest_sample(int vcpu)
+{
+	guest_start(vcpu, 0, PERIOD);
+	for (;;)
+		guest_perf_burn(1000);
+}
+
+static void guest_reset(void)
+{
+	GUEST_SYNC(0);
+}
+
 /* Everything, in an order that is never the same. */
 static void guest_busy(int vcpu)
 {
@@ -534,6 +548,83 @@ static void test_pause(void)
 			 "a vCPU that is stopped has its count in the record\n");
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000ull + ts.tv_nsec / 1000;
+}
+
+static void *interrupt(void *vcpu_thread)
+{
+	for (;;) {
+		usleep(100 + random() % 400);
+		pthread_kill(*(pthread_t *)vcpu_thread, SIGALRM);
+	}
+	return NULL;
+}
+
+/* Of what a reset does, what concerns an NMI. */
+static bool drop_nmi(void)
+{
+	struct kvm_vcpu_events events;
+
+	vcpu_events_get(vcpus[0], &events);
+	if (!events.nmi.injected)
+		return false;
+
+	events.nmi.injected = 0;
+	events.nmi.pending = 0;
+	events.nmi.masked = 0;
+	vcpu_events_set(vcpus[0], &events);
+	return true;
+}
+
+/* Run other code, as after a reset; true if an NMI has come nevertheless. */
+static bool nmi_after_reset(void)
+{
+	uint64_t before = seen(&area->overflows[0]);
+	struct kvm_regs regs, reset;
+	struct ucall uc;
+
+	vcpu_regs_get(vcpus[0], &regs);
+	reset = regs;
+	reset.rip = (uint64_t)guest_reset;
+	reset.rsp = ((regs.rsp - 256) & ~15ull) - 8;
+	vcpu_regs_set(vcpus[0], &reset);
+	guest_perf_run(vcpus[0], &uc);
+	vcpu_regs_set(vcpus[0], &regs);
+	return seen(&area->overflows[0]) != before;
+}
+
+/* KVM keeps no NMI to itself that it has injected when it leaves the guest. */
+static void test_leave(void)
+{
+	pthread_t self = pthread_self(), thread;
+	uint64_t end = now_us() + 120000000;
+	int left = 0, dropped = 0, wrong = 0;
+
+	create(1, guest_sample);
+	signal(SIGALRM, ignore);
+	start_thread(&thread, interrupt, &self);
+	while (dropped < 50 && now_us() < end) {
+		if (!__vcpu_run(vcpus[0]) || errno != EINTR)
+			ksft_exit_fail_msg("no signal: %s\n", strerror(errno));
+		left++;
+		if (!drop_nmi())
+			continue;
+		dropped++;
+		wrong += nmi_after_reset();
+	}
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	ksft_print_msg("left the guest %d times, %d with an NMI injected, which came %d times\n",
+		       left, dropped, wrong);
+	ksft_test_result(dropped >= 10 && !wrong,
+			 "an NMI that the VMM takes back does not come\n");
+}
+
 static void *run_for_ever(void *arg)
 {
 	struct ucall uc;
@@ -555,14 +646,6 @@ static void live(uint64_t *reached)
 		*reached = seen(&area->reached[0]) + seen(&area->reached[1]);
 		usleep(1000);
 	}
-}
-
-static uint64_t now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000ull + ts.tv_nsec / 1000;
 }
 
 /* Returns how many rounds its guest has made. */
@@ -633,12 +716,13 @@ int main(int argc, char **argv)
 	}
 
 	ksft_print_header();
-	ksft_set_plan(9);
+	ksft_set_plan(10);
 	test_records();
 	test_threads();
 	test_turns();
 	test_two_vms();
 	test_swap();
 	test_pause();
+	test_leave();
 	ksft_finished();
 }
