@@ -126,9 +126,18 @@ static bool pv_perf_has_mediated_pmu(struct kvm *kvm)
 #endif
 }
 
+static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
+				const char *has)
+{
+	if (!test_and_set_bit(why, &kvm->arch.pv_perf->logged))
+		pr_info_ratelimited("VM of pid %d has %s, and so no paravirtual events\n",
+				    kvm->userspace_pid, has);
+}
+
 /*
  * The host can serve the VM, the VMM lets it have events, and the VM has not the
- * mediated virtual PMU: perf allows no other events of guests beside that.
+ * mediated virtual PMU, beside which perf allows no other events of guests, nor
+ * dirty rings, in which a hypercall might write more than they keep in reserve.
  */
 static bool pv_perf_vm_may(struct kvm *kvm)
 {
@@ -137,13 +146,18 @@ static bool pv_perf_vm_may(struct kvm *kvm)
 	if (!vm->available || !vm->max_events)
 		return false;
 
-	if (!pv_perf_has_mediated_pmu(kvm))
-		return true;
+	if (pv_perf_has_mediated_pmu(kvm)) {
+		pv_perf_log_without(kvm, PV_PERF_LOGGED_MEDIATED,
+				    "the mediated virtual PMU");
+		return false;
+	}
+	if (kvm->dirty_ring_size) {
+		pv_perf_log_without(kvm, PV_PERF_LOGGED_DIRTY_RING,
+				    "dirty rings");
+		return false;
+	}
 
-	if (!test_and_set_bit(PV_PERF_LOGGED_MEDIATED, &vm->logged))
-		pr_info_ratelimited("VM of pid %d has the mediated virtual PMU, and so no paravirtual events\n",
-				    kvm->userspace_pid);
-	return false;
+	return true;
 }
 
 static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,

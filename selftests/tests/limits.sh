@@ -121,6 +121,12 @@ has "a VMM cannot allow more than the host" \
 "$vm" guest --accel-opt pv-perf-events=0 -- true >out 2>&1
 has "no events, in spite of CPUID: the guest says what the host answers" \
 	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
+"$vm" guest --accel-opt dirty-ring-size=4096 -- true >out 2>&1
+has "nor with dirty rings" \
+	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
+dmesg >dmesg
+has "which the host's log says" 'has dirty rings, and so no paravirtual events' \
+	dmesg
 
 # shellcheck disable=SC2016 # $T is the guest's
 "$vm" guest --accel-opt pv-perf-rate=0 --accel-opt pv-perf-events=3 -- sh -c '

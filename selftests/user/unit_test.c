@@ -219,6 +219,11 @@ static void test_dispatch(void)
 		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
 	is("without the CPUID bit: ENOSYS", call(5, 1), -KVM_ENOSYS);
 	vcpus[0]->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF;
+	kvm->dirty_ring_size = 4096;
+	for (op = 0; op < 12; op++)
+		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
+	is("a VM with dirty rings: ENOSYS", call(5, 1), -KVM_ENOSYS);
+	kvm->dirty_ring_size = 0;
 	vcpus[0]->arch.guest_mode = true;
 	is("nested: EPERM", call(KVM_PERF_OP_RESET, 1), -KVM_EPERM);
 	vcpus[0]->arch.guest_mode = false;

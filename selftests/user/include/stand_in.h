@@ -429,6 +429,7 @@ struct kvm {
 	struct mutex lock;
 	int created_vcpus;
 	int userspace_pid;
+	u32 dirty_ring_size;
 	int srcu;
 	struct dentry *debugfs_dentry;
 	struct kvm_memslots memslots;
