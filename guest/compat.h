@@ -112,10 +112,9 @@ static inline int kvm_pmu_compat_init(void)
 	if (!kvm_pmu_spare_count)
 		return -ENOMEM;
 
+	/* Which fills in what it has not. */
 	ret = perf_pmu_register(&kvm_pmu_nothing, "kvm_pmu_nothing", -1);
-	if (ret)
-		free_percpu(kvm_pmu_spare_count);
-	else
+	if (!ret)
 		perf_pmu_unregister(&kvm_pmu_nothing);
 	return ret;
 }
