@@ -745,13 +745,6 @@ static bool pv_perf_is_here(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 	       event->backing->hw.target == current;
 }
 
-/* One more cannot come here, on the vCPU's own thread. */
-static bool pv_perf_is_full(struct kvm_vcpu *vcpu)
-{
-	return READ_ONCE(vcpu->arch.pv_perf->nr_events) >=
-	       pv_perf_events_per_home(vcpu->kvm);
-}
-
 /**
  * pv_perf_event_open - create an event, disabled
  * @vcpu: the vCPU that asks
@@ -779,10 +772,11 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	if (ret)
 		goto release_id;
 
-	ret = -ENOSPC;
-	if (pv_perf_is_full(vcpu))
+	ret = pv_perf_check_room(vcpu);
+	if (ret)
 		goto uncharge;
 
+	ret = -ENOSPC;
 	event = kzalloc_obj(*event, GFP_KERNEL_ACCOUNT);
 	if (!event)
 		goto uncharge;
@@ -1211,8 +1205,8 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 	}
 
 	ret = pv_perf_check_rate(event);
-	if (!ret && event->home != vcpu->arch.pv_perf && pv_perf_is_full(vcpu))
-		ret = -ENOSPC;
+	if (!ret && event->home != vcpu->arch.pv_perf)
+		ret = pv_perf_check_room(vcpu);
 	if (ret) {
 		pv_perf_event_put_locked(event);
 		return ret;

@@ -20,6 +20,7 @@
 
 enum pv_perf_logged {
 	PV_PERF_LOGGED_LIMIT,
+	PV_PERF_LOGGED_FULL,
 	PV_PERF_LOGGED_MEDIATED,
 	PV_PERF_LOGGED_DIRTY_RING,
 	PV_PERF_LOGGED_REFUSED,
@@ -185,11 +186,11 @@ void pv_perf_vcpu_put(struct pv_perf_vcpu *pv);
 
 void pv_perf_init_limits(struct pv_perf_vm *vm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
-unsigned int pv_perf_events_per_home(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);
 void pv_perf_wait_to_open(struct kvm *kvm);
 int pv_perf_charge_event(struct kvm *kvm);
 void pv_perf_uncharge_event(struct kvm *kvm);
+int pv_perf_check_room(struct kvm_vcpu *vcpu);
 bool pv_perf_charge_overflows(struct kvm *kvm, u64 n);
 bool pv_perf_rate_exceeded(struct kvm *kvm);
 s64 pv_perf_rate_time(struct kvm *kvm);

@@ -67,24 +67,6 @@ unsigned int pv_perf_events_allowed(struct kvm *kvm)
 	return pv_perf_for_all_vcpus(kvm, pv_perf_max_events_per_vcpu(kvm));
 }
 
-/*
- * Fewer than these for each vCPU are for the VM to share out: what a guest's
- * kernel needs on one CPU, it gets.
- */
-#define PV_PERF_MIN_PER_HOME	32u
-
-/**
- * pv_perf_events_per_home - how many of them one vCPU may have
- * @kvm: the VM
- *
- * Bounds what is done for each event of a vCPU with interrupts off, here and in
- * perf.
- */
-unsigned int pv_perf_events_per_home(struct kvm *kvm)
-{
-	return max(pv_perf_max_events_per_vcpu(kvm), PV_PERF_MIN_PER_HOME);
-}
-
 /**
  * pv_perf_rate_allowed - how often the events of a VM may overflow
  * @kvm: the VM
@@ -244,6 +226,36 @@ void pv_perf_uncharge_event(struct kvm *kvm)
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
 
 	atomic_dec(&vm->nr_events);
+}
+
+/*
+ * Fewer than these for each vCPU are for the VM to share out: what a guest's
+ * kernel needs on one CPU, it gets.
+ */
+#define PV_PERF_MIN_PER_HOME	32u
+
+/**
+ * pv_perf_check_room - may one more of the VM's events be at a vCPU?
+ * @vcpu: the vCPU, by its own thread
+ *
+ * Bounds what is done for each event of a vCPU with interrupts off, here and in
+ * perf.
+ *
+ * Return: 0, or -ENOSPC.
+ */
+int pv_perf_check_room(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+	unsigned int limit = max(pv_perf_max_events_per_vcpu(vcpu->kvm),
+				 PV_PERF_MIN_PER_HOME);
+
+	if (READ_ONCE(vcpu->arch.pv_perf->nr_events) < limit)
+		return 0;
+
+	if (!test_and_set_bit(PV_PERF_LOGGED_FULL, &vm->logged))
+		pr_info_ratelimited("a vCPU of the VM of pid %d has reached its limit of %u events (kvm.pv_perf_max_events)\n",
+				    vcpu->kvm->userspace_pid, limit);
+	return -ENOSPC;
 }
 
 /**
