@@ -85,6 +85,10 @@ static int hypercall_mmap(struct file *file, struct vm_area_struct *vma)
 			       size, vma->vm_page_prot);
 }
 
+/*
+ * Never freed: the host writes to it as long as an event is open whose record
+ * is here.
+ */
 static int hypercall_open(struct inode *inode, struct file *file)
 {
 	file->private_data = alloc_pages_exact(KVM_PERF_HYPERCALL_MEM,
@@ -92,16 +96,9 @@ static int hypercall_open(struct inode *inode, struct file *file)
 	return file->private_data ? 0 : -ENOMEM;
 }
 
-static int hypercall_release(struct inode *inode, struct file *file)
-{
-	free_pages_exact(file->private_data, KVM_PERF_HYPERCALL_MEM);
-	return 0;
-}
-
 static const struct file_operations hypercall_fops = {
 	.owner		= THIS_MODULE,
 	.open		= hypercall_open,
-	.release	= hypercall_release,
 	.mmap		= hypercall_mmap,
 	.unlocked_ioctl	= hypercall_ioctl,
 };
