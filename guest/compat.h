@@ -59,6 +59,7 @@ static void *kvm_pmu_find_function(const char *name)
 
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
+DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_took, perf_sample_event_took);
 
 static bool kvm_pmu_has_overflow;
 
@@ -66,9 +67,12 @@ static void kvm_pmu_find_functions(void)
 {
 	void *overflow = kvm_pmu_find_function("perf_event_overflow");
 	void *resched = kvm_pmu_find_function("perf_pmu_resched");
+	void *took = kvm_pmu_find_function("perf_sample_event_took");
 
 	if (resched)
 		static_call_update(kvm_pmu_perf_resched, resched);
+	if (took)
+		static_call_update(kvm_pmu_perf_took, took);
 	if (overflow)
 		static_call_update(kvm_pmu_perf_overflow, overflow);
 	kvm_pmu_has_overflow = overflow;
@@ -76,6 +80,7 @@ static void kvm_pmu_find_functions(void)
 
 #define perf_event_overflow	static_call(kvm_pmu_perf_overflow)
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
+#define perf_sample_event_took	static_call_cond(kvm_pmu_perf_took)
 
 /* Not exported: as much as the host takes. */
 #define sysctl_perf_event_sample_rate	INT_MAX

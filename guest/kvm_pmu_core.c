@@ -18,6 +18,7 @@
 #include <linux/kvm_para.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
+#include <linux/sched/clock.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 
@@ -199,11 +200,16 @@ static int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	int due = xchg(&cpu->nmi_due, false);
+	u64 start = sched_clock();
 	unsigned int i;
 	u32 n = 0;
 
 	for (i = 0; i < READ_ONCE(cpu->nr_open); i++)
 		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
+
+	/* For perf_cpu_time_max_percent. */
+	if (n)
+		perf_sample_event_took(sched_clock() - start);
 
 	cpu->overflows += n;
 	return n + due;

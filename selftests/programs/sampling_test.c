@@ -610,6 +610,34 @@ static void test_throttle(void)
 	done();
 }
 
+static unsigned long max_rate(void)
+{
+	unsigned long rate = 0;
+	FILE *f = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "r");
+
+	if (!f || fscanf(f, "%lu", &rate) != 1)
+		ksft_exit_fail_msg("perf_event_max_sample_rate\n");
+	fclose(f);
+	return rate;
+}
+
+/* 1 % of the time between samples at the rate, 10 ns, is too short for one. */
+static void test_cpu_time(void)
+{
+	struct perf_event_attr attr = attr_of(10000);
+
+	sysctl("perf_cpu_time_max_percent", "1");
+	map_ring(open_event(&attr, 0, -1, -1));
+	enable(ring.fd);
+	loop(1000000);
+	disable(ring.fd);
+	ksft_print_msg("the rate is %lu\n", max_rate());
+	ksft_test_result(max_rate() < 1000000,
+			 "samples that take too much time: perf lowers its rate\n");
+	done();
+	set_max_rate("1000000");
+}
+
 static void test_refused(void)
 {
 	struct perf_event_attr attr = attr_of(100000);
@@ -727,6 +755,7 @@ int main(void)
 	test_ioc_frequency();
 	test_configs();
 	test_refused();
+	test_cpu_time();
 	test_throttle();
 
 	ksft_set_plan(ksft_test_num());
