@@ -27,7 +27,7 @@ modules := $(addsuffix /modules.built,$(sort $K $G))
 initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
-programs := $(addprefix $(B)/tests/,loop longloop hop calltree \
+programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
 	longerloop hypercall_test hostile attack sampling_test \
 	overflow_stress workload amd-pmu life_test pressure_test)
 tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
@@ -245,6 +245,10 @@ $(B)/tests/longloop: selftests/programs/loop.S | packages
 $(B)/tests/longerloop: selftests/programs/loop.S | packages
 	@mkdir -p $(@D)
 	@$(CC) $(freestanding) -DLOOPS=1000000000 -o $@ $<
+
+$(B)/tests/fxrstor: selftests/programs/fxrstor.S | packages
+	@mkdir -p $(@D)
+	@$(CC) $(freestanding) -o $@ $<
 
 $(B)/tests/hop: selftests/programs/hop.c | packages
 	@mkdir -p $(@D)

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The guest program that comes with the patches for QEMU: every counter, bit
-# and event of the emulated PMU, without a kernel.
+# The emulated machine's QEMU.
 # vm: none
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 
+# The guest program that comes with the patches: every counter, bit and event
+# of the emulated PMU, without a kernel.
 for icount in "" "-icount shift=0,sleep=off"; do
 	# shellcheck disable=SC2086 # $icount is words
 	timeout 60 "$top/build/qemu/qemu-system-x86_64" \
@@ -18,4 +19,10 @@ for icount in "" "-icount shift=0,sleep=off"; do
 	[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
 	is "amd-pmu ${icount:-without icount}" $status 0
 done
+
+# They have no part of their state in common.
+"$top/selftests/vm" host --no-icount --host-cpus 2 -- sh -c "
+	taskset 2 '$top/build/tests/fxrstor' &
+	taskset 1 '$top/build/tests/life_test' kill 10 1"
+is "a CPU that restores its FPU state disturbs no hypervisor on another" $? 0
 finish
