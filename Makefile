@@ -158,7 +158,7 @@ $(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-ker
 		$(wildcard host/*.[ch] host/hooks/linux-$(newest).patch \
 			abi/*.h guest/*.[ch] series/write-kernel \
 			$(addprefix series/kernel/*/,* tree/*/*))
-	@$(call install,unifdef patchutils)
+	@$(call install,unifdef patchutils libelf-dev)
 	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
 		series/write-kernel $(B)/linux-$(newest)/source $(B)/series/kernel
 	@$(stage) kernel-$(newest)-series 'building Linux with them (10 minutes)' \
@@ -170,7 +170,7 @@ $(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-ker
 series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built \
 		$(addprefix $(with_series)/,initrd memory-initrd modules.built) \
 		$(programs)
-	@$(call install,uuid-dev)
+	@$(call install,uuid-dev libelf-dev)
 	@$(stage) series-build 'building each patch (5 minutes)' series/build-kernel \
 		$(B)/linux-$(newest)/source $(B)/series/kernel x86_64 i386
 	@series/compare-selftests $(B)/series/kernel $(newest)
@@ -200,6 +200,7 @@ $(debian): selftests/machine/build-debian $(B)/linux-6.1/release | test-packages
 $(B)/linux-%-debug/release: $(B)/linux-%/release \
 		selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config debug.config)
+	@$(call install,libelf-dev)
 	@$(stage) kernel-$*-debug 'building Linux $* with checks (15 minutes)' \
 		selftests/machine/build-kernel $* debug
 	@touch $@
