@@ -63,9 +63,9 @@ tap_file() {
 	done <"$2"
 }
 
-# until_true COMMAND...: waits for it, at most a minute
+# until_true COMMAND...: waits for it, at most a minute, $VM_PATIENCE times as long
 until_true() {
-	for _ in $(seq 300); do
+	for _ in $(seq $((300 * ${VM_PATIENCE:-1}))); do
 		"$@" && return
 		sleep 0.2
 	done

@@ -14,6 +14,7 @@ PV = "host,migratable=no,pmu=off"
 NO_PV = "host,pmu=off,kvm-pv-perf=off"
 
 LONG = 500000004                # instructions of longloop
+TIMEOUT = 300 * float(os.environ["VM_PATIENCE"])        # seconds
 
 
 def count(line):
@@ -73,7 +74,7 @@ class Qemu:
         self.port = connect(path + ".monitor")
         self.prompt()
         self.shell = connect(path + ".shell")
-        self.shell.settimeout(300)
+        self.shell.settimeout(TIMEOUT)
         if not incoming:
             self.receive()
 
@@ -90,8 +91,8 @@ class Qemu:
         self.port.sendall(command.encode() + b"\n")
         return self.prompt()
 
-    def wait_monitor(self, command, regex, seconds=300):
-        for _ in range(seconds * 5):
+    def wait_monitor(self, command, regex):
+        for _ in range(int(TIMEOUT * 5)):
             text = self.monitor(command)
             if re.search(regex, text):
                 return text
