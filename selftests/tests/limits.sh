@@ -10,6 +10,13 @@ T=$tree/build/tests
 vm=$tree/selftests/vm
 kvm=/sys/kernel/debug/kvm
 
+# Overflows per second that a VM may have.  With checks one takes many times as
+# long, and 20,000 leave no time for anything else.
+case $VM_KERNEL in
+*-debug)	limit=2000 ;;
+*)		limit=20000 ;;
+esac
+
 # The attacker: in phase N what modes[N] says, until the victim has done its work.
 modes="spin open overflow"
 phases() {
@@ -76,7 +83,7 @@ duel() {
 	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
-	echo 20000 >/sys/module/kvm/parameters/pv_perf_max_rate
+	echo $limit >/sys/module/kvm/parameters/pv_perf_max_rate
 	taskset -pc 1 $$ >/dev/null
 
 	"$vm" guest -- "$self" be_attacker >attacker.log 2>&1 &
@@ -145,7 +152,7 @@ mount -t tmpfs none /lib/modules
 duel
 is "the attacking guest ends well" "$(cat attacker.status)" 0
 is "the other guest ends well" "$(cat victim.status)" 0
-has "debugfs shows the limits" '^overflows [0-9]+ of 20000 per second, throttled [1-9]' debugfs
+has "debugfs shows the limits" "^overflows [0-9]+ of $limit per second, throttled [1-9]" debugfs
 sed 's/^/# /' debugfs
 printf '# %-15s %12s %16s %12s\n' phase 'ms' 'instr. of CPU 0' overflows/s
 for phase in $(phases); do
@@ -159,7 +166,10 @@ done
 # costs NAME GOT WANT: GOT is at most 2 % more than WANT
 costs() {
 	echo "# $1: $2 against $3"
-	ok "$1: at most 2 %" test "$2" -le $(($3 + $3 / 50))
+	case $VM_KERNEL in
+	*-debug)	ok "$1 # SKIP on a kernel with checks" true ;;
+	*)		ok "$1: at most 2 %" test "$2" -le $(($3 + $3 / 50)) ;;
+	esac
 }
 for mode in open overflow; do
 	costs "on the same CPU, what '$mode' costs the other guest in time" \
@@ -172,8 +182,8 @@ for where in same other; do
 	rate=$(awk -v time="$(cat $where-overflow.time)" 'NR == 1 { first = $1 }
 		END { printf "%d", ($1 - first) * 1000000 / time }' \
 		$where-overflow.overflows)
-	more "$where CPU: overflows come" "$rate" 1000
+	more "$where CPU: overflows come" "$rate" $((limit / 20))
 	# A burst of 10 ms, beside what the rate allows.
-	ok "and not more often than the VM may have them" test "$rate" -le 20200
+	ok "and not more often than the VM may have them" test "$rate" -le $((limit + limit / 100))
 done
 finish
