@@ -12,6 +12,12 @@ kvm=/sys/kernel/debug/kvm
 
 # What each level leaves in the scratch folder has its name.
 
+# A sample takes long here, and none shall be missing: a level that lowers the
+# rate for that stops the counter of those above it, too.
+keep_rate() {
+	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+}
+
 wait_for() {
 	while [ ! -e "$1" ]; do sleep 0.2; done
 }
@@ -60,7 +66,7 @@ check_clean() {
 }
 
 load() {
-	local dir=$tree/build/linux-6.1
+	local dir=$tree/build/linux-$VM_KERNEL
 
 	insmod "$dir/guest/kvm_pmu.ko" && insmod "$dir/kvm/kvm.ko" &&
 		insmod "$dir/kvm/kvm-amd.ko"
@@ -93,8 +99,7 @@ nested_measures() {
 in_nested() {
 	# Not through 9p: perf looks at every module.
 	mount -t tmpfs none /lib/modules
-	# A sample takes long here, and none shall be missing.
-	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+	keep_rate
 	if [ -e nested.done ]; then
 		touch nested.rebooted
 		perf stat -a -e instructions,cycles sleep 1000
@@ -143,6 +148,7 @@ with_nested() {
 # is killed.
 in_guest() {
 	mount -t tmpfs none /lib/modules
+	keep_rate
 	if [ -e guest.done ]; then
 		touch guest.rebooted
 	else
@@ -156,9 +162,9 @@ in_guest() {
 }
 
 in_host() {
+	keep_rate
 	before=$(perf_events)
-	"$vm" guest --kernel 7.3 --guest-kernel 6.1 --hypervisor --reboot -- \
-		"$self" in_guest >guest.out 2>&1 &
+	"$vm" guest --hypervisor --reboot -- "$self" in_guest >guest.out 2>&1 &
 	wait_for guest.ready
 	for i in 1 2 3; do
 		perf stat -x, -o "host.$i" -e instructions:u "$T/loop"
@@ -184,7 +190,8 @@ mkdir -p "$dir"
 # Remedy, when there is none: a hook patch for the newest line that Debian has.
 needs_line 7.3 "nested guests" || finish
 
-"$vm" host --kernel 7.3 --timeout 1800 --scratch "$dir" -- "$self" in_host
+"$vm" host --kernel 7.3 --guest-kernel "${VM_KERNEL:-6.1}" --timeout 1800 \
+	--scratch "$dir" -- "$self" in_host
 is "the host ends well" "$?" 0
 cd "$dir" || exit 1
 
