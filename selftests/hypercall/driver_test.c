@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the guest's driver does where the host has lost its events or refuses
+ * something.  That it has lost them is made by a RESET behind the driver's back,
+ * which is to the host's events what a migration is.
+ *
+ * Usage: driver_test HZ
+ *
+ * @HZ: a frequency that this kernel allows and the host's does not
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/kvm_para.h>
+#include <linux/perf_event.h>
+
+#include "kselftest.h"
+#include "kvm_perf.h"
+#include "kvm_perf_hypercall.h"
+
+/* Each is two instructions, of which one is a branch. */
+#define LOOPS	1000000ULL
+
+static int dev;
+
+static void reset_host(void)
+{
+	struct kvm_perf_hypercall c = {
+		.nr = KVM_PERF_OP, .a = { KVM_PERF_OP_RESET },
+	};
+
+	if (ioctl(dev, KVM_PERF_HYPERCALL_CALL, &c) || c.ret)
+		ksft_exit_fail_msg("RESET: %lld, %s\n", (long long)c.ret,
+				   strerror(errno));
+}
+
+static void loop(void)
+{
+	uint64_t n = LOOPS;
+
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
+}
+
+/* Not idle: only a CPU that runs looks after its counters. */
+static void busy(double s)
+{
+	struct timespec from, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while (now.tv_sec - from.tv_sec +
+	       (now.tv_nsec - from.tv_nsec) / 1e9 < s);
+}
+
+/* Counts in user mode, from now on. */
+static int count(unsigned int config, uint64_t hz, bool cpu_wide)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.type		= PERF_TYPE_HARDWARE,
+		.config		= config,
+		.freq		= !!hz,
+		.sample_freq	= hz,
+		.exclude_kernel	= 1,
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, cpu_wide ? -1 : 0,
+			 cpu_wide ? 0 : -1, -1, 0);
+
+	if (fd < 0)
+		ksft_exit_fail_msg("perf_event_open: %s\n", strerror(errno));
+	return fd;
+}
+
+static uint64_t count_of(int fd)
+{
+	uint64_t n;
+
+	if (read(fd, &n, sizeof(n)) != sizeof(n))
+		ksft_exit_fail_msg("read: %s\n", strerror(errno));
+	return n;
+}
+
+static void expect_near(const char *what, uint64_t got, uint64_t want)
+{
+	bool ok = got >= want && got - want < want / 100;
+
+	ksft_print_msg("%s: %llu of %llu\n", what, (unsigned long long)got,
+		       (unsigned long long)want);
+	ksft_test_result(ok, "%s\n", what);
+}
+
+/* Some are opened anew before it is noticed that the others have to be, too. */
+static void test_some_lost(void)
+{
+	int instructions = count(PERF_COUNT_HW_INSTRUCTIONS, 0, true);
+	int branches, cycles;
+	uint64_t i, b, c;
+
+	loop();
+	reset_host();
+	branches = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, 0, true);
+	busy(0.5);
+	loop();
+	/* What has counted since then until this, which would notice it, too. */
+	i = count_of(instructions);
+	ksft_print_msg("%llu instructions\n", (unsigned long long)i);
+	ksft_test_result(i > 4 * LOOPS,
+			 "lost, while another is opened: goes on\n");
+
+	cycles = count(PERF_COUNT_HW_CPU_CYCLES, 0, false);
+	i = count_of(instructions);
+	b = count_of(branches);
+	c = count_of(cycles);
+	loop();
+	expect_near("it counts what there is", count_of(instructions) - i,
+		    2 * LOOPS);
+	expect_near("so does the other", count_of(branches) - b, LOOPS);
+	ksft_test_result(count_of(cycles) - c >= LOOPS, "and one opened then\n");
+	close(instructions);
+	close(branches);
+	close(cycles);
+}
+
+/* Opening another makes perf take it off its counter and put it back. */
+static void test_refused_frequency(uint64_t hz)
+{
+	int instructions = count(PERF_COUNT_HW_INSTRUCTIONS, 1000, false);
+	int branches;
+	uint64_t i;
+
+	loop();
+	i = count_of(instructions);
+	if (ioctl(instructions, PERF_EVENT_IOC_PERIOD, &hz))
+		ksft_exit_fail_msg("PERF_EVENT_IOC_PERIOD: %s\n",
+				   strerror(errno));
+	branches = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, 0, false);
+	loop();
+	expect_near("a frequency that the host refuses: it counts on",
+		    count_of(instructions), i + 2 * LOOPS);
+	close(instructions);
+	close(branches);
+}
+
+int main(int argc, char **argv)
+{
+	cpu_set_t cpus;
+
+	if (argc != 2)
+		ksft_exit_fail_msg("usage: driver_test HZ\n");
+
+	dev = open("/dev/kvm_perf_hypercall", O_RDWR);
+	if (dev < 0)
+		ksft_exit_fail_msg("/dev/kvm_perf_hypercall: %s\n",
+				   strerror(errno));
+
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+
+	ksft_print_header();
+	ksft_set_plan(5);
+	test_some_lost();
+	test_refused_frequency(strtoull(argv[1], NULL, 0));
+	ksft_finished();
+}
