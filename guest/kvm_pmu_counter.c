@@ -189,12 +189,23 @@ static void kvm_pmu_set_stopped(struct perf_event *event)
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 }
 
-/* The last that the host has told is in the records. */
+static void kvm_pmu_close(struct kvm_pmu_counter *counter)
+{
+	kvm_perf_op(KVM_PERF_OP_CLOSE, counter->param.id, 0);
+	counter->state = KVM_PMU_CLOSED;
+}
+
+/*
+ * The last that the host has told is in the records.  What was opened since the
+ * host lost the others it knows, and tells once more: left open, it would refuse
+ * to be opened.
+ */
 static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
 {
 	struct perf_event *event = counter->event;
 
-	counter->state = KVM_PMU_CLOSED;
+	kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
+	kvm_pmu_close(counter);
 	if (counter->leaving)
 		kvm_pmu_counter_update(counter, counter->leaving);
 	if (!event || event->hw.state)
@@ -421,8 +432,15 @@ static void kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_run_batch(cpu);
 }
 
-static void kvm_pmu_done(struct kvm_pmu_cpu *cpu,
-			 struct kvm_pmu_counter *counter,
+/* Not of one that was closed since the batch was run, for being lost. */
+static void kvm_pmu_set_state(struct kvm_pmu_counter *counter,
+			      enum kvm_pmu_counter_state state)
+{
+	if (counter->state != KVM_PMU_CLOSED)
+		counter->state = state;
+}
+
+static void kvm_pmu_done(struct kvm_pmu_counter *counter,
 			 const struct guest_perf_op *op)
 {
 	struct perf_event *leaving = counter->leaving;
@@ -435,7 +453,7 @@ static void kvm_pmu_done(struct kvm_pmu_cpu *cpu,
 		counter->attr.sample_period = op->arg;
 		break;
 	case KVM_PERF_OP_DISABLE:
-		counter->state = KVM_PMU_STOPPED;
+		kvm_pmu_set_state(counter, KVM_PMU_STOPPED);
 		fallthrough;
 	case KVM_PERF_OP_READ:
 	case KVM_PERF_OP_SET_LEFT:
@@ -448,15 +466,9 @@ static void kvm_pmu_done(struct kvm_pmu_cpu *cpu,
 			local64_set(&counter->event->hw.prev_count, op->arg);
 		break;
 	case KVM_PERF_OP_ENABLE:
-		counter->state = KVM_PMU_RUNNING;
+		kvm_pmu_set_state(counter, KVM_PMU_RUNNING);
 		break;
 	}
-}
-
-static void kvm_pmu_close(struct kvm_pmu_counter *counter)
-{
-	kvm_perf_op(KVM_PERF_OP_CLOSE, counter->param.id, 0);
-	counter->state = KVM_PMU_CLOSED;
 }
 
 /* It alone: others can count. */
@@ -495,7 +507,7 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 			kvm_pmu_lost(cpu);
 		break;
 	case -KVM_EEXIST:
-		/* It was opened by the batch that another was found lost in. */
+		/* By another kernel here: this one closes what it has lost. */
 		kvm_pmu_close(counter);
 		cpu->changed = true;
 		break;
@@ -507,7 +519,7 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		/* The record is up to date. */
 		if (op->op == KVM_PERF_OP_READ) {
 			kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
-			kvm_pmu_done(cpu, counter, op);
+			kvm_pmu_done(counter, op);
 		} else {
 			cpu->no_counter = true;
 		}
@@ -517,7 +529,7 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 			kvm_pmu_refuse(counter->event);
 		else if (op->op == KVM_PERF_OP_DISABLE &&
 			 op->result == -KVM_EFAULT)
-			counter->state = KVM_PMU_STOPPED;
+			kvm_pmu_set_state(counter, KVM_PMU_STOPPED);
 		break;
 	}
 }
@@ -532,7 +544,7 @@ static void kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 		if (op->result)
 			kvm_pmu_failed(cpu, cpu->op_counters[i], op);
 		else
-			kvm_pmu_done(cpu, cpu->op_counters[i], op);
+			kvm_pmu_done(cpu->op_counters[i], op);
 	}
 }
 
@@ -1019,20 +1031,31 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 
 /*
  * Events of a CPU may count for ever without any operation: find out whether
- * they still do.
+ * they still do.  Each of them, as the host may have lost all but those that
+ * were opened since.
  */
 static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 {
-	long ret;
+	bool lost = false;
+	unsigned int i;
 
-	if (!kvm_pmu_nr_running(cpu))
+	cpu->nr_ops = 0;
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->counters[i].state == KVM_PMU_RUNNING)
+			kvm_pmu_add_op(cpu, &cpu->counters[i],
+				       KVM_PERF_OP_READ, 0);
+	}
+	if (!cpu->nr_ops)
 		return;
 
-	ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
-	if (ret == -KVM_EBUSY)
-		kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
+	kvm_pmu_run_batch(cpu);
+	for (i = 0; i < cpu->nr_ops; i++) {
+		if (cpu->ops[i].result == -KVM_EBUSY)
+			kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
+		lost |= kvm_pmu_has_lost(cpu->ops[i].result);
+	}
 
-	if (kvm_pmu_has_lost(ret)) {
+	if (lost) {
 		kvm_pmu_lost(cpu);
 		kvm_pmu_flush(cpu);
 	}
