@@ -720,12 +720,16 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		if (counter->event || counter->state == KVM_PMU_CLOSED ||
-		    !kvm_pmu_fits(counter, attr, event->hw.sample_period))
+		if (counter->event || counter->state == KVM_PMU_CLOSED)
 			continue;
-		/* Back where it was, it need not even stop. */
+		/*
+		 * Back where it was, it need not even stop; nor, where the host
+		 * has refused a new period, take another's count for its own.
+		 */
 		if (counter->leaving == event)
 			return counter;
+		if (!kvm_pmu_fits(counter, attr, event->hw.sample_period))
+			continue;
 		if (!found || counter->state > found->state)
 			found = counter;
 	}
