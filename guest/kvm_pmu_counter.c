@@ -903,7 +903,8 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (!event->hw.state || counter->starting)
 		return;
 
-	if (counter->leaving == event) {
+	/* An NMI may have stopped it as it was leaving. */
+	if (counter->leaving == event && counter->state == KVM_PMU_RUNNING) {
 		event->hw.state = 0;
 		WRITE_ONCE(counter->leaving, NULL);
 		return;
