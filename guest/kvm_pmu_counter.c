@@ -975,6 +975,8 @@ void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu)
 {
 	long ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
 
+	if (ret == -KVM_EBUSY)
+		kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
 	cpu->fresh = !ret || ret == -KVM_EBUSY;
 }
 
