@@ -41,13 +41,13 @@ with_pair() {
 }
 
 with_both() {
-	insmod "$tree/build/linux-6.1/guest/kvm_pmu.ko" >insmod 2>&1
+	insmod "$tree/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" >insmod 2>&1
 	perf stat -x, -o both -e instructions:u "$loop"
 }
 
 in_host() {
 	sysctl -q kernel.nmi_watchdog=0
-	"$vm" guest --kernel 7.3 --guest-kernel 6.1 -- "$self" with_pair &
+	"$vm" guest -- "$self" with_pair &
 	wait_for ready
 	start_vm_with_both
 	until [ "$(find /sys/kernel/debug/kvm -name vcpu0 | wc -l)" = 2 ]; do
@@ -64,8 +64,7 @@ in_host() {
 	echo $? >refused.status
 	touch end
 	wait
-	"$vm" guest --kernel 7.3 --guest-kernel 6.1 --pmu=vpmu -- \
-		"$self" with_both
+	"$vm" guest --pmu=vpmu -- "$self" with_both
 	dmesg >dmesg
 }
 
@@ -74,13 +73,15 @@ if [ $# -gt 0 ]; then
 	exit
 fi
 
+guest=${VM_GUEST_KERNEL:-${VM_KERNEL:-6.1}}
 dir=$tree/build/tests/mediated
 rm -rf "$dir"
 mkdir -p "$dir"
 needs_line 7.3 "mediated virtual PMU" || finish
 
-"$vm" host --kernel 7.3 --kvm-amd-opt enable_mediated_pmu=1 --timeout 600 \
-	--scratch "$dir" -- "$self" in_host
+"$vm" host --kernel 7.3 --guest-kernel "$guest" \
+	--kvm-amd-opt enable_mediated_pmu=1 --timeout 600 --scratch "$dir" -- \
+	"$self" in_host
 is "the host ends well" "$?" 0
 cd "$dir" || exit 1
 

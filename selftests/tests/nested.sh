@@ -184,13 +184,14 @@ if [ $# -gt 0 ]; then
 	exit
 fi
 
+guest=${VM_GUEST_KERNEL:-${VM_KERNEL:-6.1}}
 dir=$tree/build/tests/nested
 rm -rf "$dir"
 mkdir -p "$dir"
 # Remedy, when there is none: a hook patch for the newest line that Debian has.
 needs_line 7.3 "nested guests" || finish
 
-"$vm" host --kernel 7.3 --guest-kernel "${VM_KERNEL:-6.1}" --timeout 1800 \
+"$vm" host --kernel 7.3 --guest-kernel "$guest" --timeout 1800 \
 	--scratch "$dir" -- "$self" in_host
 is "the host ends well" "$?" 0
 cd "$dir" || exit 1
