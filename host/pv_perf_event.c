@@ -1488,11 +1488,8 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 	}
 
 	pv_perf_delivered(vcpu, event, n);
-	if (pv_perf_charge_overflows(vcpu->kvm, n)) {
-		/* Stopping it may sleep. */
+	if (pv_perf_charge_overflows(vcpu->kvm, n))
 		pv_perf_throttle(event);
-		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
-	}
 	return 1;
 }
 
@@ -1505,10 +1502,10 @@ static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
 
 	list_for_each_entry(event, &here->events, node) {
 		ret = pv_perf_deliver_irqoff(vcpu, event);
-		if (ret < 0)
+		nmi |= ret > 0;
+		/* Stopping one may sleep, and the request was its timer's, too. */
+		if (ret < 0 || event->throttled)
 			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
-		else
-			nmi |= ret;
 	}
 
 	return nmi;

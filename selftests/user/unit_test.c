@@ -1390,6 +1390,16 @@ static void test_nmi_exit(void)
 	is("not the second's", r2->overflows, 4);
 	is("whose NMI comes by the request", enter_guest(), 1);
 	is("with it", r2->overflows, 6);
+
+	/* One that waits for the rate, which the request may be for. */
+	*param_pv_perf_max_rate = 100;
+	run_until_throttled(1);
+	kvm_check_request(KVM_REQ_NMI, vcpus[0]);
+	kvm_make_request(KVM_REQ_PV_PERF, vcpus[0]);
+	is("no NMI for it", nmi_exit(), false);
+	is("one that waits for the rate is left to the request",
+	   kvm_test_request(KVM_REQ_PV_PERF, vcpus[0]), true);
+	*param_pv_perf_max_rate = 100000;
 	teardown();
 }
 
