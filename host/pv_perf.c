@@ -346,12 +346,12 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 	case KVM_PERF_OP_QUERY:
 		return pv_perf_op_query(vcpu, op->arg);
 	case KVM_PERF_OP_SET_PERIOD:
-		return pv_perf_event_set_period(kvm, op->id, op->arg);
+		return pv_perf_event_set_period(vcpu, op->id, op->arg);
 	case KVM_PERF_OP_RESET:
 		pv_perf_close_vm_events(kvm);
 		return 0;
 	case KVM_PERF_OP_SET_LEFT:
-		return pv_perf_event_set_left(kvm, op->id, &op->arg);
+		return pv_perf_event_set_left(vcpu, op->id, &op->arg);
 	default:
 		return -KVM_ENOSYS;
 	}

@@ -1317,9 +1317,29 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
 	return any ? ret : -ENOENT;
 }
 
+/*
+ * To change what another vCPU's thread counts, perf interrupts the CPU that has
+ * run that last, whoever runs there now: no more often than events are moved.
+ */
+static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get(vcpu->kvm, id);
+	bool elsewhere;
+
+	if (!event)
+		return NULL;
+
+	elsewhere = READ_ONCE(event->home) != vcpu->arch.pv_perf;
+	pv_perf_event_put(event);
+	if (elsewhere)
+		pv_perf_wait_to_open(vcpu->kvm);
+
+	return pv_perf_event_get_locked(vcpu->kvm, id);
+}
+
 /**
  * pv_perf_event_set_period - let an event overflow at another period
- * @kvm: the VM
+ * @vcpu: the vCPU that asks for it
  * @id: the event's id
  * @period: number of events, or of overflows per second for an event with a
  *	frequency
@@ -1327,9 +1347,9 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
  * Return: 0, -ENOENT, or -EINVAL if the event has no period or the host does
  * not allow this one.
  */
-int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period)
+int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period)
 {
-	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	struct pv_perf_event *event = pv_perf_get_to_change(vcpu, id);
 	int ret = -EINVAL;
 
 	if (!event)
@@ -1347,16 +1367,16 @@ int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period)
 /**
  * pv_perf_event_set_left - bring an event's record up to date, and set when it
  * overflows next
- * @kvm: the VM
+ * @vcpu: the vCPU that asks for it
  * @id: the event's id
  * @left: after how many events, 0 for a whole period; set to the event's count
  *
  * Return: 0, -ENOENT, -EINVAL if the event has no period, or -EFAULT if the
  * record could not be written.
  */
-int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left)
+int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left)
 {
-	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	struct pv_perf_event *event = pv_perf_get_to_change(vcpu, id);
 	struct perf_event *backing;
 	u64 next = *left;
 	int ret = -EINVAL;
@@ -1368,7 +1388,7 @@ int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left)
 	if (!is_sampling_event(backing) || next > S64_MAX)
 		goto out;
 
-	ret = pv_perf_update_record(kvm, event, 0, left);
+	ret = pv_perf_update_record(vcpu->kvm, event, 0, left);
 	if (ret)
 		goto out;
 

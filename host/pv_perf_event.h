@@ -164,8 +164,8 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
 int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count);
 int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count);
 int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
-int pv_perf_event_set_period(struct kvm *kvm, u32 id, u64 period);
-int pv_perf_event_set_left(struct kvm *kvm, u32 id, u64 *left);
+int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period);
+int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left);
 
 void pv_perf_switch_events(struct kvm_vcpu *vcpu);
 void pv_perf_wake_vcpu(struct irq_work *irq_work);

@@ -15,6 +15,7 @@
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
+#include <linux/sched/signal.h>
 
 #include "pv_perf.h"
 #include "pv_perf_event.h"
@@ -32,7 +33,7 @@ MODULE_PARM_DESC(pv_perf_max_rate,
 static unsigned int pv_perf_max_open_rate = 10000;
 module_param(pv_perf_max_open_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_open_rate,
-		 "paravirtual perf events that a VM may open or move per second and vCPU, more have to wait (default 10000)");
+		 "paravirtual perf events that a VM may open, move or change from another vCPU per second and vCPU, more have to wait (default 10000)");
 
 /* What may come at once, as the time that it takes at the rate. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
@@ -168,10 +169,10 @@ static s64 pv_perf_charge(struct kvm *kvm, atomic64_t *vm_time, u64 n,
 
 /**
  * pv_perf_wait_to_open - have a VM wait that makes events too often
- * @kvm: the VM, which opens an event or moves one
+ * @kvm: the VM, which opens an event, moves one, or changes one from another vCPU
  *
- * What it closes or moves is freed by RCU, and so in anybody's time: keep that
- * to what nobody minds.  Sleeps.
+ * What it closes or moves is freed by RCU, and so in anybody's time, as is what
+ * interrupts another CPU: keep that to what nobody minds.  Sleeps.
  */
 void pv_perf_wait_to_open(struct kvm *kvm)
 {
@@ -179,7 +180,8 @@ void pv_perf_wait_to_open(struct kvm *kvm)
 	s64 ahead = pv_perf_charge(kvm, &kvm->arch.pv_perf->open_time, 1, rate);
 	unsigned long us;
 
-	if (ahead <= PV_PERF_BURST_NS)
+	/* A batch that is left to be killed is not waited for. */
+	if (ahead <= PV_PERF_BURST_NS || fatal_signal_pending(current))
 		return;
 
 	/* No longer than one takes, or a second. */

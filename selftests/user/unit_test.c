@@ -1134,6 +1134,33 @@ static void test_move_rate(void)
 	teardown();
 }
 
+/* One at another vCPU is changed by an interrupt of the CPU that this was on. */
+static void test_change_rate(void)
+{
+	u64 start;
+	int i;
+
+	setup();
+	open_sampling(1, 1000);
+	start = clock_ns;
+	for (i = 0; i < 2000; i++)
+		CHECK(!call3(7, 1, 1000 + i, 0) && !call3(10, 1, 10, 0));
+	is("changes where it is take no time", clock_ns - start, 0);
+	on(1);
+	for (i = 0; i < 1100; i++)
+		CHECK(!call3(7, 1, 1000 + i, 0) && !call3(10, 1, 10, 0));
+	is("2,000 changes of 20,000 per second from elsewhere and 200 more take 0.1 seconds",
+	   clock_ns - start >= 100000000 && clock_ns - start < 110000000, true);
+	start = clock_ns;
+	current->killed = true;
+	for (i = 0; i < 2000; i++)
+		call3(7, 1, 1000 + i, 0);
+	is("who is being killed does not wait", clock_ns - start, 0);
+	current->killed = false;
+	on(0);
+	teardown();
+}
+
 /* Run until the clock has moved on by @ns; how many overflows? */
 static long overflows_in(u64 ns, int cpu, u32 id)
 {
@@ -2409,6 +2436,7 @@ int main(void)
 	test_caps();
 	test_open_rate();
 	test_move_rate();
+	test_change_rate();
 	test_rate();
 	test_nested_host();
 	test_modes();

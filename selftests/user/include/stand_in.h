@@ -152,6 +152,7 @@ struct task_struct {
 	int cpu;
 	bool running;
 	bool exited;
+	bool killed;
 	struct perf_event_context {
 		u64 timeoffset;
 		u64 stopped_at;
@@ -171,6 +172,7 @@ extern u64 clock_ns;
 struct task_struct *task_create(int cpu);
 void task_put(struct task_struct *task);
 void task_exit(struct task_struct *task);
+#define fatal_signal_pending(task)	((task)->killed)
 void task_sched_out(struct task_struct *task);
 void task_sched_in(struct task_struct *task);
 void take_counters(struct task_struct *task, int n);
