@@ -65,6 +65,20 @@ static struct pv_perf_vcpu *pv_perf_lock_home(struct pv_perf_event *event)
 	}
 }
 
+/* Lock an event from pv_perf_event_get(), or give it back and return NULL. */
+static struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home = pv_perf_lock_home(event);
+
+	if (event->backing)
+		return event;
+
+	/* Closed since it was found. */
+	mutex_unlock(&home->lock);
+	pv_perf_event_put(event);
+	return NULL;
+}
+
 /**
  * pv_perf_event_get_locked - find an open event and lock it
  * @kvm: the VM
@@ -75,19 +89,8 @@ static struct pv_perf_vcpu *pv_perf_lock_home(struct pv_perf_event *event)
 struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
 {
 	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
-	struct pv_perf_vcpu *home;
 
-	if (!event)
-		return NULL;
-
-	home = pv_perf_lock_home(event);
-	if (event->backing)
-		return event;
-
-	/* Closed since it was found. */
-	mutex_unlock(&home->lock);
-	pv_perf_event_put(event);
-	return NULL;
+	return event ? pv_perf_event_lock(event) : NULL;
 }
 
 /**
@@ -1324,17 +1327,14 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
 static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
 {
 	struct pv_perf_event *event = pv_perf_event_get(vcpu->kvm, id);
-	bool elsewhere;
 
 	if (!event)
 		return NULL;
 
-	elsewhere = READ_ONCE(event->home) != vcpu->arch.pv_perf;
-	pv_perf_event_put(event);
-	if (elsewhere)
+	if (READ_ONCE(event->home) != vcpu->arch.pv_perf)
 		pv_perf_wait_to_open(vcpu->kvm);
 
-	return pv_perf_event_get_locked(vcpu->kvm, id);
+	return pv_perf_event_lock(event);
 }
 
 /**
