@@ -432,7 +432,7 @@ static void kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_run_batch(cpu);
 }
 
-/* Not of one that was closed since the batch was run, for being lost. */
+/* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
 static void kvm_pmu_set_state(struct kvm_pmu_counter *counter,
 			      enum kvm_pmu_counter_state state)
 {
