@@ -155,7 +155,7 @@ series: $(B)/linux-$(newest)/release $(qemu)
 with_series := $(B)/linux-$(newest)-series
 $(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config series.config) \
-		$(wildcard host/*.[ch] host/hooks/linux-$(newest).patch \
+		$(wildcard host/*.[ch] host/Makefile.pv_perf host/hooks/linux-$(newest).patch \
 			abi/*.h guest/*.[ch] series/write-kernel \
 			$(addprefix series/kernel/*/,* tree/*/*))
 	@$(call install,unifdef patchutils libelf-dev)
@@ -221,7 +221,7 @@ define modules_built
 $(B)/linux-%$(1)/modules.built: $$$$(wildcard host/hooks/linux-$$$$*.patch) \
 		$(B)/linux-%$(1)/release \
 		selftests/machine/build-modules host/build \
-		$(wildcard host/*.[ch] abi/*.h guest/*.[ch] guest/Kbuild) \
+		$(wildcard host/*.[ch] host/Makefile.pv_perf abi/*.h guest/*.[ch] guest/Kbuild) \
 		$(wildcard selftests/hypercall/*)
 	@$(stage) modules-$$*$(1) 'building the modules for Linux $$*$(1) (1 minute)' \
 		selftests/machine/build-modules $$*$(1) W=1

@@ -13,6 +13,7 @@
 
 #include "kvm_perf.h"
 #include "pv_perf_event.h"
+#include "pv_perf_mode.h"
 
 bool pv_perf_available(void);
 

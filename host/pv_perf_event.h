@@ -105,8 +105,9 @@ struct pv_perf_vcpu {
  * @home: the vCPU it was opened or last enabled on.  Changes only with the
  *	locks of both the old and the new home held.
  * @attr: what a backing event is created from
- * @exclude_guest: do not count nested guests
- * @exclude_host: count nested guests alone
+ * @not_nested: do not count nested guests: the guest's exclude_guest
+ * @only_nested: count nested guests alone: the guest's exclude_host.  In @attr
+ *	these two are the host's.
  * @stopped: because it did not count what the vCPU entered last, and not by
  *	perf.  Changes with the home's @mode_lock held.
  * @stopped_count: count of @backing when it was stopped
@@ -137,8 +138,8 @@ struct pv_perf_event {
 	atomic64_t passed;
 	struct pv_perf_vcpu *home;
 	struct perf_event_attr attr;
-	bool exclude_guest;
-	bool exclude_host;
+	bool not_nested;
+	bool only_nested;
 	bool stopped;
 	u64 stopped_count;
 	struct list_head node;
@@ -156,43 +157,18 @@ struct pv_perf_event {
 	u64 past_running;
 };
 
-int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
-		       const struct perf_event_attr *attr, u64 flags,
-		       gpa_t record);
-int pv_perf_event_close(struct kvm *kvm, u32 id);
-int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
-int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count);
-int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count);
-int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
-int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period);
-int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left);
-
-void pv_perf_switch_events(struct kvm_vcpu *vcpu);
-void pv_perf_wake_vcpu(struct irq_work *irq_work);
-enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
-
-struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id);
-void pv_perf_event_put_locked(struct pv_perf_event *event);
-u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
-			u64 *running);
-
-void pv_perf_clear_thread(struct kvm_vcpu *vcpu);
-void pv_perf_follow_thread(struct kvm_vcpu *vcpu);
-void pv_perf_update_records(struct kvm_vcpu *vcpu);
-
-void pv_perf_close_vm_events(struct kvm *kvm);
-void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
-void pv_perf_vcpu_put(struct pv_perf_vcpu *pv);
-
-void pv_perf_init_limits(struct pv_perf_vm *vm);
-unsigned int pv_perf_events_allowed(struct kvm *kvm);
-unsigned int pv_perf_rate_allowed(struct kvm *kvm);
-void pv_perf_wait_to_open(struct kvm *kvm);
-int pv_perf_charge_event(struct kvm *kvm);
-void pv_perf_uncharge_event(struct kvm *kvm);
-int pv_perf_check_room(struct kvm_vcpu *vcpu);
-bool pv_perf_charge_overflows(struct kvm *kvm, u64 n);
-bool pv_perf_rate_exceeded(struct kvm *kvm);
-s64 pv_perf_rate_time(struct kvm *kvm);
+/**
+ * struct pv_perf_reading - what an event has counted
+ * @count: events
+ * @enabled: ns that it was enabled
+ * @running: ns of these that a counter counted it
+ * @period_left: events to the next overflow, 0 without a period
+ */
+struct pv_perf_reading {
+	u64 count;
+	u64 enabled;
+	u64 running;
+	u64 period_left;
+};
 
 #endif /* __KVM_X86_PV_PERF_EVENT_H */

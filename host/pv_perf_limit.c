@@ -19,6 +19,7 @@
 
 #include "pv_perf.h"
 #include "pv_perf_event.h"
+#include "pv_perf_limit.h"
 
 static unsigned int pv_perf_max_events = 64;
 module_param(pv_perf_max_events, uint, 0644);

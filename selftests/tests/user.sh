@@ -38,8 +38,7 @@ more "sequences of hypercalls" \
 # the stand-ins, assertions of host/ that fail.
 llvm-profdata merge -o profile ./*.profraw
 llvm-cov report --show-branch-summary -instr-profile profile "$T/unit_test" \
-	-object "$T/fuzz_host" "$top/host/pv_perf.c" "$top/host/pv_perf_event.c" \
-	>coverage
+	-object "$T/fuzz_host" "$top"/host/*.c >coverage
 awk '/^(Filename|pv_perf|TOTAL)/ { print "# " $1, "branches", $(NF - 2),
 	"missed", $(NF - 1), $NF }' coverage
 more "branches of host/ in percent" \

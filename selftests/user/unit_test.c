@@ -11,6 +11,7 @@
 #include "kselftest.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
+#include "pv_perf_limit.h"
 
 #define RO_MEMORY	0x10000
 #define NO_MEMORY	0x18000

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: an event of perf behind each of the
+ * guest's.
+ */
+#ifndef __KVM_X86_PV_PERF_BACKING_H
+#define __KVM_X86_PV_PERF_BACKING_H
+
+#include "pv_perf_event.h"
+
+struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
+					  perf_overflow_handler_t overflow);
+bool pv_perf_backing_has_no_counter(struct perf_event *backing);
+
+bool pv_perf_backing_is_here(struct perf_event *backing);
+bool pv_perf_backing_read_here(struct pv_perf_event *event,
+			       struct pv_perf_reading *reading);
+void pv_perf_backing_read(struct perf_event *backing,
+			  struct pv_perf_reading *reading);
+
+void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
+void pv_perf_backing_copy_position(const struct perf_event *from,
+				   struct perf_event *to);
+
+u64 pv_perf_backing_stop(struct perf_event *backing);
+bool pv_perf_backing_is_stopped(const struct perf_event *backing);
+void pv_perf_backing_restart(struct perf_event *backing, u64 count);
+struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
+void pv_perf_backing_pmu_enable(struct pmu *pmu);
+
+#endif /* __KVM_X86_PV_PERF_BACKING_H */

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the operations on an open event.
+ *
+ * All may sleep.  Those that take a vCPU run on its thread with kvm->srcu held
+ * for reading.  Errors are -E*, which are the contract's -KVM_E* by value.
+ */
+#include <linux/kernel.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+
+#include "pv_perf_backing.h"
+#include "pv_perf_counter.h"
+#include "pv_perf_event.h"
+#include "pv_perf_home.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_read.h"
+#include "pv_perf_start.h"
+#include "pv_perf_thread.h"
+
+/* An event that overflows has to wait while the VM has had too many. */
+static int pv_perf_check_rate(struct pv_perf_event *event)
+{
+	if (is_sampling_event(event->backing) &&
+	    pv_perf_rate_exceeded(event->home->vcpu->kvm))
+		return -EBUSY;
+
+	return 0;
+}
+
+static int pv_perf_enable_here(struct pv_perf_event *event)
+{
+	int ret;
+
+	/* It goes on by itself. */
+	if (event->throttled)
+		return 0;
+
+	/* Not started anew: what that finds amiss may be another event's. */
+	if (event->enabled && !event->lost &&
+	    !pv_perf_backing_has_no_counter(event->backing))
+		return 0;
+
+	ret = event->enabled ? 0 : pv_perf_check_rate(event);
+	ret = ret ? : pv_perf_start(event->home, event->backing);
+	if (ret)
+		return ret;
+
+	event->enabled = true;
+	event->lost = false;
+	return 0;
+}
+
+/**
+ * pv_perf_event_enable - let an event count on this vCPU
+ * @vcpu: the vCPU that asks
+ * @id: the event's id
+ *
+ * Return: 0, -ENOENT, -EBUSY if no counter is free, or what moving the event
+ * here failed with: -ENOSPC, -EOPNOTSUPP.
+ */
+int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
+{
+	struct pv_perf_event *event;
+	int ret;
+
+	event = pv_perf_event_get_locked(vcpu->kvm, id);
+	if (!event)
+		return -ENOENT;
+
+	if (pv_perf_is_here(vcpu, event)) {
+		ret = pv_perf_enable_here(event);
+		pv_perf_event_put_locked(event);
+		return ret;
+	}
+
+	ret = pv_perf_check_rate(event);
+	if (!ret && event->home != vcpu->arch.pv_perf)
+		ret = pv_perf_check_room(vcpu);
+	if (ret) {
+		pv_perf_event_put_locked(event);
+		return ret;
+	}
+
+	mutex_unlock(&event->home->lock);
+	ret = pv_perf_move_and_enable(vcpu, event);
+	pv_perf_event_put(event);
+	return ret;
+}
+
+/**
+ * pv_perf_event_disable - stop an event and bring its record up to date
+ * @kvm: the VM
+ * @id: the event's id
+ * @count: set to its count where the record was written
+ *
+ * Return: 0, -ENOENT, or -EFAULT if the record could not be written, though
+ * the event has been stopped.
+ */
+int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	int ret;
+
+	if (!event)
+		return -ENOENT;
+
+	perf_event_disable(event->backing);
+	event->enabled = false;
+	event->lost = false;
+	event->throttled = false;
+	event->parked = false;
+	ret = pv_perf_update_record(kvm, event, 0, count);
+	pv_perf_event_put_locked(event);
+	return ret;
+}
+
+/*
+ * A host event with precedence can take the counter of a running one.  Tell
+ * the guest that it has missed some, and try to go on.
+ */
+static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
+			       u64 *count)
+{
+	bool lost;
+	int ret;
+
+	pv_perf_note_lost(event);
+	lost = event->lost;
+	if (lost && !event->parked &&
+	    !pv_perf_start(event->home, event->backing))
+		event->lost = false;
+
+	ret = pv_perf_update_record(kvm, event, 0, count);
+	return ret ? : lost ? -EBUSY : 0;
+}
+
+/**
+ * pv_perf_event_read - bring an event's record up to date
+ * @kvm: the VM
+ * @id: the event's id
+ * @count: set to its count where the record was written
+ *
+ * Return: 0, -ENOENT, -EFAULT if the record could not be written, or -EBUSY
+ * if it was written but the event had lost its counter.
+ */
+int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	int ret;
+
+	if (!event)
+		return -ENOENT;
+
+	ret = pv_perf_read_locked(kvm, event, count);
+	pv_perf_event_put_locked(event);
+	return ret;
+}
+
+/**
+ * pv_perf_event_read_all - bring the records of a vCPU's events up to date
+ * @vcpu: the vCPU
+ *
+ * Only those that are enabled: the others' are up to date.
+ *
+ * Return: 0, what the first that failed has failed with, or -ENOENT if none is
+ * enabled.
+ */
+int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	int ret = 0, err;
+	bool any = false;
+	u64 count;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry(event, &here->events, node) {
+		if (!event->enabled)
+			continue;
+		any = true;
+		err = pv_perf_read_locked(vcpu->kvm, event, &count);
+		ret = ret ? : err;
+	}
+	mutex_unlock(&here->lock);
+
+	return any ? ret : -ENOENT;
+}
+
+/*
+ * To change what another vCPU's thread counts, perf interrupts the CPU that has
+ * run that last, whoever runs there now: no more often than events are moved.
+ */
+static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get(vcpu->kvm, id);
+
+	if (!event)
+		return NULL;
+
+	if (READ_ONCE(event->home) != vcpu->arch.pv_perf)
+		pv_perf_wait_to_open(vcpu->kvm);
+
+	return pv_perf_event_lock(event);
+}
+
+/**
+ * pv_perf_event_set_period - let an event overflow at another period
+ * @vcpu: the vCPU that asks for it
+ * @id: the event's id
+ * @period: number of events, or of overflows per second for an event with a
+ *	frequency
+ *
+ * Return: 0, -ENOENT, or -EINVAL if the event has no period or the host does
+ * not allow this one.
+ */
+int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period)
+{
+	struct pv_perf_event *event = pv_perf_get_to_change(vcpu, id);
+	int ret = -EINVAL;
+
+	if (!event)
+		return -ENOENT;
+
+	if (is_sampling_event(event->backing))
+		ret = perf_event_period(event->backing, period);
+	if (!ret)
+		event->attr.sample_period = period;
+
+	pv_perf_event_put_locked(event);
+	return ret ? -EINVAL : 0;
+}
+
+/**
+ * pv_perf_event_set_left - bring an event's record up to date, and set when it
+ * overflows next
+ * @vcpu: the vCPU that asks for it
+ * @id: the event's id
+ * @left: after how many events, 0 for a whole period; set to the event's count
+ *
+ * Return: 0, -ENOENT, -EINVAL if the event has no period, or -EFAULT if the
+ * record could not be written.
+ */
+int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left)
+{
+	struct pv_perf_event *event = pv_perf_get_to_change(vcpu, id);
+	struct perf_event *backing;
+	u64 next = *left;
+	int ret = -EINVAL;
+
+	if (!event)
+		return -ENOENT;
+
+	backing = event->backing;
+	if (!is_sampling_event(backing) || next > S64_MAX)
+		goto out;
+
+	ret = pv_perf_update_record(vcpu->kvm, event, 0, left);
+	if (ret)
+		goto out;
+
+	next = next ? : READ_ONCE(backing->hw.sample_period);
+	pv_perf_backing_set_left(backing, next);
+
+out:
+	pv_perf_event_put_locked(event);
+	return ret;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: a VM's events in debugfs.
+ */
+#include <linux/debugfs.h>
+#include <linux/kvm_host.h>
+#include <linux/module.h>
+#include <linux/perf_event.h>
+#include <linux/seq_file.h>
+#include <linux/xarray.h>
+
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+#include "pv_perf_home.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_read.h"
+
+static const char *pv_perf_state_name(struct pv_perf_event *event)
+{
+	if (event->lost)
+		return "no-counter";
+	if (event->throttled)
+		return "throttled";
+
+	switch (READ_ONCE(event->backing->state)) {
+	case PERF_EVENT_STATE_ACTIVE:
+		return "active";
+	case PERF_EVENT_STATE_INACTIVE:
+		return "inactive";
+	case PERF_EVENT_STATE_OFF:
+		return event->parked ? "inactive" : "off";
+	case PERF_EVENT_STATE_ERROR:
+		return "no-counter";
+	default:
+		return "no-thread";
+	}
+}
+
+static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
+{
+	u64 count, enabled, running;
+
+	count = pv_perf_event_count(event, &enabled, &running);
+	seq_printf(m, "%10u %4u %#18llx %s%s %4d %-10s %20llu %16llu %16llu\n",
+		   event->id, event->attr.type, event->attr.config,
+		   event->attr.exclude_user ? "-" : "u",
+		   event->attr.exclude_kernel ? "-" : "k",
+		   event->home->vcpu->vcpu_id, pv_perf_state_name(event),
+		   count, enabled, running);
+}
+
+static int pv_perf_debugfs_show(struct seq_file *m, void *v)
+{
+	struct kvm *kvm = m->private;
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	struct pv_perf_event *event;
+	unsigned long id;
+
+	seq_printf(m, "events %d of %u\n", atomic_read(&vm->nr_events),
+		   pv_perf_events_allowed(kvm));
+	seq_printf(m, "overflows %lld of %u per second, throttled %lld\n",
+		   atomic64_read(&vm->delivered), pv_perf_rate_allowed(kvm),
+		   atomic64_read(&vm->throttled));
+	seq_printf(m, "%10s %4s %18s %2s %4s %-10s %20s %16s %16s\n", "id",
+		   "type", "config", "uk", "vcpu", "state", "count",
+		   "enabled_ns", "running_ns");
+
+	xa_for_each(&vm->events, id, event) {
+		event = pv_perf_event_get_locked(kvm, id);
+		if (!event)
+			continue;
+		pv_perf_show_event(m, event);
+		pv_perf_event_put_locked(event);
+	}
+
+	return 0;
+}
+
+static int pv_perf_debugfs_open(struct inode *inode, struct file *file)
+{
+	struct kvm *kvm = inode->i_private;
+	int ret;
+
+	if (!kvm_get_kvm_safe(kvm))
+		return -ENOENT;
+
+	ret = single_open(file, pv_perf_debugfs_show, kvm);
+	if (ret)
+		kvm_put_kvm(kvm);
+
+	return ret;
+}
+
+static int pv_perf_debugfs_release(struct inode *inode, struct file *file)
+{
+	struct kvm *kvm = inode->i_private;
+
+	kvm_put_kvm(kvm);
+	return single_release(inode, file);
+}
+
+static const struct file_operations pv_perf_debugfs_fops = {
+	.owner		= THIS_MODULE,
+	.open		= pv_perf_debugfs_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= pv_perf_debugfs_release,
+};
+
+/**
+ * pv_perf_create_vm_debugfs - show the VM's events in debugfs
+ * @kvm: the VM, its debugfs directory created
+ */
+void pv_perf_create_vm_debugfs(struct kvm *kvm)
+{
+	debugfs_create_file("pv_perf", 0444, kvm->debugfs_dentry, kvm,
+			    &pv_perf_debugfs_fops);
+}

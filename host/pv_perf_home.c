@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: finding an event, and locking it.
+ *
+ * An event is protected by the lock of its home, the vCPU that it was opened
+ * or last enabled on.  A guest that keeps its events per CPU only ever takes its
+ * own vCPU's lock.
+ */
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+
+#include "pv_perf_event.h"
+#include "pv_perf_home.h"
+
+/**
+ * pv_perf_event_put - give a reference to an event back
+ * @event: from pv_perf_event_get()
+ */
+void pv_perf_event_put(struct pv_perf_event *event)
+{
+	if (refcount_dec_and_test(&event->refs))
+		kfree_rcu(event, rcu);
+}
+
+/**
+ * pv_perf_event_get - find an event
+ * @kvm: the VM
+ * @id: the event's id
+ *
+ * Return: the event, for pv_perf_event_put(); it may be closed meanwhile.
+ * NULL where there is none.
+ */
+struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	struct pv_perf_event *event;
+
+	rcu_read_lock();
+	event = xa_load(&vm->events, id);
+	if (event && !refcount_inc_not_zero(&event->refs))
+		event = NULL;
+	rcu_read_unlock();
+
+	return event;
+}
+
+/* The home may change until its lock is held. */
+static struct pv_perf_vcpu *pv_perf_lock_home(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home;
+
+	for (;;) {
+		home = READ_ONCE(event->home);
+		mutex_lock(&home->lock);
+		if (home == READ_ONCE(event->home))
+			return home;
+		mutex_unlock(&home->lock);
+	}
+}
+
+/**
+ * pv_perf_event_lock - lock an event's home
+ * @event: from pv_perf_event_get()
+ *
+ * Return: the event, for pv_perf_event_put_locked(); NULL where it has been
+ * closed, and then the reference is given back.
+ */
+struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home = pv_perf_lock_home(event);
+
+	if (event->backing)
+		return event;
+
+	/* Closed since it was found. */
+	mutex_unlock(&home->lock);
+	pv_perf_event_put(event);
+	return NULL;
+}
+
+/**
+ * pv_perf_event_get_locked - find an open event and lock it
+ * @kvm: the VM
+ * @id: the event's id
+ *
+ * Return: the event, for pv_perf_event_put_locked(), or NULL.
+ */
+struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
+
+	return event ? pv_perf_event_lock(event) : NULL;
+}
+
+/**
+ * pv_perf_event_put_locked - unlock an event and give it back
+ * @event: from pv_perf_event_get_locked()
+ */
+void pv_perf_event_put_locked(struct pv_perf_event *event)
+{
+	mutex_unlock(&event->home->lock);
+	pv_perf_event_put(event);
+}
+
+/**
+ * pv_perf_lock_both - lock two homes, to move an event
+ * @a: a home
+ * @b: another, or the same
+ *
+ * In the order of their addresses: two vCPUs may move events to each other.
+ */
+void pv_perf_lock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
+{
+	if (a > b)
+		swap(a, b);
+	mutex_lock(&a->lock);
+	if (a != b)
+		mutex_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
+}
+
+/**
+ * pv_perf_unlock_both - unlock them
+ * @a: as above
+ * @b: as above
+ */
+void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
+{
+	mutex_unlock(&a->lock);
+	if (a != b)
+		mutex_unlock(&b->lock);
+}
+
+/**
+ * pv_perf_link - add an event to a vCPU's: VM entry looks at its backing
+ * @home: the vCPU, locked
+ * @event: the event
+ */
+void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
+{
+	unsigned long flags;
+
+	lockdep_assert_held(&home->lock);
+
+	list_add_tail(&event->node, &home->events);
+	WRITE_ONCE(home->nr_events, home->nr_events + 1);
+	if (!pv_perf_excludes_mode(event))
+		return;
+
+	raw_spin_lock_irqsave(&home->mode_lock, flags);
+	list_add_tail(&event->mode_node, &home->mode_events);
+	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
+}
+
+/**
+ * pv_perf_unlink - take an event from its home: VM entry looks at it no more
+ * @event: the event, its home locked
+ */
+void pv_perf_unlink(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home = event->home;
+	unsigned long flags;
+
+	lockdep_assert_held(&home->lock);
+
+	list_del(&event->node);
+	WRITE_ONCE(home->nr_events, home->nr_events - 1);
+	if (!pv_perf_excludes_mode(event))
+		return;
+
+	raw_spin_lock_irqsave(&home->mode_lock, flags);
+	list_del(&event->mode_node);
+	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
+}

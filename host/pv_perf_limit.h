@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: what a VM may have.
+ */
+#ifndef __KVM_X86_PV_PERF_LIMIT_H
+#define __KVM_X86_PV_PERF_LIMIT_H
+
+#include "pv_perf_event.h"
+
+void pv_perf_init_limits(struct pv_perf_vm *vm);
+unsigned int pv_perf_events_allowed(struct kvm *kvm);
+unsigned int pv_perf_rate_allowed(struct kvm *kvm);
+void pv_perf_wait_to_open(struct kvm *kvm);
+int pv_perf_charge_event(struct kvm *kvm);
+void pv_perf_uncharge_event(struct kvm *kvm);
+int pv_perf_check_room(struct kvm_vcpu *vcpu);
+bool pv_perf_charge_overflows(struct kvm *kvm, u64 n);
+bool pv_perf_rate_exceeded(struct kvm *kvm);
+s64 pv_perf_rate_time(struct kvm *kvm);
+
+#endif /* __KVM_X86_PV_PERF_LIMIT_H */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: nested guests.
+ */
+#ifndef __KVM_X86_PV_PERF_MODE_H
+#define __KVM_X86_PV_PERF_MODE_H
+
+#include "pv_perf_event.h"
+
+void pv_perf_switch_events(struct kvm_vcpu *vcpu);
+
+#endif /* __KVM_X86_PV_PERF_MODE_H */

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: opening and closing.
+ *
+ * All may sleep.
+ */
+#include <linux/err.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/refcount.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "compat.h"
+#include "kvm_perf.h"
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_home.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_open.h"
+#include "pv_perf_overflow.h"
+#include "pv_perf_record.h"
+#include "pv_perf_thread.h"
+#include "x86.h"
+#include "pmu.h"
+
+/**
+ * pv_perf_event_open - create an event, disabled
+ * @vcpu: the vCPU that asks
+ * @id: the event's id
+ * @attr: of the backing event
+ * @flags: the guest's KVM_PERF_ATTR_*
+ * @gpa: address of the record, aligned to its size
+ *
+ * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EOPNOTSUPP, -EFAULT.
+ */
+int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
+		       const struct perf_event_attr *attr, u64 flags, gpa_t gpa)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+	struct pv_perf_vcpu *home = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	int ret;
+
+	/* Reserve the id, which keeps others out while this one sleeps. */
+	ret = xa_insert(&vm->events, id, NULL, GFP_KERNEL);
+	if (ret)
+		return ret == -EBUSY ? -EEXIST : -ENOSPC;
+
+	ret = pv_perf_charge_event(vcpu->kvm);
+	if (ret)
+		goto release_id;
+
+	ret = pv_perf_check_room(vcpu);
+	if (ret)
+		goto uncharge;
+
+	ret = -ENOSPC;
+	event = kzalloc_obj(*event, GFP_KERNEL_ACCOUNT);
+	if (!event)
+		goto uncharge;
+
+	event->id = id;
+	event->attr = *attr;
+	event->not_nested = flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
+	event->only_nested = flags & KVM_PERF_ATTR_EXCLUDE_HOST;
+	event->home = home;
+	refcount_set(&event->refs, 1);
+
+	event->backing = pv_perf_backing_create(event, pv_perf_overflow);
+	if (IS_ERR(event->backing)) {
+		ret = PTR_ERR(event->backing);
+		goto free_event;
+	}
+
+	/* The host's perf knows which event select a generic event is. */
+	ret = -EOPNOTSUPP;
+	if (!kvm_pmu_event_allowed(vcpu->kvm, event->backing->hw.config))
+		goto release_backing;
+
+	ret = pv_perf_init_record(vcpu->kvm, event, gpa);
+	if (ret)
+		goto release_backing;
+
+	mutex_lock(&home->lock);
+	pv_perf_link(home, event);
+	pv_perf_enter_thread(home);
+	/* Cannot fail: the entry is reserved. */
+	xa_store(&vm->events, id, event, GFP_KERNEL);
+	mutex_unlock(&home->lock);
+	return 0;
+
+release_backing:
+	perf_event_release_kernel(event->backing);
+free_event:
+	kfree(event);
+uncharge:
+	pv_perf_uncharge_event(vcpu->kvm);
+release_id:
+	xa_release(&vm->events, id);
+	return ret;
+}
+
+/* Unpublish an open event; the caller holds a reference and the home's lock. */
+static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	xa_erase(&vm->events, event->id);
+	pv_perf_unlink(event);
+	perf_event_release_kernel(event->backing);
+	event->backing = NULL;
+	pv_perf_leave_thread(event->home);
+	pv_perf_uncharge_event(kvm);
+	/* The table's reference; the caller's keeps the event. */
+	pv_perf_event_put(event);
+}
+
+/**
+ * pv_perf_event_close - delete an event
+ * @kvm: the VM
+ * @id: the event's id
+ *
+ * Nothing writes its record once this has returned.
+ *
+ * Return: 0 or -ENOENT.
+ */
+int pv_perf_event_close(struct kvm *kvm, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+
+	if (!event)
+		return -ENOENT;
+
+	pv_perf_close_locked(kvm, event);
+	pv_perf_event_put_locked(event);
+	return 0;
+}
+
+/**
+ * pv_perf_close_vm_events - delete every event of a VM
+ * @kvm: the VM
+ *
+ * Those that are being opened meanwhile may stay.
+ */
+void pv_perf_close_vm_events(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	struct pv_perf_event *event;
+	unsigned long id;
+
+	xa_for_each(&vm->events, id, event) {
+		pv_perf_event_close(kvm, id);
+		cond_resched();
+	}
+}
+
+/**
+ * pv_perf_close_vcpu_events - delete every event whose home is this vCPU
+ * @vcpu: the vCPU
+ */
+void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event, *next;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry_safe(event, next, &here->events, node) {
+		pv_perf_close_locked(vcpu->kvm, event);
+		cond_resched();
+	}
+	mutex_unlock(&here->lock);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: opening and closing.
+ */
+#ifndef __KVM_X86_PV_PERF_OPEN_H
+#define __KVM_X86_PV_PERF_OPEN_H
+
+#include "pv_perf_event.h"
+
+int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
+		       const struct perf_event_attr *attr, u64 flags,
+		       gpa_t record);
+int pv_perf_event_close(struct kvm *kvm, u32 id);
+void pv_perf_close_vm_events(struct kvm *kvm);
+void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
+
+#endif /* __KVM_X86_PV_PERF_OPEN_H */

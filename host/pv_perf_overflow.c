@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: overflows, from perf's callback to
+ * the guest's NMI, and what is done where there are too many.
+ */
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <linux/irq_work.h>
+#include <linux/kernel.h>
+#include <linux/kvm_host.h>
+#include <linux/math64.h>
+#include <linux/mutex.h>
+
+#include "compat.h"
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_overflow.h"
+#include "pv_perf_read.h"
+#include "pv_perf_start.h"
+#include "pv_perf_trace.h"
+#include "x86.h"
+
+/**
+ * pv_perf_overflow - a backing event has overflowed
+ * @backing: the backing event
+ * @data: its period
+ * @regs: what was interrupted
+ *
+ * In NMI context, on the backing event's thread: note it, and have the vCPU see
+ * it before it enters the guest.
+ */
+void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
+		      struct pt_regs *regs)
+{
+	struct pv_perf_event *event = backing->overflow_handler_context;
+	struct pv_perf_vcpu *home = READ_ONCE(event->home);
+
+	atomic64_add(data->period, &event->passed);
+	atomic_inc(&event->overflows);
+	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
+
+	/*
+	 * An NMI that ended guest mode leads back to a check for requests.
+	 * One that came later may find the vCPU on its way to halt, from which
+	 * an NMI cannot wake it.
+	 */
+	if (!kvm_handling_nmi_from_guest(home->vcpu))
+		irq_work_queue(&home->irq_work);
+}
+
+/**
+ * pv_perf_wake_vcpu - have a vCPU that may be halted deliver its overflows
+ * @irq_work: of its struct pv_perf_vcpu
+ */
+void pv_perf_wake_vcpu(struct irq_work *irq_work)
+{
+	struct pv_perf_vcpu *pv = container_of(irq_work, struct pv_perf_vcpu,
+					       irq_work);
+
+	/* It may have delivered them since, on its way into the guest. */
+	if (!kvm_test_request(KVM_REQ_PV_PERF, pv->vcpu))
+		return;
+
+	kvm_inject_nmi(pv->vcpu);
+	kvm_vcpu_kick(pv->vcpu);
+}
+
+/* The VM has had too many overflows, and this event is what has the last. */
+static void pv_perf_throttle(struct pv_perf_event *event)
+{
+	struct pv_perf_vm *vm = event->home->vcpu->kvm->arch.pv_perf;
+
+	if (!event->enabled || event->throttled)
+		return;
+
+	event->throttled = true;
+	atomic64_inc(&vm->throttled);
+}
+
+/* It may overflow again, with the counter that it may find. */
+static void pv_perf_unthrottle(struct pv_perf_event *event)
+{
+	event->throttled = false;
+	event->lost = pv_perf_start(event->home, event->backing) != 0;
+}
+
+/* Stop it until the VM's overflows are back at the rate it may have. */
+static void pv_perf_wait_for_rate(struct pv_perf_event *event)
+{
+	s64 time = pv_perf_rate_time(event->home->vcpu->kvm);
+
+	/* It is looked at again when it goes on. */
+	if (event->parked)
+		return;
+
+	if (!time) {
+		pv_perf_unthrottle(event);
+		return;
+	}
+
+	/* Not just the counter: perf would start that again when it likes. */
+	perf_event_disable(event->backing);
+	hrtimer_start(&event->home->rate_timer, ns_to_ktime(time),
+		      HRTIMER_MODE_ABS);
+}
+
+/**
+ * pv_perf_rate_timer - have a vCPU look at its throttled events
+ * @timer: of its struct pv_perf_vcpu
+ */
+enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer)
+{
+	struct pv_perf_vcpu *pv = container_of(timer, struct pv_perf_vcpu,
+					       rate_timer);
+
+	kvm_make_request(KVM_REQ_PV_PERF, pv->vcpu);
+	kvm_vcpu_kick(pv->vcpu);
+	return HRTIMER_NORESTART;
+}
+
+static void pv_perf_delivered(struct kvm_vcpu *vcpu,
+			      struct pv_perf_event *event, unsigned int n)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+
+	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
+				   event->last_period);
+	atomic64_add(n, &vm->delivered);
+}
+
+/* Tell the guest of an event's overflows; true if there were any. */
+static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+{
+	unsigned int n;
+	u64 count;
+
+	if (!atomic_read(&event->overflows))
+		return false;
+
+	n = atomic_xchg(&event->overflows, 0);
+	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
+
+	/* Whether or not the guest can be told: the host has had the work. */
+	if (pv_perf_charge_overflows(vcpu->kvm, n))
+		pv_perf_throttle(event);
+
+	/* A guest that took the record's memory away gets no NMI for it. */
+	if (pv_perf_update_record(vcpu->kvm, event, n, &count))
+		return false;
+
+	pv_perf_delivered(vcpu, event, n);
+	return true;
+}
+
+/**
+ * pv_perf_deliver_overflows - KVM_REQ_PV_PERF
+ * @vcpu: the vCPU, about to enter the guest
+ *
+ * Brings the records of the events that have overflowed up to date, and injects
+ * an NMI.  One that is pending already does: the guest looks at all its events
+ * on any NMI.  Stops or starts events that overflow too often.
+ */
+void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool nmi = false;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry(event, &here->events, node) {
+		nmi |= pv_perf_deliver(vcpu, event);
+		if (event->throttled)
+			pv_perf_wait_for_rate(event);
+	}
+	mutex_unlock(&here->lock);
+
+	if (nmi && !vcpu->arch.nmi_pending &&
+	    !atomic_read(&vcpu->arch.nmi_queued))
+		kvm_inject_nmi(vcpu);
+}
+
+/* The same with interrupts off; -EAGAIN, and no change, if it has to wait. */
+static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
+				  struct pv_perf_event *event)
+{
+	unsigned int n;
+	u64 passed;
+
+	if (!atomic_read(&event->overflows))
+		return 0;
+
+	n = atomic_xchg(&event->overflows, 0);
+	passed = atomic64_xchg(&event->passed, 0);
+	event->last_period = div_u64(passed, n);
+
+	if (pv_perf_update_record_irqoff(vcpu->kvm, event, n)) {
+		atomic64_add(passed, &event->passed);
+		atomic_add(n, &event->overflows);
+		return -EAGAIN;
+	}
+
+	pv_perf_delivered(vcpu, event, n);
+	if (pv_perf_charge_overflows(vcpu->kvm, n))
+		pv_perf_throttle(event);
+	return 1;
+}
+
+static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool nmi = false;
+	int ret;
+
+	list_for_each_entry(event, &here->events, node) {
+		ret = pv_perf_deliver_irqoff(vcpu, event);
+		nmi |= ret > 0;
+		/* Stopping one may sleep, and the request was its timer's, too. */
+		if (ret < 0 || event->throttled)
+			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+	}
+
+	return nmi;
+}
+
+/**
+ * pv_perf_handle_nmi_exit - deliver overflows right at the exit they caused
+ * @vcpu: the vCPU, which has left the guest for an NMI that the host has
+ *	handled; with interrupts off, kvm->srcu not held
+ *
+ * Spares the vCPU the way out of the run loop and in again.  What would have to
+ * wait for a lock or a page, or is more than overflows, is left to the request.
+ *
+ * Return: true if the caller is to inject an NMI now.
+ */
+bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool nmi;
+
+	lockdep_assert_irqs_disabled();
+
+	/* Whatever else is pending comes first, and has requests. */
+	if (READ_ONCE(vcpu->requests) !=
+	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) ||
+	    vcpu->arch.nmi_pending || vcpu->guest_debug ||
+	    IS_ENABLED(CONFIG_PREEMPT_RT))
+		return false;
+
+	if (!mutex_trylock(&here->lock))
+		return false;
+
+	nmi = kvm_check_request(KVM_REQ_PV_PERF, vcpu) &&
+	      pv_perf_deliver_all_irqoff(vcpu);
+	mutex_unlock(&here->lock);
+
+	return nmi;
+}
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);
+
+/**
+ * pv_perf_update_records - tell the guest whatever there is to tell
+ * @vcpu: the vCPU, which the VMM is stopping
+ *
+ * The VMM may save the guest's memory now, and restore it elsewhere.
+ */
+void pv_perf_update_records(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	u64 count;
+
+	if (kvm_check_request(KVM_REQ_PV_PERF, vcpu))
+		pv_perf_deliver_overflows(vcpu);
+
+	mutex_lock(&here->lock);
+	list_for_each_entry(event, &here->events, node) {
+		if (event->enabled)
+			pv_perf_update_record(vcpu->kvm, event, 0, &count);
+	}
+	mutex_unlock(&here->lock);
+}

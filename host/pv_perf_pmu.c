@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: what there is to offer.
+ */
+#include <linux/kvm_host.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/perf_event.h>
+
+#include <asm/perf_event.h>
+
+#include "kvm_pmu_query.h"
+#include "pv_perf.h"
+#include "pv_perf_pmu.h"
+
+static bool __read_mostly pv_perf = true;
+module_param(pv_perf, bool, 0444);
+MODULE_PARM_DESC(pv_perf,
+		 "offer paravirtual perf events to guests (default Y)");
+
+static bool pv_perf_is_amd(void)
+{
+	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD ||
+	       boot_cpu_data.x86_vendor == X86_VENDOR_HYGON;
+}
+
+/* Can the PMU count guest execution alone? */
+static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
+{
+	/* The GuestOnly bit of the event selects: AMD APM volume 2, 13.2.1. */
+	if (pv_perf_is_amd())
+		return boot_cpu_has(X86_FEATURE_PERFCTR_CORE);
+
+	/* VM entry and exit switch IA32_PERF_GLOBAL_CTRL: since version 2. */
+	return cap->version >= 2;
+}
+
+/* The PMU of the CPU.  raw_event_mask: as x86_pmu_hw_config() masks it. */
+static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
+{
+	struct x86_pmu_capability cap;
+	int i;
+
+	perf_get_x86_pmu_capability(&cap);
+	if (!cap.num_counters_gp || !pv_perf_pmu_splits_guest(&cap))
+		return false;
+
+	pmu->nr_counters = cap.num_counters_gp;
+	pmu->raw_event_mask = pv_perf_is_amd() ? AMD64_RAW_EVENT_MASK :
+						 X86_RAW_EVENT_MASK;
+	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
+		pmu->hw_config[i] = perf_get_hw_event_config(i);
+
+	return true;
+}
+
+/* The PMU that this host's own hypervisor offers it, if the module is there. */
+static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
+{
+	typeof(&kvm_pmu_query) query = symbol_get(kvm_pmu_query);
+	const struct guest_perf_query *from;
+
+	if (!query)
+		return false;
+
+	from = query();
+	if (from)
+		*pmu = *from;
+	symbol_put(kvm_pmu_query);
+	return pmu->features & KVM_PERF_FEATURE_NESTED;
+}
+
+/**
+ * pv_perf_query_pmu - what may guests count?
+ * @pmu: set to it
+ *
+ * Return: false where there is nothing.
+ */
+bool pv_perf_query_pmu(struct guest_perf_query *pmu)
+{
+	*pmu = (struct guest_perf_query) { };
+
+	if (!pv_perf || boot_cpu_has(X86_FEATURE_HYBRID_CPU))
+		return false;
+
+	return pv_perf_query_cpu(pmu) || pv_perf_query_hypervisor(pmu);
+}
+
+/**
+ * pv_perf_available - can this host offer paravirtual perf events?
+ *
+ * Decides whether KVM_GET_SUPPORTED_CPUID has KVM_FEATURE_PV_PERF.  Not on
+ * hybrid CPUs, where an event would need a backing event per core type.
+ */
+bool pv_perf_available(void)
+{
+	struct guest_perf_query pmu;
+
+	return pv_perf_query_pmu(&pmu);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: what there is to offer.
+ */
+#ifndef __KVM_X86_PV_PERF_PMU_H
+#define __KVM_X86_PV_PERF_PMU_H
+
+#include "kvm_perf.h"
+
+bool pv_perf_query_pmu(struct guest_perf_query *pmu);
+
+#endif /* __KVM_X86_PV_PERF_PMU_H */

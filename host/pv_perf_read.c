@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: what an event has counted, with
+ * each of its backing events, and how the guest is told.
+ */
+#include <linux/kvm_host.h>
+#include <linux/spinlock.h>
+#include <linux/uaccess.h>
+
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_home.h"
+#include "pv_perf_read.h"
+#include "pv_perf_record.h"
+
+/* What this backing event has counted, and those before it. */
+static void pv_perf_add_past(struct pv_perf_event *event,
+			     struct pv_perf_reading *reading)
+{
+	reading->count += event->past_count;
+	reading->enabled += event->past_enabled;
+	reading->running += event->past_running;
+}
+
+/* One that has not counted since VM entry: see pv_perf_switch_mode(). */
+static bool pv_perf_is_stopped(struct pv_perf_event *event, u64 *count)
+{
+	struct pv_perf_vcpu *home = event->home;
+	unsigned long flags;
+	bool stopped;
+
+	lockdep_assert_held(&home->lock);
+
+	if (!pv_perf_excludes_mode(event))
+		return false;
+
+	/* Its vCPU may be on the way from one mode to the other. */
+	raw_spin_lock_irqsave(&home->mode_lock, flags);
+	stopped = event->stopped;
+	*count = event->stopped_count;
+	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
+
+	return stopped;
+}
+
+static void pv_perf_read(struct pv_perf_event *event,
+			 struct pv_perf_reading *reading)
+{
+	u64 stopped_count;
+	bool stopped;
+
+	lockdep_assert_held(&event->home->lock);
+
+	if (!pv_perf_backing_read_here(event, reading)) {
+		stopped = pv_perf_is_stopped(event, &stopped_count);
+		pv_perf_backing_read(event->backing, reading);
+		if (stopped)
+			reading->count = stopped_count;
+	}
+	pv_perf_add_past(event, reading);
+}
+
+/**
+ * pv_perf_event_count - what an event has counted so far
+ * @event: an open event, its home locked
+ * @enabled: set to its time enabled
+ * @running: set to its time running
+ */
+u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
+			u64 *running)
+{
+	struct pv_perf_reading reading;
+
+	pv_perf_read(event, &reading);
+	*enabled = reading.enabled;
+	*running = reading.running;
+	return reading.count;
+}
+
+/**
+ * pv_perf_update_record - bring an event's record up to date
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @event: the event, its home locked
+ * @overflows: to be added to those that the guest has not seen
+ * @count: set to the event's count where the record was written
+ *
+ * May sleep.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
+			  unsigned int overflows, u64 *count)
+{
+	struct pv_perf_reading reading;
+	int ret;
+
+	pv_perf_read(event, &reading);
+	ret = pv_perf_write_record(kvm, event, &reading, overflows);
+	if (!ret)
+		*count = reading.count;
+
+	return ret;
+}
+
+/**
+ * pv_perf_update_record_irqoff - the same with interrupts off
+ * @kvm: the VM; kvm->srcu need not be held
+ * @event: as above
+ * @overflows: as above
+ *
+ * Return: 0, or -EAGAIN where it would have to wait; then nothing has changed.
+ */
+int pv_perf_update_record_irqoff(struct kvm *kvm, struct pv_perf_event *event,
+				 unsigned int overflows)
+{
+	struct pv_perf_reading reading;
+	int ret = -EAGAIN;
+	int idx;
+
+	if (!pv_perf_backing_read_here(event, &reading))
+		return -EAGAIN;
+
+	pv_perf_add_past(event, &reading);
+
+	idx = srcu_read_lock(&kvm->srcu);
+	pagefault_disable();
+	if (!pv_perf_record_is_stale(kvm, event))
+		ret = pv_perf_write_record(kvm, event, &reading, overflows);
+	pagefault_enable();
+	srcu_read_unlock(&kvm->srcu, idx);
+
+	return ret ? -EAGAIN : 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: what an event has counted, and how the
+ * guest is told.
+ */
+#ifndef __KVM_X86_PV_PERF_READ_H
+#define __KVM_X86_PV_PERF_READ_H
+
+#include "pv_perf_event.h"
+
+u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
+			u64 *running);
+int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
+			  unsigned int overflows, u64 *count);
+int pv_perf_update_record_irqoff(struct kvm *kvm, struct pv_perf_event *event,
+				 unsigned int overflows);
+
+#endif /* __KVM_X86_PV_PERF_READ_H */

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the records, in guest memory.
+ *
+ * Guest memory is reached by its user-space mapping, as the steal time is:
+ * nothing is pinned, the page may be anywhere or nowhere, and a write may fault
+ * and sleep.
+ */
+#include <linux/kvm_host.h>
+#include <linux/uaccess.h>
+
+#include <asm/futex.h>
+
+#include "kvm_perf.h"
+#include "pv_perf_event.h"
+#include "pv_perf_record.h"
+
+/**
+ * pv_perf_record_is_stale - have the memslots changed since it was looked up?
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @event: the event
+ *
+ * Looking it up again may sleep.
+ */
+bool pv_perf_record_is_stale(struct kvm *kvm, struct pv_perf_event *event)
+{
+	return kvm_memslots(kvm)->generation != event->record.generation;
+}
+
+static struct guest_perf_event __user *
+pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
+{
+	struct gfn_to_hva_cache *ghc = &event->record;
+
+	if (pv_perf_record_is_stale(kvm, event) &&
+	    kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa,
+				      sizeof(struct guest_perf_event)))
+		return NULL;
+
+	/* No memory there any more, or read-only. */
+	if (kvm_is_error_hva(ghc->hva))
+		return NULL;
+
+	return (struct guest_perf_event __user *)ghc->hva;
+}
+
+/*
+ * The sequence number is kept here because the guest may have written anything
+ * into its copy.
+ */
+static int pv_perf_put_record(struct pv_perf_event *event,
+			      struct guest_perf_event __user *record,
+			      const struct pv_perf_reading *reading)
+{
+	if (!user_access_begin(record, sizeof(*record)))
+		return -EFAULT;
+
+	/*
+	 * Odd before the first field changes and even after the last, so that
+	 * a reader on another vCPU never takes a mixture for a reading.
+	 */
+	unsafe_put_user(event->sequence + 1, &record->sequence, fault);
+	/* Pairs with the reader's barriers between sequence and fields. */
+	smp_wmb();
+	unsafe_put_user(reading->count, &record->count, fault);
+	unsafe_put_user(reading->enabled, &record->time_enabled, fault);
+	unsafe_put_user(reading->running, &record->time_running, fault);
+	unsafe_put_user(event->last_period, &record->last_period, fault);
+	unsafe_put_user(reading->period_left, &record->period_left, fault);
+	/* As above. */
+	smp_wmb();
+	unsafe_put_user(event->sequence + 2, &record->sequence, fault);
+	user_access_end();
+
+	event->sequence += 2;
+	return 0;
+
+fault:
+	user_access_end();
+	return -EFAULT;
+}
+
+/**
+ * pv_perf_write_record - tell the guest of a reading, and of more overflows
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @event: the event, its home locked
+ * @reading: what to tell; its last_period is the event's
+ * @overflows: how many more.  They come last: a guest that sees them finds the
+ *	rest there.
+ *
+ * Sleeps where the page does not just have to be written, unless page faults
+ * are disabled.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
+			 const struct pv_perf_reading *reading,
+			 unsigned int overflows)
+{
+	struct guest_perf_event __user *record = pv_perf_record(kvm, event);
+	int ret, old;
+
+	if (!record)
+		return -EFAULT;
+
+	ret = pv_perf_put_record(event, record, reading);
+	if (!ret && overflows)
+		ret = arch_futex_atomic_op_inuser(FUTEX_OP_ADD, overflows, &old,
+						  &record->overflows);
+	if (!ret)
+		mark_page_dirty_in_slot(kvm, event->record.memslot,
+					gpa_to_gfn(event->record.gpa));
+	return ret;
+}
+
+/**
+ * pv_perf_init_record - look a record up, and set every field to 0
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @event: the event
+ * @gpa: where its record is
+ *
+ * May sleep.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int pv_perf_init_record(struct kvm *kvm, struct pv_perf_event *event,
+			gpa_t gpa)
+{
+	static const struct guest_perf_event zero;
+
+	if (kvm_gfn_to_hva_cache_init(kvm, &event->record, gpa, sizeof(zero)))
+		return -EFAULT;
+
+	return kvm_write_guest(kvm, gpa, &zero, sizeof(zero)) ? -EFAULT : 0;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: who has a counter.
+ *
+ * A backing event is pinned: it has a counter whenever its thread runs, or is
+ * in error.  An event of the host with precedence may take the counter of one
+ * that counts; that event has lost it, until the guest has been told.
+ */
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/lockdep.h>
+
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_start.h"
+
+/* It counted, and another event has taken its counter since. */
+static bool pv_perf_was_robbed(struct pv_perf_event *event)
+{
+	return event->enabled && !event->lost &&
+	       pv_perf_backing_has_no_counter(event->backing);
+}
+
+/**
+ * pv_perf_note_lost - see whether an event has lost its counter
+ * @event: the event, its home locked
+ */
+void pv_perf_note_lost(struct pv_perf_event *event)
+{
+	if (pv_perf_was_robbed(event))
+		event->lost = true;
+}
+
+static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &home->events, node) {
+		if (pv_perf_was_robbed(event))
+			return true;
+	}
+
+	return false;
+}
+
+static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &home->events, node) {
+		if (pv_perf_was_robbed(event))
+			perf_event_enable(event->backing);
+	}
+}
+
+/**
+ * pv_perf_start - let a backing event count, if perf has a counter for it
+ * @home: where its event is, or will be; locked
+ * @backing: the backing event, on @home's thread
+ *
+ * On the backing event's thread the answer is there at once.  perf schedules
+ * all pinned events of a thread anew: the one that finds no counter is the
+ * youngest of them, not always the one that is being enabled.  It gets its
+ * counter back; the vCPU is in the host, so it has missed nothing.  Those that
+ * had lost theirs before stay so until the guest is told.
+ *
+ * May sleep.
+ *
+ * Return: 0 or -EBUSY.
+ */
+int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing)
+{
+	struct pv_perf_event *event;
+
+	lockdep_assert_held(&home->lock);
+
+	list_for_each_entry(event, &home->events, node)
+		pv_perf_note_lost(event);
+
+	perf_event_enable(backing);
+	if (!pv_perf_backing_has_no_counter(backing) && !pv_perf_any_robbed(home))
+		return 0;
+
+	perf_event_disable(backing);
+	pv_perf_restart_robbed(home);
+	return -EBUSY;
+}

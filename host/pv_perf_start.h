@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: who has a counter.
+ */
+#ifndef __KVM_X86_PV_PERF_START_H
+#define __KVM_X86_PV_PERF_START_H
+
+#include "pv_perf_event.h"
+
+int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing);
+void pv_perf_note_lost(struct pv_perf_event *event);
+
+#endif /* __KVM_X86_PV_PERF_START_H */

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: which vCPU's events may count on a
+ * thread, and how they get from one to another.
+ *
+ * A backing event counts whatever guest its thread runs, so only one vCPU at a
+ * time may have events that count on a thread.  Here is which: those of the
+ * vCPUs that have events and run, or ran last, there.  Only the thread itself
+ * makes an entry for itself; others may take one away.
+ */
+#include <linux/hashtable.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/refcount.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_home.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_overflow.h"
+#include "pv_perf_read.h"
+#include "pv_perf_start.h"
+#include "pv_perf_thread.h"
+
+/* By thread. */
+static DEFINE_HASHTABLE(pv_perf_threads, 10);
+static DEFINE_SPINLOCK(pv_perf_threads_lock);
+
+/**
+ * pv_perf_vcpu_put - give a reference to a vCPU's events back
+ * @pv: the struct pv_perf_vcpu, to be freed with the last
+ */
+void pv_perf_vcpu_put(struct pv_perf_vcpu *pv)
+{
+	if (refcount_dec_and_test(&pv->refs))
+		kfree(pv);
+}
+
+static void pv_perf_leave_thread_locked(struct pv_perf_vcpu *pv)
+{
+	if (!pv->thread)
+		return;
+
+	hash_del(&pv->thread_node);
+	WRITE_ONCE(pv->thread, NULL);
+}
+
+/**
+ * pv_perf_leave_thread - an event has gone, and counts no more
+ * @home: the vCPU that it was at, locked
+ */
+void pv_perf_leave_thread(struct pv_perf_vcpu *home)
+{
+	lockdep_assert_held(&home->lock);
+
+	if (!list_empty(&home->events))
+		return;
+
+	spin_lock(&pv_perf_threads_lock);
+	pv_perf_leave_thread_locked(home);
+	spin_unlock(&pv_perf_threads_lock);
+}
+
+/**
+ * pv_perf_enter_thread - a vCPU's events may count on this thread
+ * @here: the vCPU, locked, which runs on this thread and has events.  None
+ *	counts on another any more: whoever has that may run something else
+ *	there.
+ */
+void pv_perf_enter_thread(struct pv_perf_vcpu *here)
+{
+	lockdep_assert_held(&here->lock);
+
+	if (READ_ONCE(here->thread) == current)
+		return;
+
+	spin_lock(&pv_perf_threads_lock);
+	pv_perf_leave_thread_locked(here);
+	hash_add(pv_perf_threads, &here->thread_node, (unsigned long)current);
+	WRITE_ONCE(here->thread, current);
+	spin_unlock(&pv_perf_threads_lock);
+}
+
+/* Without the lock: see above. */
+static bool pv_perf_thread_is_clear(void)
+{
+	unsigned int i = hash_min((unsigned long)current,
+				  HASH_BITS(pv_perf_threads));
+
+	return hlist_empty(&pv_perf_threads[i]);
+}
+
+/* Have the vCPU that has this thread leave it; a reference to it, or NULL. */
+static struct pv_perf_vcpu *pv_perf_evict_other(void)
+{
+	struct pv_perf_vcpu *pv, *other = NULL;
+
+	spin_lock(&pv_perf_threads_lock);
+	hash_for_each_possible(pv_perf_threads, pv, thread_node,
+			       (unsigned long)current) {
+		if (pv->thread != current)
+			continue;
+		pv_perf_leave_thread_locked(pv);
+		/* Whoever destroys it has it leave first. */
+		refcount_inc(&pv->refs);
+		other = pv;
+		break;
+	}
+	spin_unlock(&pv_perf_threads_lock);
+
+	return other;
+}
+
+/* Stop an event until its vCPU runs on the backing event's thread again. */
+static void pv_perf_park(struct pv_perf_event *event)
+{
+	perf_event_disable(event->backing);
+	/* From now on it cannot. */
+	pv_perf_note_lost(event);
+	event->parked = true;
+}
+
+static void pv_perf_unpark(struct pv_perf_vcpu *here,
+			   struct pv_perf_event *event)
+{
+	event->parked = false;
+	if (event->throttled)
+		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+	else if (!event->lost)
+		event->lost = pv_perf_start(here, event->backing) != 0;
+}
+
+/* Those of its events that count elsewhere are its next thread's already. */
+static void pv_perf_park_here(struct pv_perf_vcpu *other)
+{
+	struct pv_perf_event *event;
+
+	mutex_lock(&other->lock);
+	list_for_each_entry(event, &other->events, node) {
+		if (event->enabled && event->backing->hw.target == current)
+			pv_perf_park(event);
+	}
+	mutex_unlock(&other->lock);
+}
+
+/**
+ * pv_perf_clear_thread - no other vCPU's events are to count on this thread
+ * @vcpu: the vCPU that it is going to run
+ *
+ * The other may be another VM's, and be run by another thread or be destroyed
+ * meanwhile.
+ */
+void pv_perf_clear_thread(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_vcpu *other;
+
+	if (READ_ONCE(here->thread) == current || pv_perf_thread_is_clear())
+		return;
+
+	other = pv_perf_evict_other();
+	if (!other)
+		return;
+
+	pv_perf_park_here(other);
+	pv_perf_vcpu_put(other);
+}
+
+/*
+ * Put @backing, of this vCPU's thread, in the place of the event's.
+ *
+ * The old one is stopped before it is looked at: what it counted after that
+ * would be lost, and an overflow would come twice.  While it counts, entries of
+ * its vCPU have to find it.
+ */
+static void pv_perf_replace_backing(struct pv_perf_event *event,
+				    struct pv_perf_vcpu *here,
+				    struct perf_event *backing)
+{
+	struct pv_perf_vcpu *home = event->home;
+	u64 count, enabled, running;
+
+	perf_event_disable(event->backing);
+	count = pv_perf_event_count(event, &enabled, &running);
+	pv_perf_backing_copy_position(event->backing, backing);
+	pv_perf_unlink(event);
+	perf_event_release_kernel(event->backing);
+
+	event->past_count = count;
+	event->past_enabled = enabled;
+	event->past_running = running;
+	event->backing = backing;
+	event->stopped = false;
+	event->enabled = true;
+	event->lost = false;
+	event->throttled = false;
+	event->parked = false;
+	WRITE_ONCE(event->home, here);
+	pv_perf_link(here, event);
+	pv_perf_leave_thread(home);
+
+	/* The old home may have noted overflows and not delivered them. */
+	if (atomic_read(&event->overflows))
+		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+}
+
+/* Let an event of this vCPU count on this thread, where it left off. */
+static void pv_perf_follow(struct pv_perf_vcpu *here,
+			   struct pv_perf_event *event)
+{
+	struct perf_event *backing;
+	bool lost, throttled = event->throttled;
+
+	backing = pv_perf_backing_create(event, pv_perf_overflow);
+	if (IS_ERR(backing)) {
+		/* Tried again when the vCPU is run the next time. */
+		pv_perf_park(event);
+		return;
+	}
+
+	pv_perf_note_lost(event);
+	lost = pv_perf_start(here, backing) || event->lost;
+	pv_perf_replace_backing(event, here, backing);
+	/* READ tells the guest. */
+	event->lost = lost;
+
+	event->throttled = throttled;
+	if (throttled)
+		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+}
+
+/**
+ * pv_perf_follow_thread - this thread is going to run the vCPU
+ * @vcpu: the vCPU
+ *
+ * A VMM may run it by another thread than before; what counts there comes here.
+ * What had to stop for another vCPU that this thread has run goes on.
+ */
+void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event, *next;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry_safe(event, next, &here->events, node) {
+		if (event->enabled && !pv_perf_is_here(vcpu, event))
+			pv_perf_follow(here, event);
+		else if (event->parked)
+			pv_perf_unpark(here, event);
+	}
+	if (!list_empty(&here->events))
+		pv_perf_enter_thread(here);
+	mutex_unlock(&here->lock);
+}
+
+/*
+ * The new backing event counts before the old one is given up, so that a failure
+ * changes nothing; this thread is in the host meanwhile, so none counts twice.
+ */
+static int pv_perf_move_locked(struct pv_perf_event *event,
+			       struct pv_perf_vcpu *here)
+{
+	struct perf_event *backing;
+	int ret;
+
+	/* Closed since it was found. */
+	if (!event->backing)
+		return -ENOENT;
+
+	backing = pv_perf_backing_create(event, pv_perf_overflow);
+	if (IS_ERR(backing))
+		return PTR_ERR(backing);
+
+	ret = pv_perf_start(here, backing);
+	if (ret)
+		perf_event_release_kernel(backing);
+	else
+		pv_perf_replace_backing(event, here, backing);
+
+	return ret;
+}
+
+/**
+ * pv_perf_move_and_enable - enable an event that has its backing elsewhere
+ * @vcpu: the vCPU that it is to count on, by its own thread
+ * @event: the event, which the caller has a reference to, not locked
+ *
+ * Sleeps, also where the VM does so too often.
+ *
+ * Return: 0, -ENOENT, -EBUSY, -ENOSPC, -EOPNOTSUPP.
+ */
+int pv_perf_move_and_enable(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_vcpu *home;
+	int ret;
+
+	pv_perf_wait_to_open(vcpu->kvm);
+	for (;;) {
+		home = READ_ONCE(event->home);
+		pv_perf_lock_both(home, here);
+		if (home == READ_ONCE(event->home))
+			break;
+		pv_perf_unlock_both(home, here);
+	}
+
+	ret = pv_perf_move_locked(event, here);
+	if (!ret)
+		pv_perf_enter_thread(here);
+	pv_perf_unlock_both(home, here);
+	return ret;
+}

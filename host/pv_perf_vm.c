@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: VMs and vCPUs come and go, run and
+ * stop.
+ */
+#include <linux/hrtimer.h>
+#include <linux/irq_work.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "compat.h"
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_open.h"
+#include "pv_perf_overflow.h"
+#include "pv_perf_pmu.h"
+#include "pv_perf_thread.h"
+
+/**
+ * pv_perf_init_vm - prepare a VM for events
+ * @kvm: the VM
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int pv_perf_init_vm(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kzalloc_obj(*vm, GFP_KERNEL_ACCOUNT);
+
+	if (!vm)
+		return -ENOMEM;
+
+	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
+	pv_perf_init_limits(vm);
+	vm->available = pv_perf_query_pmu(&vm->pmu);
+	kvm->arch.pv_perf = vm;
+	return 0;
+}
+
+/**
+ * pv_perf_destroy_vm - the last of a VM
+ * @kvm: the VM, whose vCPUs are destroyed and have closed their events
+ */
+void pv_perf_destroy_vm(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	WARN_ON_ONCE(!xa_empty(&vm->events));
+	xa_destroy(&vm->events);
+	kfree(vm);
+}
+
+/**
+ * pv_perf_vcpu_create - prepare a vCPU for events
+ * @vcpu: the vCPU
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *pv = kzalloc_obj(*pv, GFP_KERNEL_ACCOUNT);
+
+	if (!pv)
+		return -ENOMEM;
+
+	refcount_set(&pv->refs, 1);
+	mutex_init(&pv->lock);
+	INIT_LIST_HEAD(&pv->events);
+	INIT_LIST_HEAD(&pv->mode_events);
+	raw_spin_lock_init(&pv->mode_lock);
+	pv->vcpu = vcpu;
+	/* At once on PREEMPT_RT, too. */
+	pv->irq_work = IRQ_WORK_INIT_HARD(pv_perf_wake_vcpu);
+	hrtimer_setup(&pv->rate_timer, pv_perf_rate_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS);
+	vcpu->arch.pv_perf = pv;
+	return 0;
+}
+
+static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
+{
+	return !list_empty(&vcpu->arch.pv_perf->events);
+}
+
+/**
+ * pv_perf_vcpu_run - the VMM runs a vCPU
+ * @vcpu: the vCPU, on the thread that is going to run it
+ */
+void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
+{
+	pv_perf_clear_thread(vcpu);
+	if (pv_perf_vcpu_has_events(vcpu))
+		pv_perf_follow_thread(vcpu);
+}
+
+/**
+ * pv_perf_vcpu_pause - the VMM has interrupted a vCPU, perhaps to save it
+ * @vcpu: the vCPU
+ *
+ * May sleep, with kvm->srcu held for reading.
+ */
+void pv_perf_vcpu_pause(struct kvm_vcpu *vcpu)
+{
+	if (pv_perf_vcpu_has_events(vcpu))
+		pv_perf_update_records(vcpu);
+}
+
+/**
+ * pv_perf_vcpu_reset - the kernel that opened this vCPU's events is gone
+ * @vcpu: the vCPU, which gets an INIT or which the VMM resets
+ *
+ * Closes the vCPU's events.  May sleep.
+ */
+void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
+{
+	pv_perf_close_vcpu_events(vcpu);
+}
+
+/**
+ * pv_perf_vcpu_destroy - close the events of a vCPU that goes away
+ * @vcpu: the vCPU
+ */
+void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu)
+{
+	pv_perf_close_vcpu_events(vcpu);
+	/* No event is left to queue or start them. */
+	irq_work_sync(&vcpu->arch.pv_perf->irq_work);
+	hrtimer_cancel(&vcpu->arch.pv_perf->rate_timer);
+	pv_perf_vcpu_put(vcpu->arch.pv_perf);
+}
