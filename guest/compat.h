@@ -6,77 +6,27 @@
 #ifndef _KVM_PMU_COMPAT_H
 #define _KVM_PMU_COMPAT_H
 
-#include <linux/kprobes.h>
 #include <linux/kvm_para.h>
-#include <linux/percpu.h>
+#include <linux/limits.h>
 #include <linux/perf_event.h>
-#include <linux/slab.h>
 #include <linux/static_call.h>
-#include <linux/version.h>
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
-#include <asm/processor.h>
-#define cpuid_base_hypervisor	hypervisor_cpuid_base
-#else
-#include <asm/cpuid/api.h>
-#endif
+int kvm_pmu_compat_init(void);
+void kvm_pmu_compat_exit(void);
+void kvm_pmu_compat_unregister(struct pmu *pmu);
 
 /* Who loads a module wants to know why it was not. */
-static bool kvm_pmu_para_available(void)
-{
-	if (kvm_para_available())
-		return true;
-
-	pr_info("not loaded: this is no guest of KVM\n");
-	return false;
-}
-
-static bool kvm_pmu_para_has_feature(unsigned int feature)
-{
-	u32 base = cpuid_base_hypervisor("KVMKVMKVM\0\0\0", 0);
-
-	if (cpuid_eax(base | KVM_CPUID_FEATURES) & (1U << feature))
-		return true;
-
-	pr_info("not loaded: the host does not offer paravirtual perf events to this VM\n");
-	return false;
-}
+bool kvm_pmu_para_available(void);
+bool kvm_pmu_para_has_feature(unsigned int feature);
 
 #define kvm_para_available	kvm_pmu_para_available
 #define kvm_para_has_feature	kvm_pmu_para_has_feature
 
-/* Where a kprobe goes is where the function is. */
-static void *kvm_pmu_find_function(const char *name)
-{
-	struct kprobe kp = { .symbol_name = name };
-
-	if (register_kprobe(&kp))
-		return NULL;
-
-	unregister_kprobe(&kp);
-	return kp.addr;
-}
-
-DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
-DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
-DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_took, perf_sample_event_took);
-
-static bool kvm_pmu_has_overflow;
-
-static void kvm_pmu_find_functions(void)
-{
-	void *overflow = kvm_pmu_find_function("perf_event_overflow");
-	void *resched = kvm_pmu_find_function("perf_pmu_resched");
-	void *took = kvm_pmu_find_function("perf_sample_event_took");
-
-	if (resched)
-		static_call_update(kvm_pmu_perf_resched, resched);
-	if (took)
-		static_call_update(kvm_pmu_perf_took, took);
-	if (overflow)
-		static_call_update(kvm_pmu_perf_overflow, overflow);
-	kvm_pmu_has_overflow = overflow;
-}
+/* Not exported, but found; all but the first may be missed. */
+extern bool kvm_pmu_has_overflow;
+DECLARE_STATIC_CALL(kvm_pmu_perf_overflow, perf_event_overflow);
+DECLARE_STATIC_CALL(kvm_pmu_perf_resched, perf_pmu_resched);
+DECLARE_STATIC_CALL(kvm_pmu_perf_took, perf_sample_event_took);
 
 #define perf_event_overflow	static_call(kvm_pmu_perf_overflow)
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
@@ -84,81 +34,5 @@ static void kvm_pmu_find_functions(void)
 
 /* Not exported: as much as the host takes. */
 #define sysctl_perf_event_sample_rate	INT_MAX
-
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-
-/*
- * Before 6.2 the perf context of a task points to the pmu that it was made
- * for until the task ends, and is used by the next pmu too.  So the pmu must
- * outlive the module, with a pmu_disable_count, which unregistering frees, and
- * with functions that are not the module's: those that perf gives a pmu that has
- * none.  Where pmu_enable does nothing, the next pmu does with each event what it
- * would do with all.
- */
-static int __percpu *kvm_pmu_spare_count;
-
-static int kvm_pmu_nothing_event_init(struct perf_event *event)
-{
-	return -ENOENT;
-}
-
-static struct pmu kvm_pmu_nothing = {
-	.module		= THIS_MODULE,
-	.task_ctx_nr	= perf_invalid_context,
-	.event_init	= kvm_pmu_nothing_event_init,
-};
-
-static inline int kvm_pmu_compat_init(void)
-{
-	int ret;
-
-	kvm_pmu_find_functions();
-	kvm_pmu_spare_count = alloc_percpu(int);
-	if (!kvm_pmu_spare_count)
-		return -ENOMEM;
-
-	/* Which fills in what it has not. */
-	ret = perf_pmu_register(&kvm_pmu_nothing, "kvm_pmu_nothing", -1);
-	if (!ret)
-		perf_pmu_unregister(&kvm_pmu_nothing);
-	return ret;
-}
-
-static inline void kvm_pmu_compat_exit(void)
-{
-	free_percpu(kvm_pmu_spare_count);
-}
-
-static inline void kvm_pmu_unregister(struct pmu *pmu)
-{
-	perf_pmu_unregister(pmu);
-	pmu->pmu_disable_count = kvm_pmu_spare_count;
-	kvm_pmu_spare_count = NULL;
-	pmu->pmu_enable = kvm_pmu_nothing.pmu_enable;
-	pmu->pmu_disable = kvm_pmu_nothing.pmu_disable;
-	pmu->start_txn = kvm_pmu_nothing.start_txn;
-	pmu->commit_txn = kvm_pmu_nothing.commit_txn;
-	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
-}
-
-#else
-
-static inline int kvm_pmu_compat_init(void)
-{
-	kvm_pmu_find_functions();
-	return 0;
-}
-
-static inline void kvm_pmu_compat_exit(void)
-{
-}
-
-static inline void kvm_pmu_unregister(struct pmu *pmu)
-{
-	perf_pmu_unregister(pmu);
-	kfree(pmu);
-}
-
-#endif
 
 #endif /* _KVM_PMU_COMPAT_H */

@@ -8,6 +8,7 @@
 #include <linux/io.h>
 #include <linux/irq_work.h>
 #include <linux/kvm_para.h>
+#include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
@@ -68,6 +69,9 @@ struct kvm_pmu_counter {
 	unsigned long last_used;
 };
 
+/* A period so long that its end is never reached. */
+#define KVM_PMU_NO_OVERFLOW	S64_MAX
+
 /* Those of the hardware, and some whose configuration may be needed again. */
 #define KVM_PMU_NR_COUNTERS	16
 
@@ -125,6 +129,21 @@ struct kvm_pmu_cpu {
 
 DECLARE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
+static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
+{
+	return this_cpu_read(kvm_pmu_cpu);
+}
+
+static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
+{
+	return counter->attr.sample_period;
+}
+
+static inline void kvm_pmu_set_stopped(struct perf_event *event)
+{
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
 static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 {
 	return event->pmu_private;
@@ -145,24 +164,15 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 			      upper_32_bits(addr), nr);
 }
 
-/* kvm_pmu_core.c */
-void kvm_pmu_resched(void);
-u64 kvm_pmu_raw_event_mask(void);
-u64 kvm_pmu_hw_config(unsigned int hw_event);
-unsigned int kvm_pmu_nr_counters(void);
+/* kvm_pmu_core.c: constant once perf knows the PMU */
+extern struct guest_perf_query *kvm_pmu_host;
 
-/* kvm_pmu_counter.c */
-int kvm_pmu_counters_create(void);
-void kvm_pmu_counters_destroy(void);
-int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
-			    struct perf_event *event);
-void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
+/* kvm_pmu_event.c */
+int kvm_pmu_register(const char *no_sampling);
+#ifdef MODULE
+void kvm_pmu_unregister(void);
+#endif
+void kvm_pmu_resched(void);
 
 /* kvm_pmu_config.c */
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
@@ -171,6 +181,61 @@ void kvm_pmu_config_forget(void);
 #ifdef MODULE
 void kvm_pmu_config_destroy(void);
 #endif
+
+/* kvm_pmu_counter.c */
+int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
+void kvm_pmu_close(struct kvm_pmu_counter *counter);
+void kvm_pmu_lost(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_flush.c */
+void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
+		    u32 op, u64 arg);
+void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_nmi.c */
+int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs);
+
+/* kvm_pmu_record.c */
+u64 kvm_pmu_record_count(const struct guest_perf_event *record);
+u64 kvm_pmu_record_left(const struct guest_perf_event *record);
+void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
+		       struct perf_event *event);
+void kvm_pmu_count(struct perf_event *event, u64 count);
+void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
+			    struct perf_event *event);
+
+/* kvm_pmu_limit.c */
+unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit);
+void kvm_pmu_refuse(struct perf_event *event);
+bool kvm_pmu_is_refused(struct perf_event *event);
+
+/* kvm_pmu_watch.c */
+enum kvm_pmu_warning {
+	KVM_PMU_WARN_GONE,
+	KVM_PMU_WARN_ROBBED,
+	KVM_PMU_WARN_NO_SPACE,
+};
+
+void kvm_pmu_warn(enum kvm_pmu_warning warning);
+void kvm_pmu_work(struct irq_work *work);
+void kvm_pmu_watch(struct timer_list *watch);
+void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_call.c */
+bool kvm_pmu_host_is_gone(void);
+bool kvm_pmu_has_lost(long ret);
+
+/* kvm_pmu_cpu.c */
+int kvm_pmu_counters_create(void);
+void kvm_pmu_counters_destroy(void);
 
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];

@@ -3,24 +3,27 @@
  * Paravirtual performance events, guest side: a PMU whose counters are the
  * KVM host's, by the hypercall KVM_PERF_OP.
  *
- * This file is what perf sees: a struct pmu and its NMI handler.
- * kvm_pmu_counter.c keeps events of the host open for each CPU, which perf's
- * events count with, and kvm_pmu_config.c remembers what the host can count.
+ * This file probes for the host side, and sets everything up and down:
  *
- * event_init and destroy may sleep.  All else runs with interrupts off on the
- * CPU that the event is for; stop and read also from the NMI handler.
+ *	kvm_pmu_event.c		what perf sees, a struct pmu
+ *	kvm_pmu_config.c	what the host can count
+ *	kvm_pmu_counter.c	the host's events, and which of perf's has which
+ *	kvm_pmu_flush.c		has the host do what perf wants
+ *	kvm_pmu_nmi.c		overflows
+ *	kvm_pmu_record.c	what the host has counted
+ *	kvm_pmu_limit.c		how many can count at a time
+ *	kvm_pmu_watch.c		what is done now and then
+ *	kvm_pmu_call.c		hypercalls
+ *	kvm_pmu_cpu.c		CPUs come and go
+ *	kvm_pmu_sysfs.c		the PMU in sysfs
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/cc_platform.h>
 #include <linux/debugfs.h>
-#include <linux/export.h>
 #include <linux/kvm_para.h>
 #include <linux/percpu.h>
-#include <linux/perf_event.h>
-#include <linux/sched/clock.h>
 #include <linux/slab.h>
-#include <linux/sysfs.h>
 
 #include <asm/nmi.h>
 #include <asm/reboot.h>
@@ -33,412 +36,10 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "kvm_pmu.h"
-#include "kvm_pmu_query.h"
 
-static struct guest_perf_query *kvm_pmu_host;
-static struct pmu *kvm_pmu;
+struct guest_perf_query *kvm_pmu_host;
+
 static struct dentry *kvm_pmu_debugfs;
-
-/**
- * kvm_pmu_resched - have perf schedule the events of this CPU anew
- *
- * Interrupts are off, and perf is not at work on them.
- */
-void kvm_pmu_resched(void)
-{
-	perf_pmu_resched(kvm_pmu);
-}
-
-static struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
-{
-	return this_cpu_read(kvm_pmu_cpu);
-}
-
-static void kvm_pmu_disable(struct pmu *pmu)
-{
-	this_kvm_pmu_cpu()->disabled = true;
-}
-
-static void kvm_pmu_enable(struct pmu *pmu)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-
-	cpu->disabled = false;
-	if (cpu->changed)
-		kvm_pmu_flush(cpu);
-}
-
-/* Changes to one event, outside of pmu_disable and pmu_enable. */
-static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
-{
-	if (!cpu->disabled && cpu->changed)
-		kvm_pmu_flush(cpu);
-}
-
-static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-
-	/* Of one event, reading it is cheaper: others may run unused. */
-	if ((txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1)
-		kvm_pmu_counters_read(cpu);
-}
-
-static void kvm_pmu_cancel_txn(struct pmu *pmu)
-{
-	this_kvm_pmu_cpu()->fresh = false;
-}
-
-/* Events that were added have counters; whether they can count, see flush. */
-static int kvm_pmu_commit_txn(struct pmu *pmu)
-{
-	kvm_pmu_cancel_txn(pmu);
-	return 0;
-}
-
-static void kvm_pmu_read(struct perf_event *event)
-{
-	if (!event->hw.state)
-		kvm_pmu_counter_read(this_kvm_pmu_cpu(), event);
-}
-
-static void kvm_pmu_start(struct perf_event *event, int flags)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-
-	kvm_pmu_counter_start(cpu, event);
-	kvm_pmu_flush_if_enabled(cpu);
-}
-
-static void kvm_pmu_stop(struct perf_event *event, int flags)
-{
-	kvm_pmu_counter_stop(this_kvm_pmu_cpu(), event);
-}
-
-/* -EAGAIN, for want of a counter, makes perf multiplex the events. */
-static int kvm_pmu_add(struct perf_event *event, int flags)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	int ret = kvm_pmu_counter_get(cpu, event);
-
-	if (ret)
-		return ret;
-
-	if (flags & PERF_EF_START)
-		kvm_pmu_start(event, 0);
-	return 0;
-}
-
-static void kvm_pmu_del(struct perf_event *event, int flags)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-
-	kvm_pmu_counter_put(cpu, event);
-	kvm_pmu_flush_if_enabled(cpu);
-}
-
-/* What perf does about it needs an event that is on a CPU. */
-static bool kvm_pmu_ends_at_overflow(struct perf_event *event)
-{
-	return atomic_read(&event->event_limit) || event->attr.sigtrap;
-}
-
-static void kvm_pmu_sample(struct perf_event *event, struct pt_regs *regs)
-{
-	struct perf_sample_data data;
-
-	/* After del: perf would not hear of it, and let it run on. */
-	if (event->hw.idx < 0 && kvm_pmu_ends_at_overflow(event))
-		return;
-
-	perf_sample_data_init(&data, 0, event->hw.last_period);
-	/* One that is starting or leaving cannot be stopped. */
-	if (perf_event_overflow(event, &data, regs) && !event->hw.state)
-		kvm_pmu_stop(event, 0);
-}
-
-static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
-				    struct kvm_pmu_counter *counter,
-				    struct pt_regs *regs)
-{
-	struct guest_perf_event *record = &counter->record;
-	struct perf_event *event;
-	u32 n, i;
-
-	if (!READ_ONCE(record->overflows))
-		return 0;
-
-	n = xchg(&record->overflows, 0);
-	event = READ_ONCE(counter->leaving) ? : READ_ONCE(counter->event);
-	if (!event) {
-		WRITE_ONCE(cpu->unwanted, true);
-		irq_work_queue(&cpu->work);
-		return n;
-	}
-
-	/* Once perf has throttled it, it wants to hear no more of it. */
-	if (event->hw.state && event == READ_ONCE(counter->event) &&
-	    !counter->starting)
-		return n;
-
-	/* The count of one that is starting begins with the flush. */
-	if (!event->hw.state)
-		kvm_pmu_counter_update(counter, event);
-	event->hw.last_period = READ_ONCE(record->last_period);
-	kvm_pmu_sample(event, regs);
-	for (i = 1; i < n && !event->hw.state; i++)
-		kvm_pmu_sample(event, regs);
-
-	return n;
-}
-
-/*
- * Claims an NMI only where the host has told of overflows.  Returns how many:
- * with more than one the kernel expects a second NMI that finds none.
- */
-static int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	int due = xchg(&cpu->nmi_due, false);
-	u64 start = sched_clock();
-	unsigned int i;
-	u32 n = 0;
-
-	for (i = 0; i < READ_ONCE(cpu->nr_open); i++)
-		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
-
-	/* For perf_cpu_time_max_percent. */
-	if (n)
-		perf_sample_event_took(sched_clock() - start);
-
-	cpu->overflows += n;
-	return n + due;
-}
-
-static void kvm_pmu_destroy(struct perf_event *event)
-{
-	kvm_pmu_config_put(to_kvm_pmu_config(event));
-}
-
-/* An inherited event has its parent's attr, which has lost its freq below. */
-static bool kvm_pmu_has_freq(struct perf_event *event)
-{
-	if (event->parent)
-		return to_kvm_pmu_config(event->parent)->attr.flags &
-		       KVM_PERF_ATTR_FREQ;
-
-	/* A frequency of 0 is no frequency. */
-	return event->attr.freq && event->attr.sample_freq;
-}
-
-/*
- * The host adjusts the period to the frequency.  For the perf core here it is
- * an event with a fixed period, which it leaves alone.
- */
-static void kvm_pmu_hide_freq(struct perf_event *event)
-{
-	event->attr.freq = 0;
-	event->hw.sample_period = event->attr.sample_period;
-	/* It starts with whatever period the host is at. */
-	local64_set(&event->hw.period_left, 0);
-}
-
-/* Of PERF_EVENT_IOC_PERIOD; perf checks those frequencies that it knows of. */
-static int kvm_pmu_check_period(struct perf_event *event, u64 period)
-{
-	bool freq = to_kvm_pmu_config(event)->attr.flags & KVM_PERF_ATTR_FREQ;
-
-	return freq && period > sysctl_perf_event_sample_rate ? -EINVAL : 0;
-}
-
-/* Can the host tell a nested guest from this one? */
-static bool kvm_pmu_splits_nested(void)
-{
-	return kvm_pmu_host->features & KVM_PERF_FEATURE_NESTED;
-}
-
-/* Where there can be none, more events share a counter. */
-static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
-{
-	return attr->exclude_guest && kvm_pmu_splits_nested() &&
-	       (boot_cpu_has(X86_FEATURE_SVM) || boot_cpu_has(X86_FEATURE_VMX));
-}
-
-static void kvm_pmu_guest_attr(struct perf_event *event,
-			       struct guest_perf_attr *guest)
-{
-	const struct perf_event_attr *attr = &event->attr;
-
-	*guest = (struct guest_perf_attr) {
-		.size		= sizeof(*guest),
-		.type		= attr->type,
-		.config		= attr->config,
-		.config1	= attr->config1,
-		.config2	= attr->config2,
-	};
-
-	if (attr->type == event->pmu->type) {
-		guest->type = KVM_PERF_TYPE_RAW;
-		/* x86's own PMU ignores the others, and tools set some. */
-		guest->config &= kvm_pmu_raw_event_mask();
-	}
-	if (kvm_pmu_has_freq(event))
-		guest->flags |= KVM_PERF_ATTR_FREQ;
-	if (attr->exclude_user)
-		guest->flags |= KVM_PERF_ATTR_EXCLUDE_USER;
-	if (attr->exclude_kernel)
-		guest->flags |= KVM_PERF_ATTR_EXCLUDE_KERNEL;
-	if (kvm_pmu_excludes_nested(attr))
-		guest->flags |= KVM_PERF_ATTR_EXCLUDE_GUEST;
-	if (attr->exclude_host)
-		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
-}
-
-/* For the event filter of a KVM on top.  0 where only the host knows it. */
-static u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
-{
-	switch (attr->type) {
-	case KVM_PERF_TYPE_RAW:
-		return attr->config;
-	case KVM_PERF_TYPE_HARDWARE:
-		return attr->config < KVM_PERF_NR_HW_EVENTS ?
-		       kvm_pmu_hw_config(attr->config) : 0;
-	default:
-		return 0;
-	}
-}
-
-/* An event type of its own holds raw events. */
-static bool kvm_pmu_serves(const struct perf_event_attr *attr)
-{
-	switch (attr->type) {
-	case PERF_TYPE_HARDWARE:
-	case PERF_TYPE_HW_CACHE:
-		return kvm_pmu->type == PERF_TYPE_RAW;
-	default:
-		return attr->type == kvm_pmu->type;
-	}
-}
-
-/*
- * precise_ip, branch stacks and AUX: not by this PMU.  exclude_host asks for
- * nested guests alone, which an older host cannot tell from this one.
- */
-static bool kvm_pmu_supports(struct perf_event *event)
-{
-	return !has_branch_stack(event) && !event->attr.precise_ip &&
-	       !event->attr.aux_output &&
-	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
-}
-
-/* A group counts as a whole, or not at all. */
-static bool kvm_pmu_group_fits(struct perf_event *event)
-{
-	struct perf_event *leader = event->group_leader, *sibling;
-	unsigned int n = 1;
-
-	if (leader == event)
-		return true;
-
-	n += leader->pmu == event->pmu;
-	for_each_sibling_event(sibling, leader)
-		n += sibling->pmu == event->pmu;
-
-	return n <= kvm_pmu_nr_counters();
-}
-
-static int kvm_pmu_event_init(struct perf_event *event)
-{
-	struct guest_perf_attr attr;
-	struct kvm_pmu_config *config;
-
-	if (!kvm_pmu_serves(&event->attr))
-		return -ENOENT;
-
-	if (!kvm_pmu_supports(event))
-		return -EOPNOTSUPP;
-
-	if (!kvm_pmu_group_fits(event))
-		return -EINVAL;
-
-	kvm_pmu_guest_attr(event, &attr);
-	config = kvm_pmu_config_get(&attr);
-	if (IS_ERR(config))
-		return PTR_ERR(config);
-
-	event->pmu_private = config;
-	event->destroy = kvm_pmu_destroy;
-	event->hw.idx = -1;
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-	event->hw.config = kvm_pmu_event_select(&attr);
-	if (attr.flags & KVM_PERF_ATTR_FREQ)
-		kvm_pmu_hide_freq(event);
-	return 0;
-}
-
-static const struct pmu kvm_pmu_template = {
-	.module		= THIS_MODULE,
-	.attr_groups	= kvm_pmu_attr_groups,
-#ifdef PERF_PMU_CAP_HETEROGENEOUS_CPUS
-	/* Before 6.2 for PMUs that share the context of hardware events. */
-	.capabilities	= PERF_PMU_CAP_HETEROGENEOUS_CPUS,
-#endif
-	.task_ctx_nr	= perf_hw_context,
-	.pmu_enable	= kvm_pmu_enable,
-	.pmu_disable	= kvm_pmu_disable,
-	.event_init	= kvm_pmu_event_init,
-	.add		= kvm_pmu_add,
-	.del		= kvm_pmu_del,
-	.start		= kvm_pmu_start,
-	.stop		= kvm_pmu_stop,
-	.read		= kvm_pmu_read,
-	.check_period	= kvm_pmu_check_period,
-	.start_txn	= kvm_pmu_start_txn,
-	.commit_txn	= kvm_pmu_commit_txn,
-	.cancel_txn	= kvm_pmu_cancel_txn,
-};
-
-/**
- * kvm_pmu_raw_event_mask - the bits of config that a raw event may have
- */
-u64 kvm_pmu_raw_event_mask(void)
-{
-	return kvm_pmu_host->raw_event_mask;
-}
-
-/**
- * kvm_pmu_hw_config - the raw config of a generic event
- * @hw_event: PERF_COUNT_HW_*
- *
- * Return: 0 if the host has not this event.
- */
-u64 kvm_pmu_hw_config(unsigned int hw_event)
-{
-	return kvm_pmu_host->hw_config[hw_event];
-}
-
-/**
- * kvm_pmu_nr_counters - number of counters of a host CPU
- */
-unsigned int kvm_pmu_nr_counters(void)
-{
-	return kvm_pmu_host->nr_counters;
-}
-
-/**
- * kvm_pmu_query - what the host can count, for a KVM on top of it
- *
- * Return: NULL where there is no PMU by this driver, or where another would get
- * what that KVM asks for.
- */
-const struct guest_perf_query *kvm_pmu_query(void)
-{
-	if (!kvm_pmu || kvm_pmu->type != PERF_TYPE_RAW)
-		return NULL;
-
-	return kvm_pmu_host;
-}
-EXPORT_SYMBOL_GPL(kvm_pmu_query);
 
 static bool kvm_pmu_is_offered(void)
 {
@@ -475,28 +76,6 @@ static int kvm_pmu_query_host(void)
 	return -ENODEV;
 }
 
-/*
- * perf sends PERF_TYPE_HARDWARE to whoever has PERF_TYPE_RAW.  Registering it
- * a second time warns, so see first whether anybody takes a raw event.
- */
-static bool kvm_pmu_slot_is_free(void)
-{
-	struct perf_event_attr attr = {
-		.type		= PERF_TYPE_RAW,
-		.size		= sizeof(attr),
-		.disabled	= 1,
-	};
-	struct perf_event *event;
-
-	event = perf_event_create_kernel_counter(&attr, -1, current, NULL,
-						 NULL);
-	if (IS_ERR(event))
-		return PTR_ERR(event) == -ENOENT;
-
-	perf_event_release_kernel(event);
-	return false;
-}
-
 /* NULL, or why there can be no samples. */
 static const char *kvm_pmu_no_sampling(void)
 {
@@ -519,38 +98,9 @@ static int kvm_pmu_overflows_get(void *data, u64 *val)
 
 	return 0;
 }
+
 DEFINE_DEBUGFS_ATTRIBUTE(kvm_pmu_overflows_fops, kvm_pmu_overflows_get, NULL,
 			 "%llu\n");
-
-static int kvm_pmu_register(void)
-{
-	const char *no_sampling = kvm_pmu_no_sampling();
-	bool slot = kvm_pmu_slot_is_free();
-	const char *name = slot ? "cpu" : "kvm_pmu";
-	int ret;
-
-	kvm_pmu = kmemdup(&kvm_pmu_template, sizeof(*kvm_pmu), GFP_KERNEL);
-	if (!kvm_pmu)
-		return -ENOMEM;
-
-	if (no_sampling)
-		kvm_pmu->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
-
-	ret = perf_pmu_register(kvm_pmu, name, slot ? PERF_TYPE_RAW : -1);
-	if (ret) {
-		pr_err("not loaded: registering the PMU failed with %d\n", ret);
-		kfree(kvm_pmu);
-		kvm_pmu = NULL;
-		return ret;
-	}
-
-	pr_info("PMU '%s'%s: %u counters of the host, at most %u events%s%s%s\n",
-		name, slot ? "" : " (another PMU has 'cpu')",
-		kvm_pmu_host->nr_counters, kvm_pmu_host->max_events,
-		no_sampling ? ", counting only (" : "", no_sampling ? : "",
-		no_sampling ? ")" : "");
-	return 0;
-}
 
 #ifdef MODULE
 /*
@@ -594,7 +144,6 @@ static void kvm_pmu_crash_shutdown(struct pt_regs *regs)
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 }
 #endif
-
 static void __init kvm_pmu_reset_at_end(void)
 {
 	kvm_pmu_machine_ops = machine_ops;
@@ -604,7 +153,6 @@ static void __init kvm_pmu_reset_at_end(void)
 #endif
 }
 #endif
-
 static int __init kvm_pmu_init(void)
 {
 	int ret;
@@ -634,7 +182,7 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto destroy_counters;
 
-	ret = kvm_pmu_register();
+	ret = kvm_pmu_register(kvm_pmu_no_sampling());
 	if (ret)
 		goto unregister_nmi;
 
@@ -664,7 +212,7 @@ static void __exit kvm_pmu_exit(void)
 	debugfs_remove_recursive(kvm_pmu_debugfs);
 	/* Does nothing where it was not registered. */
 	unregister_kprobe(&kvm_pmu_kexec_probe);
-	kvm_pmu_unregister(kvm_pmu);
+	kvm_pmu_unregister();
 	/* What runs unused may overflow until then. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);

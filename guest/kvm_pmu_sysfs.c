@@ -16,7 +16,7 @@
 static ssize_t event_show(struct device *dev, struct device_attribute *attr,
 			  char *buf)
 {
-	if (kvm_pmu_raw_event_mask() & GENMASK_ULL(35, 32))
+	if (kvm_pmu_host->raw_event_mask & GENMASK_ULL(35, 32))
 		return sysfs_emit(buf, "config:0-7,32-35\n");
 
 	return sysfs_emit(buf, "config:0-7\n");
@@ -48,7 +48,7 @@ static ssize_t hw_event_show(struct device *dev, struct device_attribute *attr,
 {
 	struct perf_pmu_events_attr *event_attr =
 		container_of(attr, struct perf_pmu_events_attr, attr);
-	u64 config = kvm_pmu_hw_config(event_attr->id);
+	u64 config = kvm_pmu_host->hw_config[event_attr->id];
 	u64 cmask = (config & ARCH_PERFMON_EVENTSEL_CMASK) >> 24;
 	int len;
 
@@ -107,7 +107,7 @@ static umode_t kvm_pmu_event_is_visible(struct kobject *kobj,
 	struct perf_pmu_events_attr *event_attr =
 		container_of(attr, struct perf_pmu_events_attr, attr.attr);
 
-	return kvm_pmu_hw_config(event_attr->id) ? attr->mode : 0;
+	return kvm_pmu_host->hw_config[event_attr->id] ? attr->mode : 0;
 }
 
 static const struct attribute_group kvm_pmu_events_group = {
@@ -134,7 +134,7 @@ static DEVICE_ATTR_RO(pmu_name);
 static ssize_t counters_show(struct device *dev, struct device_attribute *attr,
 			     char *buf)
 {
-	return sysfs_emit(buf, "%u\n", kvm_pmu_nr_counters());
+	return sysfs_emit(buf, "%u\n", kvm_pmu_host->nr_counters);
 }
 static DEVICE_ATTR_RO(counters);
 

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: what a CPU does later, or now and
+ * then, for its counters.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/irq_work.h>
+#include <linux/jiffies.h>
+#include <linux/percpu.h>
+#include <linux/timer.h>
+
+#include "kvm_pmu.h"
+
+/*
+ * How often a CPU looks after its counters that run.  One that nobody uses runs
+ * on for one to two times this.
+ */
+#define KVM_PMU_WATCH		(HZ / 10)
+
+/* How long one that nobody uses is kept open. */
+#define KVM_PMU_KEEP		HZ
+
+static const char * const kvm_pmu_warnings[] = {
+	[KVM_PMU_WARN_GONE] =
+		"the host has no paravirtual perf events any more: nothing counts",
+	[KVM_PMU_WARN_ROBBED] =
+		"the host needed the counter of a running event: its count is too low",
+	[KVM_PMU_WARN_NO_SPACE] = "the host allows no more events",
+};
+
+/* Each is printed once. */
+static unsigned long kvm_pmu_warned;
+
+/**
+ * kvm_pmu_warn - put a warning in the log, once
+ * @warning: which
+ *
+ * A task switch holds the lock of the runqueue, which printk() may want, to wake
+ * up who waits for the console: leave it to the work.
+ */
+void kvm_pmu_warn(enum kvm_pmu_warning warning)
+{
+	struct kvm_pmu_cpu *cpu = this_cpu_read(kvm_pmu_cpu);
+
+	if (test_and_set_bit(warning, &kvm_pmu_warned))
+		return;
+
+	set_bit(warning, &cpu->warnings);
+	irq_work_queue(&cpu->work);
+}
+
+static void kvm_pmu_print_warnings(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kvm_pmu_warnings); i++) {
+		if (test_and_clear_bit(i, &cpu->warnings))
+			pr_warn("%s\n", kvm_pmu_warnings[i]);
+	}
+}
+
+/* A counter runs, or is kept open for nobody. */
+static bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
+{
+	const struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (counter->state == KVM_PMU_RUNNING ||
+		    (counter->state == KVM_PMU_STOPPED && !counter->event))
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_start_watch - watch the counters as long as there are any
+ * @cpu: this CPU's
+ */
+void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->watching || !kvm_pmu_any_to_watch(cpu))
+		return;
+
+	/* Timers are not for the scheduler's innermost. */
+	cpu->watching = true;
+	irq_work_queue(&cpu->work);
+}
+
+static void kvm_pmu_stop_unused(struct kvm_pmu_counter *counter)
+{
+	kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
+	counter->state = KVM_PMU_STOPPED;
+}
+
+/* Parked ones of an event with a frequency, whose period the host adjusts. */
+static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (kvm_pmu_is_unused(counter) && kvm_pmu_is_sampling(counter))
+			kvm_pmu_stop_unused(counter);
+	}
+}
+
+/**
+ * kvm_pmu_work - what cannot be done where it is noticed
+ * @work: of its struct kvm_pmu_cpu
+ */
+void kvm_pmu_work(struct irq_work *work)
+{
+	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu, work);
+
+	kvm_pmu_print_warnings(cpu);
+
+	if (xchg(&cpu->unwanted, false))
+		kvm_pmu_stop_unwanted(cpu);
+
+	if (xchg(&cpu->resched, false))
+		kvm_pmu_resched();
+
+	if (cpu->watching && !timer_pending(&cpu->watch))
+		mod_timer(&cpu->watch, jiffies + KVM_PMU_WATCH);
+}
+
+/*
+ * Stop the counters that have run unused for long enough, and close those that
+ * will hardly be used again: an open event of the host's is a claim on its PMU.
+ */
+static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned long unused;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		unused = jiffies - counter->last_used;
+		if (kvm_pmu_is_unused(counter) && unused >= KVM_PMU_WATCH)
+			kvm_pmu_stop_unused(counter);
+		if (!counter->event && counter->state == KVM_PMU_STOPPED &&
+		    unused >= KVM_PMU_KEEP)
+			kvm_pmu_close(counter);
+	}
+}
+
+/*
+ * Events of a CPU may count for ever without any operation: find out whether
+ * they still do.  Each of them, as the host may have lost all but those that
+ * were opened since.
+ */
+static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
+{
+	bool lost = false;
+	unsigned int i;
+
+	cpu->nr_ops = 0;
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->counters[i].state == KVM_PMU_RUNNING)
+			kvm_pmu_add_op(cpu, &cpu->counters[i],
+				       KVM_PERF_OP_READ, 0);
+	}
+	if (!cpu->nr_ops)
+		return;
+
+	kvm_pmu_run_batch(cpu);
+	for (i = 0; i < cpu->nr_ops; i++) {
+		if (cpu->ops[i].result == -KVM_EBUSY)
+			kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
+		lost |= kvm_pmu_has_lost(cpu->ops[i].result);
+	}
+
+	if (lost) {
+		kvm_pmu_lost(cpu);
+		kvm_pmu_flush(cpu);
+	}
+}
+
+/**
+ * kvm_pmu_watch - look after the counters of a CPU
+ * @watch: of its struct kvm_pmu_cpu
+ */
+void kvm_pmu_watch(struct timer_list *watch)
+{
+	struct kvm_pmu_cpu *cpu = container_of(watch, struct kvm_pmu_cpu,
+					       watch);
+	unsigned long flags;
+
+	local_irq_save(flags);
+	cpu->watching = false;
+	/* Not where its CPU has gone offline. */
+	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
+		kvm_pmu_reap(cpu);
+		kvm_pmu_check(cpu);
+		cpu->watching = kvm_pmu_any_to_watch(cpu);
+	}
+	if (cpu->watching)
+		mod_timer(watch, jiffies + KVM_PMU_WATCH);
+	local_irq_restore(flags);
+}
