@@ -57,7 +57,8 @@
  * %KVM_PERF_OP_ENABLE (id): the event counts on this vCPU from now on, and
  * only while this vCPU executes guest code.  An event that counted on another
  * vCPU moves here, and its count carries on.  An event that counts here
- * already is not changed.
+ * already is not changed.  -%KVM_EBUSY where no counter is free, -%KVM_EAGAIN
+ * where the vCPU's events overflow too often for one more that does.
  *
  * %KVM_PERF_OP_DISABLE (id): counting stops and the record holds the final
  * count.  With -%KVM_EFAULT counting has stopped, but the record was not
@@ -66,7 +67,8 @@
  * %KVM_PERF_OP_READ (id, or %KVM_PERF_ID_ALL for every event that was enabled
  * on this vCPU and not disabled since): the record holds the count of now.
  * With -%KVM_EBUSY it holds the count, but the event had lost its counter to
- * the host and has missed some; it counts again where a counter was free.
+ * the host and has missed some; where it is this vCPU's, it counts again if a
+ * counter was free.
  * With %KVM_PERF_ID_ALL the result is that of the first event that failed,
  * and every other event's record was brought up to date all the same;
  * -%KVM_ENOENT where there is no such event.
@@ -129,8 +131,9 @@
  * %KVM_ENOSPC: the VM's limit on events, one vCPU's share of it, or the memory
  * of its owner's control group, is used up.
  *
- * %KVM_EBUSY: no counter is free now, somebody else has the host's whole PMU,
- * or the VM's events overflow too often.
+ * %KVM_EAGAIN: the vCPU's events overflow too often now; later it may do.
+ *
+ * %KVM_EBUSY: no counter is free now, or somebody else has the host's whole PMU.
  *
  * %KVM_EPERM: not from CPL 0, or from a nested guest.
  *
@@ -139,6 +142,7 @@
 #ifndef KVM_ENOENT
 /* linux/kvm_para.h has the others. */
 #define KVM_ENOENT			2
+#define KVM_EAGAIN			11
 #define KVM_EBUSY			16
 #define KVM_EEXIST			17
 #define KVM_ENOSPC			28
@@ -155,6 +159,7 @@
 #define KVM_PERF_ATTR_FREQ		(1ULL << 2)
 #define KVM_PERF_ATTR_EXCLUDE_GUEST	(1ULL << 3)
 #define KVM_PERF_ATTR_EXCLUDE_HOST	(1ULL << 4)
+#define KVM_PERF_ATTR_NOTIFY		(1ULL << 5)
 
 /**
  * struct guest_perf_attr - what to count
@@ -171,7 +176,8 @@
  * @flags: KVM_PERF_ATTR_*.  EXCLUDE_USER and EXCLUDE_KERNEL: do not count at
  *	CPL 3, and at CPL 0 to 2.  EXCLUDE_GUEST and EXCLUDE_HOST, which need
  *	KVM_PERF_FEATURE_NESTED: do not count while a guest of this guest runs,
- *	and while none does.
+ *	and while none does.  NOTIFY, which needs KVM_PERF_FEATURE_NOTIFY: tell
+ *	by an NMI when guest_perf_event.flags gets a bit.
  *
  * What the host executes is never counted.
  */
@@ -206,11 +212,13 @@ struct guest_perf_attr {
  *	overflow; the average where several are delivered together
  * @period_left: number of events to the next overflow, at least 1; 0 if the
  *	event was opened with a sample_period of 0
+ * @flags: KVM_PERF_EVENT_*: why an event that is enabled does not count now
  * @reserved: of no meaning yet
  *
  * At a 64-byte aligned guest-physical address.  The host writes it on OPEN,
- * READ, DISABLE, SET_LEFT and, for a sampling event, before it injects the NMI;
- * it reads nothing from it but @overflows, and that only to add to it.
+ * READ, DISABLE, SET_LEFT, on an ENABLE that takes a bit from @flags, and before
+ * it injects an NMI for it; it reads nothing from it but @overflows, and that
+ * only to add to it.
  */
 struct guest_perf_event {
 	__aligned_u64	count;
@@ -220,8 +228,18 @@ struct guest_perf_event {
 	__aligned_u64	time_running;
 	__aligned_u64	last_period;
 	__aligned_u64	period_left;
-	__aligned_u64	reserved[2];
+	__u32	flags;
+	__u32	reserved;
+	__aligned_u64	reserved2;
 };
+
+/*
+ * Bits of guest_perf_event.flags.  LOST: a host's event with precedence has taken
+ * the counter; an ENABLE may find another.  THROTTLED: it has overflowed too
+ * often, for the VM's limit or the host's perf; it goes on by itself.
+ */
+#define KVM_PERF_EVENT_LOST		(1U << 0)
+#define KVM_PERF_EVENT_THROTTLED	(1U << 1)
 
 /**
  * struct guest_perf_event_param - argument of KVM_PERF_OP_OPEN
@@ -269,6 +287,7 @@ struct guest_perf_op {
 #define KVM_PERF_FEATURE_SAMPLING	(1U << 0)
 #define KVM_PERF_FEATURE_BATCH		(1U << 1)
 #define KVM_PERF_FEATURE_NESTED		(1U << 2)
+#define KVM_PERF_FEATURE_NOTIFY		(1U << 3)
 
 /* Number of entries of guest_perf_query.hw_config. */
 #define KVM_PERF_NR_HW_EVENTS		10
@@ -336,6 +355,7 @@ KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, overflows) == 8);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, sequence) == 12);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, last_period) == 32);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, period_left) == 40);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, flags) == 48);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_op) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER0);

@@ -130,7 +130,8 @@ static int pv_perf_check_attr(const struct guest_perf_query *pmu,
 				KVM_PERF_ATTR_EXCLUDE_KERNEL |
 				KVM_PERF_ATTR_FREQ |
 				KVM_PERF_ATTR_EXCLUDE_GUEST |
-				KVM_PERF_ATTR_EXCLUDE_HOST;
+				KVM_PERF_ATTR_EXCLUDE_HOST |
+				KVM_PERF_ATTR_NOTIFY;
 
 	if (attr->flags & ~known_flags)
 		return -EINVAL;
@@ -228,7 +229,8 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 
 	query.size = min_t(u32, size, sizeof(query));
 	query.version = KVM_PERF_ABI_VERSION;
-	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED;
+	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED |
+			 KVM_PERF_FEATURE_NOTIFY;
 	if (pv_perf_rate_allowed(vcpu->kvm))
 		query.features |= KVM_PERF_FEATURE_SAMPLING;
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);

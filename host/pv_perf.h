@@ -13,26 +13,28 @@
 
 #include "kvm_perf.h"
 #include "pv_perf_event.h"
-#include "pv_perf_mode.h"
 
 bool pv_perf_available(void);
 
 unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a1, unsigned long a2,
 				unsigned long a3);
-void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu);
+void pv_perf_enter_with_events(struct kvm_vcpu *vcpu);
+void pv_perf_tell(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
 
 /**
- * pv_perf_switch_mode - let those events count that count what runs next
- * @vcpu: the vCPU, about to enter the guest or its nested guest, with
- *	interrupts off
+ * pv_perf_enter - look at a vCPU's events before it enters the guest
+ * @vcpu: the vCPU, with interrupts off, before KVM looks the last time whether
+ *	anything is requested
+ *
+ * A vCPU without events pays for looking at the list.
  */
-static inline void pv_perf_switch_mode(struct kvm_vcpu *vcpu)
+static inline void pv_perf_enter(struct kvm_vcpu *vcpu)
 {
 	/* Only this thread adds to it; others may take off at any time. */
-	if (!list_empty(&vcpu->arch.pv_perf->mode_events))
-		pv_perf_switch_events(vcpu);
+	if (!list_empty(&vcpu->arch.pv_perf->events))
+		pv_perf_enter_with_events(vcpu);
 }
 
 int pv_perf_init_vm(struct kvm *kvm);

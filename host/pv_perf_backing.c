@@ -65,12 +65,13 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_backing_has_no_counter - has perf found no counter for it?
- * @backing: the backing event, pinned: perf has put it in the error state
+ * pv_perf_backing_is_throttled - has perf stopped it for overflowing too often?
+ * @backing: the backing event; perf starts it again at a tick
  */
-bool pv_perf_backing_has_no_counter(struct perf_event *backing)
+bool pv_perf_backing_is_throttled(const struct perf_event *backing)
 {
-	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
+	/* MAX_INTERRUPTS of kernel/events/core.c. */
+	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
 }
 
 /**

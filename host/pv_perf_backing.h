@@ -10,7 +10,7 @@
 
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  perf_overflow_handler_t overflow);
-bool pv_perf_backing_has_no_counter(struct perf_event *backing);
+bool pv_perf_backing_is_throttled(const struct perf_event *backing);
 
 bool pv_perf_backing_is_here(struct perf_event *backing);
 bool pv_perf_backing_read_here(struct pv_perf_event *event,
@@ -21,6 +21,12 @@ void pv_perf_backing_read(struct perf_event *backing,
 void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
 void pv_perf_backing_copy_position(const struct perf_event *from,
 				   struct perf_event *to);
+
+/* perf has put a pinned event for which it has no counter in the error state. */
+static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
+}
 
 u64 pv_perf_backing_stop(struct perf_event *backing);
 bool pv_perf_backing_is_stopped(const struct perf_event *backing);

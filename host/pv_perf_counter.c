@@ -25,13 +25,14 @@ static int pv_perf_check_rate(struct pv_perf_event *event)
 {
 	if (is_sampling_event(event->backing) &&
 	    pv_perf_rate_exceeded(event->home->vcpu->kvm))
-		return -EBUSY;
+		return -EAGAIN;
 
 	return 0;
 }
 
-static int pv_perf_enable_here(struct pv_perf_event *event)
+static int pv_perf_enable_here(struct kvm *kvm, struct pv_perf_event *event)
 {
+	u64 count;
 	int ret;
 
 	/* It goes on by itself. */
@@ -50,6 +51,9 @@ static int pv_perf_enable_here(struct pv_perf_event *event)
 
 	event->enabled = true;
 	event->lost = false;
+	/* That it counts again; if it cannot be told, nor can the count. */
+	if (pv_perf_has_news(event))
+		pv_perf_update_record(kvm, event, 0, &count);
 	return 0;
 }
 
@@ -58,8 +62,9 @@ static int pv_perf_enable_here(struct pv_perf_event *event)
  * @vcpu: the vCPU that asks
  * @id: the event's id
  *
- * Return: 0, -ENOENT, -EBUSY if no counter is free, or what moving the event
- * here failed with: -ENOSPC, -EOPNOTSUPP.
+ * Return: 0, -ENOENT, -EBUSY if no counter is free, -EAGAIN if the VM's events
+ * overflow too often, or what moving the event here failed with: -ENOSPC,
+ * -EOPNOTSUPP.
  */
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 {
@@ -71,7 +76,7 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 		return -ENOENT;
 
 	if (pv_perf_is_here(vcpu, event)) {
-		ret = pv_perf_enable_here(event);
+		ret = pv_perf_enable_here(vcpu->kvm, event);
 		pv_perf_event_put_locked(event);
 		return ret;
 	}
@@ -119,7 +124,9 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 
 /*
  * A host event with precedence can take the counter of a running one.  Tell
- * the guest that it has missed some, and try to go on.
+ * the guest that it has missed some, and try to go on: on the event's own thread
+ * alone.  Elsewhere perf would schedule that thread's events anew by an IPI, while
+ * its guest runs, and younger ones might lose theirs and miss counts.
  */
 static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
 			       u64 *count)
@@ -129,7 +136,8 @@ static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
 
 	pv_perf_note_lost(event);
 	lost = event->lost;
-	if (lost && !event->parked &&
+	if (lost && !event->parked && !event->throttled &&
+	    event->backing->hw.target == current &&
 	    !pv_perf_start(event->home, event->backing))
 		event->lost = false;
 

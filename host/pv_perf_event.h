@@ -65,12 +65,10 @@ struct pv_perf_vm {
  *	both
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
+ * @enter_lock: also held to change @events or what VM entry, which cannot sleep,
+ *	changes of an event; innermost, with interrupts off
  * @events: list of struct pv_perf_event
  * @nr_events: how many there are; only the vCPU itself adds to it
- * @mode_events: those of them that do not count both the guest and its nested
- *	guests, for the check at each VM entry
- * @mode_lock: protects @mode_events; innermost, with interrupts off, as VM
- *	entry cannot sleep
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
  * @rate_timer: has the vCPU look at the events that were throttled
@@ -82,10 +80,9 @@ struct pv_perf_vcpu {
 	struct task_struct *thread;
 	struct hlist_node thread_node;
 	struct mutex lock;
+	raw_spinlock_t enter_lock;
 	struct list_head events;
 	unsigned int nr_events;
-	struct list_head mode_events;
-	raw_spinlock_t mode_lock;
 	struct kvm_vcpu *vcpu;
 	struct irq_work irq_work;
 	struct hrtimer rate_timer;
@@ -109,18 +106,19 @@ struct pv_perf_vcpu {
  * @only_nested: count nested guests alone: the guest's exclude_host.  In @attr
  *	these two are the host's.
  * @stopped: because it did not count what the vCPU entered last, and not by
- *	perf.  Changes with the home's @mode_lock held.
+ *	perf.  Changes with the home's @enter_lock held.
  * @stopped_count: count of @backing when it was stopped
  * @node: in the home's list
- * @mode_node: in the home's list of those that exclude one of the two
  * @backing: the host's event, on the home's thread; NULL once closed
  * @enabled: between an ENABLE that succeeded and DISABLE
- * @lost: has lost its counter since, and does not count until a READ that tells
- *	the guest, or an ENABLE, finds another
+ * @lost: has lost its counter since, and does not count until an ENABLE, or a
+ *	READ by its home, finds another
  * @throttled: enabled, but to be stopped or stopped until the VM's overflows are
  *	back at the rate it may have
  * @parked: enabled, but stopped until its vCPU runs on @backing's thread again,
  *	or a backing event on another thread replaces it
+ * @notify: the guest wants an NMI where its record's flags get a bit
+ * @told: what the record's flags are
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
@@ -143,12 +141,13 @@ struct pv_perf_event {
 	bool stopped;
 	u64 stopped_count;
 	struct list_head node;
-	struct list_head mode_node;
 	struct perf_event *backing;
 	bool enabled;
 	bool lost;
 	bool throttled;
 	bool parked;
+	bool notify;
+	u32 told;
 	struct gfn_to_hva_cache record;
 	u32 sequence;
 	u64 last_period;
@@ -163,12 +162,14 @@ struct pv_perf_event {
  * @enabled: ns that it was enabled
  * @running: ns of these that a counter counted it
  * @period_left: events to the next overflow, 0 without a period
+ * @flags: KVM_PERF_EVENT_*: why it does not count, though it is enabled
  */
 struct pv_perf_reading {
 	u64 count;
 	u64 enabled;
 	u64 running;
 	u64 period_left;
+	u32 flags;
 };
 
 #endif /* __KVM_X86_PV_PERF_EVENT_H */

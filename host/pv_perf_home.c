@@ -146,14 +146,10 @@ void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 
 	lockdep_assert_held(&home->lock);
 
+	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	list_add_tail(&event->node, &home->events);
+	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 	WRITE_ONCE(home->nr_events, home->nr_events + 1);
-	if (!pv_perf_excludes_mode(event))
-		return;
-
-	raw_spin_lock_irqsave(&home->mode_lock, flags);
-	list_add_tail(&event->mode_node, &home->mode_events);
-	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
 }
 
 /**
@@ -167,12 +163,8 @@ void pv_perf_unlink(struct pv_perf_event *event)
 
 	lockdep_assert_held(&home->lock);
 
+	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	list_del(&event->node);
+	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 	WRITE_ONCE(home->nr_events, home->nr_events - 1);
-	if (!pv_perf_excludes_mode(event))
-		return;
-
-	raw_spin_lock_irqsave(&home->mode_lock, flags);
-	list_del(&event->mode_node);
-	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
 }

@@ -13,14 +13,11 @@
  * perf takes for it meanwhile does not.
  */
 #include <linux/kvm_host.h>
-#include <linux/list.h>
 #include <linux/lockdep.h>
-#include <linux/spinlock.h>
 
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_mode.h"
-#include "x86.h"
 
 static void pv_perf_stop_event(struct pv_perf_event *event)
 {
@@ -51,32 +48,29 @@ static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 }
 
 /**
- * pv_perf_switch_events - stop and start the events that exclude a mode
- * @vcpu: the vCPU, as for pv_perf_switch_mode()
+ * pv_perf_switch_mode - have an event count what runs next, or not
+ * @event: the event, which excludes one of the two; its home is this vCPU, and
+ *	its enter_lock is held
+ * @nested: a nested guest runs next
+ * @pmu: the PMU that has been disabled for it, or NULL; to be enabled
+ *
+ * All events are of the core's one PMU.
  */
-void pv_perf_switch_events(struct kvm_vcpu *vcpu)
+void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
+			 struct pmu **pmu)
 {
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	bool nested = is_guest_mode(vcpu), stop;
-	struct pv_perf_event *event;
-	struct pmu *pmu = NULL;
+	bool stop = nested ? event->not_nested : event->only_nested;
 
-	lockdep_assert_irqs_disabled();
+	lockdep_assert_held(&event->home->enter_lock);
 
-	raw_spin_lock(&here->mode_lock);
-	list_for_each_entry(event, &here->mode_events, mode_node) {
-		stop = nested ? event->not_nested : event->only_nested;
-		if (!pv_perf_must_switch(event, stop))
-			continue;
-		/* All events here are of the core's one PMU. */
-		if (!pmu)
-			pmu = pv_perf_backing_pmu_disable(event->backing);
-		if (stop)
-			pv_perf_stop_event(event);
-		else
-			pv_perf_restart_event(event);
-	}
-	if (pmu)
-		pv_perf_backing_pmu_enable(pmu);
-	raw_spin_unlock(&here->mode_lock);
+	if (!pv_perf_must_switch(event, stop))
+		return;
+
+	if (!*pmu)
+		*pmu = pv_perf_backing_pmu_disable(event->backing);
+
+	if (stop)
+		pv_perf_stop_event(event);
+	else
+		pv_perf_restart_event(event);
 }

@@ -7,6 +7,7 @@
 
 #include "pv_perf_event.h"
 
-void pv_perf_switch_events(struct kvm_vcpu *vcpu);
+void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
+			 struct pmu **pmu);
 
 #endif /* __KVM_X86_PV_PERF_MODE_H */

@@ -67,6 +67,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	event->attr = *attr;
 	event->not_nested = flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
 	event->only_nested = flags & KVM_PERF_ATTR_EXCLUDE_HOST;
+	event->notify = flags & KVM_PERF_ATTR_NOTIFY;
 	event->home = home;
 	refcount_set(&event->refs, 1);
 

@@ -78,11 +78,12 @@ static void pv_perf_throttle(struct pv_perf_event *event)
 	atomic64_inc(&vm->throttled);
 }
 
-/* It may overflow again, with the counter that it may find. */
+/* It may overflow again, if it finds a counter, and had not lost it before. */
 static void pv_perf_unthrottle(struct pv_perf_event *event)
 {
 	event->throttled = false;
-	event->lost = pv_perf_start(event->home, event->backing) != 0;
+	if (!event->lost)
+		event->lost = pv_perf_start(event->home, event->backing) != 0;
 }
 
 /* Stop it until the VM's overflows are back at the rate it may have. */
@@ -129,14 +130,25 @@ static void pv_perf_delivered(struct kvm_vcpu *vcpu,
 	atomic64_add(n, &vm->delivered);
 }
 
+/* Tell the guest that an event does not count, or does again; true for an NMI. */
+static bool pv_perf_tell_flags(struct kvm_vcpu *vcpu,
+			       struct pv_perf_event *event)
+{
+	u32 told = event->told;
+	u64 count;
+
+	if (!pv_perf_has_news(event) ||
+	    pv_perf_update_record(vcpu->kvm, event, 0, &count))
+		return false;
+
+	return event->notify && event->told & ~told;
+}
+
 /* Tell the guest of an event's overflows; true if there were any. */
 static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 {
 	unsigned int n;
 	u64 count;
-
-	if (!atomic_read(&event->overflows))
-		return false;
 
 	n = atomic_xchg(&event->overflows, 0);
 	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
@@ -153,29 +165,42 @@ static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 	return true;
 }
 
+/* The guest is told before it runs on; true if it is to get an NMI. */
+static bool pv_perf_tell_event(struct kvm_vcpu *vcpu,
+			       struct pv_perf_event *event)
+{
+	bool nmi = false;
+
+	pv_perf_note_lost(event);
+	if (atomic_read(&event->overflows))
+		nmi = pv_perf_deliver(vcpu, event);
+	if (event->throttled)
+		pv_perf_wait_for_rate(event);
+
+	return pv_perf_tell_flags(vcpu, event) || nmi;
+}
+
 /**
- * pv_perf_deliver_overflows - KVM_REQ_PV_PERF
+ * pv_perf_tell - KVM_REQ_PV_PERF
  * @vcpu: the vCPU, about to enter the guest
  *
- * Brings the records of the events that have overflowed up to date, and injects
- * an NMI.  One that is pending already does: the guest looks at all its events
- * on any NMI.  Stops or starts events that overflow too often.
+ * Brings the records of the events that have overflowed, or do not count any
+ * more, up to date, and injects an NMI.  One that is pending already does: the
+ * guest looks at all its events on any NMI.  Stops or starts events that overflow
+ * too often.
  */
-void pv_perf_deliver_overflows(struct kvm_vcpu *vcpu)
+void pv_perf_tell(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event;
 	bool nmi = false;
 
 	mutex_lock(&here->lock);
-	list_for_each_entry(event, &here->events, node) {
-		nmi |= pv_perf_deliver(vcpu, event);
-		if (event->throttled)
-			pv_perf_wait_for_rate(event);
-	}
+	list_for_each_entry(event, &here->events, node)
+		nmi |= pv_perf_tell_event(vcpu, event);
 	mutex_unlock(&here->lock);
 
-	if (nmi && !vcpu->arch.nmi_pending &&
+	if (nmi && !vcpu->arch.nmi_pending && !vcpu->arch.nmi_injected &&
 	    !atomic_read(&vcpu->arch.nmi_queued))
 		kvm_inject_nmi(vcpu);
 }
@@ -216,8 +241,8 @@ static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
 	list_for_each_entry(event, &here->events, node) {
 		ret = pv_perf_deliver_irqoff(vcpu, event);
 		nmi |= ret > 0;
-		/* Stopping one may sleep, and the request was its timer's, too. */
-		if (ret < 0 || event->throttled)
+		/* These may sleep, and the request was for them, too. */
+		if (ret < 0 || event->throttled || pv_perf_was_robbed(event))
 			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 	}
 
@@ -263,7 +288,8 @@ EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);
  * pv_perf_update_records - tell the guest whatever there is to tell
  * @vcpu: the vCPU, which the VMM is stopping
  *
- * The VMM may save the guest's memory now, and restore it elsewhere.
+ * The VMM may save the guest's memory now, and restore it elsewhere.  What comes
+ * with an NMI is told first: once it is in the record, no NMI would follow.
  */
 void pv_perf_update_records(struct kvm_vcpu *vcpu)
 {
@@ -271,8 +297,8 @@ void pv_perf_update_records(struct kvm_vcpu *vcpu)
 	struct pv_perf_event *event;
 	u64 count;
 
-	if (kvm_check_request(KVM_REQ_PV_PERF, vcpu))
-		pv_perf_deliver_overflows(vcpu);
+	kvm_clear_request(KVM_REQ_PV_PERF, vcpu);
+	pv_perf_tell(vcpu);
 
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node) {

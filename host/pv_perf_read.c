@@ -12,6 +12,23 @@
 #include "pv_perf_home.h"
 #include "pv_perf_read.h"
 #include "pv_perf_record.h"
+#include "pv_perf_start.h"
+
+/* Why it does not count, though it is enabled. */
+static u32 pv_perf_flags(const struct pv_perf_event *event)
+{
+	u32 flags = 0;
+
+	if (!event->enabled)
+		return 0;
+
+	if (event->lost || pv_perf_was_robbed(event))
+		flags |= KVM_PERF_EVENT_LOST;
+	if (event->throttled || pv_perf_backing_is_throttled(event->backing))
+		flags |= KVM_PERF_EVENT_THROTTLED;
+
+	return flags;
+}
 
 /* What this backing event has counted, and those before it. */
 static void pv_perf_add_past(struct pv_perf_event *event,
@@ -20,6 +37,7 @@ static void pv_perf_add_past(struct pv_perf_event *event,
 	reading->count += event->past_count;
 	reading->enabled += event->past_enabled;
 	reading->running += event->past_running;
+	reading->flags = pv_perf_flags(event);
 }
 
 /* One that has not counted since VM entry: see pv_perf_switch_mode(). */
@@ -35,10 +53,10 @@ static bool pv_perf_is_stopped(struct pv_perf_event *event, u64 *count)
 		return false;
 
 	/* Its vCPU may be on the way from one mode to the other. */
-	raw_spin_lock_irqsave(&home->mode_lock, flags);
+	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	stopped = event->stopped;
 	*count = event->stopped_count;
-	raw_spin_unlock_irqrestore(&home->mode_lock, flags);
+	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 
 	return stopped;
 }
@@ -130,4 +148,15 @@ int pv_perf_update_record_irqoff(struct kvm *kvm, struct pv_perf_event *event,
 	srcu_read_unlock(&kvm->srcu, idx);
 
 	return ret ? -EAGAIN : 0;
+}
+
+/**
+ * pv_perf_has_news - has the guest not been told of what the record should say?
+ * @event: the event, its home locked
+ *
+ * That is, why it does not count.
+ */
+bool pv_perf_has_news(const struct pv_perf_event *event)
+{
+	return pv_perf_flags(event) != event->told;
 }

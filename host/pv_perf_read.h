@@ -14,5 +14,6 @@ int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
 			  unsigned int overflows, u64 *count);
 int pv_perf_update_record_irqoff(struct kvm *kvm, struct pv_perf_event *event,
 				 unsigned int overflows);
+bool pv_perf_has_news(const struct pv_perf_event *event);
 
 #endif /* __KVM_X86_PV_PERF_READ_H */

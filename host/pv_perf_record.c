@@ -67,12 +67,14 @@ static int pv_perf_put_record(struct pv_perf_event *event,
 	unsafe_put_user(reading->running, &record->time_running, fault);
 	unsafe_put_user(event->last_period, &record->last_period, fault);
 	unsafe_put_user(reading->period_left, &record->period_left, fault);
+	unsafe_put_user(reading->flags, &record->flags, fault);
 	/* As above. */
 	smp_wmb();
 	unsafe_put_user(event->sequence + 2, &record->sequence, fault);
 	user_access_end();
 
 	event->sequence += 2;
+	event->told = reading->flags;
 	return 0;
 
 fault:

@@ -14,8 +14,11 @@
 #include "pv_perf_event.h"
 #include "pv_perf_start.h"
 
-/* It counted, and another event has taken its counter since. */
-static bool pv_perf_was_robbed(struct pv_perf_event *event)
+/**
+ * pv_perf_was_robbed - has a host's event taken its counter, as it counted?
+ * @event: the event.  Without its home's lock the answer may be out of date.
+ */
+bool pv_perf_was_robbed(const struct pv_perf_event *event)
 {
 	return event->enabled && !event->lost &&
 	       pv_perf_backing_has_no_counter(event->backing);

@@ -8,6 +8,7 @@
 #include "pv_perf_event.h"
 
 int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing);
+bool pv_perf_was_robbed(const struct pv_perf_event *event);
 void pv_perf_note_lost(struct pv_perf_event *event);
 
 #endif /* __KVM_X86_PV_PERF_START_H */

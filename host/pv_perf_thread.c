@@ -266,6 +266,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 			       struct pv_perf_vcpu *here)
 {
 	struct perf_event *backing;
+	u64 count;
 	int ret;
 
 	/* Closed since it was found. */
@@ -277,12 +278,15 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 		return PTR_ERR(backing);
 
 	ret = pv_perf_start(here, backing);
-	if (ret)
+	if (ret) {
 		perf_event_release_kernel(backing);
-	else
-		pv_perf_replace_backing(event, here, backing);
+		return ret;
+	}
 
-	return ret;
+	pv_perf_replace_backing(event, here, backing);
+	if (pv_perf_has_news(event))
+		pv_perf_update_record(here->vcpu->kvm, event, 0, &count);
+	return 0;
 }
 
 /**

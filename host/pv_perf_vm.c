@@ -70,8 +70,7 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	refcount_set(&pv->refs, 1);
 	mutex_init(&pv->lock);
 	INIT_LIST_HEAD(&pv->events);
-	INIT_LIST_HEAD(&pv->mode_events);
-	raw_spin_lock_init(&pv->mode_lock);
+	raw_spin_lock_init(&pv->enter_lock);
 	pv->vcpu = vcpu;
 	/* At once on PREEMPT_RT, too. */
 	pv->irq_work = IRQ_WORK_INIT_HARD(pv_perf_wake_vcpu);

@@ -294,8 +294,8 @@ static void test_open_attr(void)
 	expect_open_fails("type of another PMU: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
-	shared->attr.flags = 1ULL << 5;
-	expect_open_fails("unknown flag, bit 5: EINVAL", -KVM_EINVAL);
+	shared->attr.flags = 1ULL << 6;
+	expect_open_fails("unknown flag, bit 6: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = 1ULL << 63;

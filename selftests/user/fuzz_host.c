@@ -143,6 +143,8 @@ struct model_event {
 	u64 age;		/* of what backs it */
 	bool enabled;
 	bool lost;		/* its counter, since it was enabled */
+	bool noted;		/* by the host */
+	u32 told;		/* flags of the record */
 	u64 count;
 	u64 time_enabled, time_running;
 	u32 sequence;
@@ -176,6 +178,11 @@ static struct model_event *model_find(u32 id)
 static bool counts(const struct model_event *e)
 {
 	return e->open && e->enabled && !e->lost;
+}
+
+static u32 model_flags(const struct model_event *e)
+{
+	return e->enabled && e->lost ? KVM_PERF_EVENT_LOST : 0;
 }
 
 static bool is_freq(const struct model_event *e)
@@ -239,6 +246,9 @@ static bool model_start(struct model_event *e, int vcpu)
 	struct model_event *other;
 
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
+		if (other->home == vcpu && other->enabled && other->lost)
+			other->noted = true;
+	for (other = model; other < model + ARRAY_SIZE(model); other++)
 		older += counts(other) && other->home == vcpu &&
 			 other->age < e->age;
 	/* perf starts it, for a moment, in place of a younger one. */
@@ -249,6 +259,7 @@ static bool model_start(struct model_event *e, int vcpu)
 
 	model_begin(e);
 	e->lost = false;
+	e->noted = false;
 	return true;
 }
 
@@ -265,7 +276,7 @@ static int model_check_attr(const struct guest_perf_attr *attr)
 {
 	bool freq = attr->flags & KVM_PERF_ATTR_FREQ;
 
-	if (attr->flags & ~31ull || attr->sample_period >> 63 ||
+	if (attr->flags & ~63ull || attr->sample_period >> 63 ||
 	    (freq && (!attr->sample_period || attr->sample_period > INT_MAX)))
 		return -KVM_EINVAL;
 	if (attr->config1 || attr->config2)
@@ -381,17 +392,20 @@ static int model_update(struct model_event *e, u64 *count)
 	r.last_period = e->last_period;
 	/* 0: as it starts, at the period. */
 	r.period_left = e->attr.sample_period ? e->left ? : e->period : 0;
+	r.flags = model_flags(e);
+	e->told = r.flags;
 	memcpy(model_memory + e->record, &r, sizeof(r));
 	*count = e->count;
 	return 0;
 }
 
-static int model_read_event(struct model_event *e, u64 *count)
+static int model_read_event(int vcpu, struct model_event *e, u64 *count)
 {
 	bool lost = e->enabled && e->lost;
 
-	if (lost)
-		model_start(e, e->home);
+	e->noted |= lost;
+	if (lost && e->home == vcpu)
+		model_start(e, vcpu);
 	return model_update(e, count) ? : lost ? -KVM_EBUSY : 0;
 }
 
@@ -406,7 +420,7 @@ static int model_read_all(int vcpu)
 		place = e->place;
 		if (!e->enabled)
 			continue;
-		err = model_read_event(e, &count);
+		err = model_read_event(vcpu, e, &count);
 		if (!any || !ret)
 			ret = err;
 		any = true;
@@ -417,6 +431,7 @@ static int model_read_all(int vcpu)
 static int model_enable(int vcpu, u32 id)
 {
 	struct model_event *e = model_find(id);
+	u64 count;
 	int ret;
 
 	if (!e)
@@ -439,6 +454,8 @@ static int model_enable(int vcpu, u32 id)
 			request[vcpu] = true;
 	}
 	e->enabled = true;
+	if (e->told)
+		model_update(e, &count);
 	return 0;
 }
 
@@ -446,6 +463,7 @@ static int model_disable(struct model_event *e, u64 *count)
 {
 	e->enabled = false;
 	e->lost = false;
+	e->noted = false;
 	return model_update(e, count);
 }
 
@@ -479,7 +497,7 @@ static int model_set_left(struct model_event *e, u64 *arg)
 static int model_query(gpa_t gpa)
 {
 	struct guest_perf_query q = {
-		.size = sizeof(q), .version = 1, .features = 7,
+		.size = sizeof(q), .version = 1, .features = 15,
 		.max_events = limit, .nr_counters = NR_COUNTERS,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 	};
@@ -512,7 +530,7 @@ static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
 	case KVM_PERF_OP_READ:
 		if (id == KVM_PERF_ID_ALL)
 			return model_read_all(vcpu);
-		return e ? model_read_event(e, arg) : -KVM_ENOENT;
+		return e ? model_read_event(vcpu, e, arg) : -KVM_ENOENT;
 	case KVM_PERF_OP_CLOSE:
 		if (e)
 			e->open = false;
@@ -623,12 +641,52 @@ static void model_run(int vcpu, u64 n)
 		nmis[vcpu]++;
 }
 
+/* An event that has lost its counter is found at the entry. */
+static void model_look(int vcpu)
+{
+	struct model_event *e;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++)
+		if (e->open && e->home == vcpu && e->enabled && e->lost &&
+		    !e->noted)
+			request[vcpu] = true;
+}
+
+/* True for an NMI. */
+static bool model_tell(struct model_event *e)
+{
+	u32 told = e->told;
+	u64 count;
+
+	return model_flags(e) != told && !model_update(e, &count) &&
+	       e->attr.flags & KVM_PERF_ATTR_NOTIFY && e->told & ~told;
+}
+
+/* True for an NMI. */
+static bool model_deliver(struct model_event *e)
+{
+	u32 n = e->overflows, overflows;
+	u64 count;
+
+	if (!n)
+		return false;
+
+	e->last_period = e->passed / n;
+	e->overflows = 0;
+	e->passed = 0;
+	if (model_update(e, &count))
+		return false;
+	memcpy(&overflows, model_memory + e->record + 8, 4);
+	overflows += n;
+	memcpy(model_memory + e->record + 8, &overflows, 4);
+	return true;
+}
+
 static void model_enter(int vcpu)
 {
 	bool any = false;
-	u32 n, overflows;
 	struct model_event *e;
-	u64 place = 0, count;
+	u64 place = 0;
 
 	if (!request[vcpu])
 		return;
@@ -636,18 +694,9 @@ static void model_enter(int vcpu)
 	request[vcpu] = false;
 	while ((e = model_next(vcpu, place, false))) {
 		place = e->place;
-		n = e->overflows;
-		if (!n)
-			continue;
-		e->last_period = e->passed / n;
-		e->overflows = 0;
-		e->passed = 0;
-		if (model_update(e, &count))
-			continue;
-		any = true;
-		memcpy(&overflows, model_memory + e->record + 8, 4);
-		overflows += n;
-		memcpy(model_memory + e->record + 8, &overflows, 4);
+		e->noted |= e->enabled && e->lost;
+		any |= model_deliver(e);
+		any |= model_tell(e);
 	}
 	if (any && !vcpus[vcpu]->arch.nmi_pending && !nmis[vcpu])
 		nmis[vcpu]++;
@@ -732,7 +781,7 @@ static gpa_t put_attr(void)
 	attr.config1 = (odd & 0xf8) == 240 ? get(8) : 0;
 	attr.config2 = (odd & 0xf8) == 232 ? get(8) : 0;
 	attr.sample_period = odd & 1 ? get_number(200) : 0;
-	attr.flags = odd & 2 ? get(1) % 64 : 0;
+	attr.flags = odd & 2 ? get(1) % 128 : 0;
 	if (odd & 4)
 		attr.flags &= 3;
 	put(gpa, &attr, sizeof(attr));
@@ -936,18 +985,18 @@ static void enter_guest(int vcpu)
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
 	local_irq_restore(flags);
 	if (kvm_check_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
-		pv_perf_deliver_overflows(vcpus[vcpu]);
+		pv_perf_tell(vcpus[vcpu]);
 	check_state();
 	nmis[vcpu] = 0;
 	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);
 }
 
-static void switch_mode(int vcpu)
+static void look(int vcpu)
 {
 	unsigned long flags;
 
 	local_irq_save(flags);
-	pv_perf_switch_mode(vcpus[vcpu]);
+	pv_perf_enter(vcpus[vcpu]);
 	local_irq_restore(flags);
 }
 
@@ -968,8 +1017,9 @@ static void step(void)
 	case 1:
 	case 2:
 		n = get(1) * 4;
+		model_look(vcpu);
 		model_run(vcpu, n);
-		switch_mode(vcpu);
+		look(vcpu);
 		run_guest(n);
 		break;
 	case 3:

@@ -159,7 +159,7 @@ static void enter_guest(struct thread *t)
 	pv_perf_handle_nmi_exit(t->vcpu);
 	local_irq_restore(flags);
 	if (kvm_check_request(KVM_REQ_PV_PERF, t->vcpu))
-		pv_perf_deliver_overflows(t->vcpu);
+		pv_perf_tell(t->vcpu);
 	atomic_xchg(&t->vcpu->arch.nmi_queued, 0);
 	WRITE_ONCE(t->vcpu->arch.nmi_from_guest, rnd(t, 2));
 	/* The oldest event of the thread, its own, always finds a counter. */
@@ -171,7 +171,7 @@ static void enter_guest(struct thread *t)
 	}
 	WRITE_ONCE(t->vcpu->arch.guest_mode, rnd(t, 2));
 	local_irq_save(flags);
-	pv_perf_switch_mode(t->vcpu);
+	pv_perf_enter(t->vcpu);
 	local_irq_restore(flags);
 	WRITE_ONCE(t->vcpu->arch.guest_mode, false);
 	run_guest(n);

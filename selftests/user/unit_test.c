@@ -136,7 +136,7 @@ static long enter_guest(void)
 	struct kvm_vcpu *vcpu = here();
 
 	if (kvm_check_request(KVM_REQ_PV_PERF, vcpu))
-		pv_perf_deliver_overflows(vcpu);
+		pv_perf_tell(vcpu);
 	return atomic_xchg(&vcpu->arch.nmi_queued, 0);
 }
 
@@ -286,7 +286,7 @@ static void test_open_malformed(void)
 		FIELD(attr.config2, 1, -KVM_EOPNOTSUPP),
 		FIELD(attr.sample_period, 1ull << 63, -KVM_EINVAL),
 		FIELD(attr.flags, KVM_PERF_ATTR_FREQ, -KVM_EINVAL),
-		FIELD(attr.flags, 32, -KVM_EINVAL),
+		FIELD(attr.flags, 64, -KVM_EINVAL),
 		FIELD(attr.flags, 1ull << 63, -KVM_EINVAL),
 		/* HARDWARE: one that there is not, one the host has not. */
 		FIELD(attr.config, 0x10000000000, -KVM_EINVAL),
@@ -863,6 +863,91 @@ static void test_lost(void)
 	teardown();
 }
 
+/* VM entry, up to the last look whether anything is requested. */
+static bool entry_goes_on(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	pv_perf_enter(here());
+	local_irq_restore(flags);
+	return !kvm_test_request(KVM_REQ_PV_PERF, here());
+}
+
+static long open_notify(u32 id, u64 period)
+{
+	param(id, id);
+	mem->attr.sample_period = period;
+	mem->attr.flags = KVM_PERF_ATTR_NOTIFY;
+	return do_open();
+}
+
+/* A guest is told at once that an event counts no more, and why. */
+static void test_told(void)
+{
+	struct guest_perf_event *r;
+	u32 sequence;
+
+	setup();
+	r = mem->record;
+	CHECK(!open_notify(1, 0) && !open_id(2));
+	CHECK(!call(3, 1) && !call(3, 2));
+	is("all count: the entry goes on", entry_goes_on(), true);
+	take_counters(tasks[0], NR_COUNTERS);
+	is("counters lost: it does not", entry_goes_on(), false);
+	is("an NMI, as one asked for it", enter_guest(), 1);
+	is("the flag of that", r[1].flags, KVM_PERF_EVENT_LOST);
+	is("the flag of the other", r[2].flags, KVM_PERF_EVENT_LOST);
+	is("once told, the entry goes on", entry_goes_on(), true);
+	is("READ says it, too", call(5, 1), -KVM_EBUSY);
+	is("without another NMI", enter_guest(), 0);
+	is("the flag stays", r[1].flags, KVM_PERF_EVENT_LOST);
+	take_counters(tasks[0], 0);
+	sequence = r[1].sequence;
+	is("ENABLE finds a counter", call(3, 1), 0);
+	is("the flag has gone", r[1].flags, 0);
+	is("the record was written", r[1].sequence, sequence + 2);
+	is("ENABLE of one that counts", call(3, 1), 0);
+	is("writes nothing", r[1].sequence, sequence + 2);
+	is("the other stays lost", call(5, 2), -KVM_EBUSY);
+	is("and goes on by that READ", r[2].flags, 0);
+
+	/* Its home's thread runs the guest: nothing is scheduled there. */
+	take_counters(tasks[0], NR_COUNTERS);
+	take_counters(tasks[0], 0);
+	on(1);
+	is("READ by another vCPU tells", call(5, 1), -KVM_EBUSY);
+	is("and starts nothing", event(1)->backing->state,
+	   PERF_EVENT_STATE_ERROR);
+	on(0);
+	is("the home's entry does not go on", entry_goes_on(), false);
+	enter_guest();
+	is("moved, it counts", (on(1), call(3, 1)), 0);
+	is("and says so", r[1].flags, 0);
+	on(0);
+
+	/* A record that cannot be written must not keep the vCPU from running. */
+	take_counters(tasks[0], NR_COUNTERS);
+	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = true;
+	enter_guest();
+	is("told or not, the entry goes on", entry_goes_on(), true);
+	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = false;
+	teardown();
+
+	/* The VMM stops the vCPU before it could enter. */
+	setup();
+	CHECK(!open_notify(1, 0) && !call(3, 1));
+	take_counters(tasks[0], NR_COUNTERS);
+	pv_perf_vcpu_pause(vcpus[0]);
+	is("the record of a stopped vCPU says it", mem->record[1].flags,
+	   KVM_PERF_EVENT_LOST);
+	is("and the NMI is pending",
+	   atomic_read(&vcpus[0]->arch.nmi_queued), 1);
+	atomic_set(&vcpus[0]->arch.nmi_queued, 0);
+	take_counters(tasks[0], 0);
+	teardown();
+}
+
 static void test_counters(void)
 {
 	u32 id;
@@ -924,7 +1009,7 @@ static void test_query(void)
 	is("QUERY", call(6, GPA(query)), 0);
 	is("size", q->size, sizeof(*q));
 	is("version", q->version, KVM_PERF_ABI_VERSION);
-	is("features", q->features, 7);
+	is("features", q->features, 15);
 	is("max_events", q->max_events, 128);
 	is("counters", q->nr_counters, NR_COUNTERS);
 	is("reserved", q->reserved, 0);
@@ -1055,7 +1140,7 @@ static void test_caps(void)
 	q->size = sizeof(*q);
 	call(6, GPA(query));
 	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH |
-	   KVM_PERF_FEATURE_NESTED);
+	   KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_NOTIFY);
 	is("QUERY: 2 events", q->max_events, 2);
 	is("OPEN with a period", open_sampling(1, 1000), -KVM_EOPNOTSUPP);
 	is("OPEN to count", open_id(1), 0);
@@ -1227,13 +1312,13 @@ static void test_rate(void)
 	is("not throttled any more", event(2)->throttled, false);
 	on(1);
 	atomic64_set(&vm->rate_time, clock_ns + 20 * NSEC_PER_MSEC);
-	is("ENABLE on another vCPU", call(3, 2), -KVM_EBUSY);
+	is("ENABLE on another vCPU", call(3, 2), -KVM_EAGAIN);
 	on(0);
-	is("ENABLE while the rate is exceeded", call(3, 2), -KVM_EBUSY);
+	is("ENABLE while the rate is exceeded", call(3, 2), -KVM_EAGAIN);
 	is("of one that counts here", call(3, 1), 0);
 	on(1);
 	is("of a new one", (open_sampling(3, 100), call(3, 3)),
-	   -KVM_EBUSY);
+	   -KVM_EAGAIN);
 	open_id(4);
 	is("one that only counts may", call(3, 4), 0);
 	call(2, 3);
@@ -1268,6 +1353,42 @@ static void test_rate(void)
 	*param_pv_perf_max_rate = 0;
 	n = overflows_in(second / 10, 0, 2);
 	is("a rate that becomes 0", n < 2, true);
+	*param_pv_perf_max_rate = 100000;
+	teardown();
+}
+
+/* What overflows too often, for perf or the VM's limit, is told so. */
+static void test_told_throttled(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	CHECK(!open_notify(1, 100) && !call(3, 1));
+	run_guest(100);
+	event(1)->backing->hw.interrupts = ~0ull;
+	throttle(event(1)->backing);
+	is("throttled by perf: NMI", enter_guest(), 1);
+	is("its flag", r[1].flags, KVM_PERF_EVENT_THROTTLED);
+	event(1)->backing->hw.interrupts = 0;
+	tick(event(1)->backing);
+	is("READ", call(5, 1), 0);
+	is("gone, as perf has started it", r[1].flags, 0);
+
+	*param_pv_perf_max_rate = 10000;
+	/* By the limit, having lost its counter, too. */
+	run_until_throttled(1);
+	is("throttled by the limit", r[1].flags, KVM_PERF_EVENT_THROTTLED);
+	event(1)->lost = true;
+	call(5, 1);
+	is("both", r[1].flags, KVM_PERF_EVENT_THROTTLED | KVM_PERF_EVENT_LOST);
+	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
+	is("the end of the one does not hide the other", r[1].flags,
+	   KVM_PERF_EVENT_LOST);
+	is("which counts nothing", event(1)->backing->state,
+	   PERF_EVENT_STATE_OFF);
+	is("until an ENABLE", call(3, 1), 0);
+	is("which is told", r[1].flags, 0);
 	*param_pv_perf_max_rate = 100000;
 	teardown();
 }
@@ -1437,7 +1558,7 @@ static void run_mode(bool nested, u64 n)
 
 	here()->arch.guest_mode = nested;
 	local_irq_save(flags);
-	pv_perf_switch_mode(here());
+	pv_perf_enter(here());
 	local_irq_restore(flags);
 	run_guest(n);
 	here()->arch.guest_mode = false;
@@ -1949,16 +2070,16 @@ static const struct {
 	{ "CLOSE", op_close, 0, 0 },
 	{ "ENABLE", op_enable, 0, 0 },
 	{ "ENABLE elsewhere", op_move, -KVM_ENOSPC, 0 },
-	/* The range, twice the sequence, five fields. */
-	{ "DISABLE", op_disable, 0, 8 },
-	{ "READ", op_read, 0, 8 },
-	{ "READ all", op_read_all, 0, 16 },
+	/* The range, twice the sequence, six fields. */
+	{ "DISABLE", op_disable, 0, 9 },
+	{ "READ", op_read, 0, 9 },
+	{ "READ all", op_read_all, 0, 18 },
 	{ "QUERY", op_query, 0, 2 },
 	{ "SET_PERIOD", op_period, 0, 0 },
-	{ "SET_LEFT", op_left, 0, 8 },
-	{ "BATCH of READ", op_batch, 0, 11 },
+	{ "SET_LEFT", op_left, 0, 9 },
+	{ "BATCH of READ", op_batch, 0, 12 },
 	{ "RESET", op_reset, 0, 0 },
-	{ "delivery", op_deliver, 0, 9 },
+	{ "delivery", op_deliver, 0, 10 },
 };
 
 static void setup_faults(void)
@@ -2430,6 +2551,7 @@ int main(void)
 	test_pause();
 	test_move_sampling();
 	test_lost();
+	test_told();
 	test_counters();
 	test_query();
 	test_limit();
@@ -2439,6 +2561,7 @@ int main(void)
 	test_move_rate();
 	test_change_rate();
 	test_rate();
+	test_told_throttled();
 	test_nested_host();
 	test_modes();
 	test_stopped();

@@ -202,11 +202,25 @@ bool mutex_trylock(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 
 #define mutex_lock_nested(lock, class)	mutex_lock(lock)
-#define lockdep_assert_held(lock)	CHECK(READ_ONCE((lock)->owner) == current)
 
 typedef struct {
 	pthread_mutex_t mutex;
 } raw_spinlock_t;
+
+static inline void assert_mutex_held(struct mutex *lock)
+{
+	CHECK(READ_ONCE(lock->owner) == current);
+}
+
+/* Whose it is, is not noted; interrupts are off at least. */
+static inline void assert_raw_spinlock_held(raw_spinlock_t *lock)
+{
+	CHECK(irqs_are_off());
+}
+
+#define lockdep_assert_held(lock)			\
+	_Generic((lock), struct mutex *: assert_mutex_held,	\
+		 raw_spinlock_t *: assert_raw_spinlock_held)(lock)
 
 #define raw_spin_lock_init(lock)	pthread_mutex_init(&(lock)->mutex, NULL)
 #define raw_spin_lock(lock) \
@@ -324,6 +338,7 @@ struct hw_perf_event {
 	u64 sample_period;
 	u64 last_period;
 	local64_t period_left;
+	u64 interrupts;
 	u64 counter;	/* since it was last read */
 };
 
@@ -453,6 +468,7 @@ struct kvm_vcpu {
 		} pv_cpuid;
 		struct pv_perf_vcpu *pv_perf;
 		unsigned int nmi_pending;
+		bool nmi_injected;
 		atomic_t nmi_queued;
 		bool guest_mode;
 		bool nmi_from_guest;
@@ -476,6 +492,7 @@ void mark_page_dirty_in_slot(struct kvm *kvm,
 			     const struct kvm_memory_slot *memslot, gfn_t gfn);
 void kvm_make_request(int request, struct kvm_vcpu *vcpu);
 bool kvm_test_request(int request, struct kvm_vcpu *vcpu);
+#define kvm_clear_request(request, vcpu) ((void)kvm_check_request(request, vcpu))
 bool kvm_check_request(int request, struct kvm_vcpu *vcpu);
 void kvm_inject_nmi(struct kvm_vcpu *vcpu);
 void kvm_vcpu_kick(struct kvm_vcpu *vcpu);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: right before a vCPU enters the
+ * guest.
+ *
+ * Interrupts are off, so perf schedules nothing any more on this CPU until the
+ * vCPU leaves the guest.
+ */
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/lockdep.h>
+#include <linux/spinlock.h>
+
+#include "pv_perf.h"
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_home.h"
+#include "pv_perf_mode.h"
+#include "pv_perf_start.h"
+#include "x86.h"
+
+/**
+ * pv_perf_enter_with_events - what every entry does for a vCPU's events
+ * @vcpu: the vCPU, as for pv_perf_enter()
+ *
+ * An event may have lost its counter since the guest ran: it must not run on
+ * before it has been told, so this entry is given up for the request.
+ */
+void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool nested = is_guest_mode(vcpu);
+	struct pv_perf_event *event;
+	struct pmu *pmu = NULL;
+	bool lost = false;
+
+	lockdep_assert_irqs_disabled();
+
+	raw_spin_lock(&here->enter_lock);
+	list_for_each_entry(event, &here->events, node) {
+		if (pv_perf_backing_has_no_counter(event->backing))
+			lost |= pv_perf_was_robbed(event);
+		else if (pv_perf_excludes_mode(event))
+			pv_perf_switch_mode(event, nested, &pmu);
+	}
+	if (pmu)
+		pv_perf_backing_pmu_enable(pmu);
+	raw_spin_unlock(&here->enter_lock);
+
+	if (lost)
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+}
