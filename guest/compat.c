@@ -23,6 +23,7 @@
 
 /* Before compat.h gives their names to those that are found. */
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
+DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_account, perf_event_account_interrupt);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_took, perf_sample_event_took);
 
@@ -65,19 +66,42 @@ static void *kvm_pmu_find_function(const char *name)
 
 bool kvm_pmu_has_overflow;
 
-static void kvm_pmu_find_functions(void)
+/* Where the host tells no steal time, there is no function that is asked. */
+u64 kvm_pmu_steal_clock(int cpu)
+{
+	return 0;
+}
+
+DEFINE_STATIC_CALL(kvm_pmu_steal, kvm_pmu_steal_clock);
+
+/*
+ * Without perf_pmu_resched() perf would go on to take an event for one that counts
+ * for which the host has no counter.
+ */
+static int kvm_pmu_find_functions(void)
 {
 	void *overflow = kvm_pmu_find_function("perf_event_overflow");
+	void *account = kvm_pmu_find_function("perf_event_account_interrupt");
 	void *resched = kvm_pmu_find_function("perf_pmu_resched");
 	void *took = kvm_pmu_find_function("perf_sample_event_took");
+	void *steal = kvm_pmu_find_function("kvm_steal_clock");
 
-	if (resched)
-		static_call_update(kvm_pmu_perf_resched, resched);
+	if (!resched) {
+		pr_info("not loaded: no perf_pmu_resched, as kprobes cannot be used\n");
+		return -ENOENT;
+	}
+
+	static_call_update(kvm_pmu_perf_resched, resched);
+	if (steal)
+		static_call_update(kvm_pmu_steal, steal);
 	if (took)
 		static_call_update(kvm_pmu_perf_took, took);
-	if (overflow)
+	kvm_pmu_has_overflow = overflow && account;
+	if (kvm_pmu_has_overflow) {
+		static_call_update(kvm_pmu_perf_account, account);
 		static_call_update(kvm_pmu_perf_overflow, overflow);
-	kvm_pmu_has_overflow = overflow;
+	}
+	return 0;
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
@@ -105,9 +129,11 @@ static struct pmu kvm_pmu_nothing = {
 
 int kvm_pmu_compat_init(void)
 {
-	int ret;
+	int ret = kvm_pmu_find_functions();
 
-	kvm_pmu_find_functions();
+	if (ret)
+		return ret;
+
 	kvm_pmu_spare_count = alloc_percpu(int);
 	if (!kvm_pmu_spare_count)
 		return -ENOMEM;
@@ -140,8 +166,7 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 
 int kvm_pmu_compat_init(void)
 {
-	kvm_pmu_find_functions();
-	return 0;
+	return kvm_pmu_find_functions();
 }
 
 void kvm_pmu_compat_exit(void)

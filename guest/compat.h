@@ -22,13 +22,18 @@ bool kvm_pmu_para_has_feature(unsigned int feature);
 #define kvm_para_available	kvm_pmu_para_available
 #define kvm_para_has_feature	kvm_pmu_para_has_feature
 
-/* Not exported, but found; all but the first may be missed. */
+/* Not exported, but found. */
 extern bool kvm_pmu_has_overflow;
+u64 kvm_pmu_steal_clock(int cpu);
 DECLARE_STATIC_CALL(kvm_pmu_perf_overflow, perf_event_overflow);
+DECLARE_STATIC_CALL(kvm_pmu_perf_account, perf_event_account_interrupt);
+DECLARE_STATIC_CALL(kvm_pmu_steal, kvm_pmu_steal_clock);
 DECLARE_STATIC_CALL(kvm_pmu_perf_resched, perf_pmu_resched);
 DECLARE_STATIC_CALL(kvm_pmu_perf_took, perf_sample_event_took);
 
 #define perf_event_overflow	static_call(kvm_pmu_perf_overflow)
+#define perf_event_account_interrupt	static_call(kvm_pmu_perf_account)
+#define paravirt_steal_clock	static_call(kvm_pmu_steal)
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
 #define perf_sample_event_took	static_call_cond(kvm_pmu_perf_took)
 

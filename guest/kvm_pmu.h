@@ -40,11 +40,42 @@ struct kvm_pmu_config {
 	unsigned long retry;
 };
 
-/* What the host knows of a counter. */
-enum kvm_pmu_counter_state {
+/*
+ * A counter is in two states at a time: that of the host's event, and that of the
+ * perf_event which has it.
+ *
+ *	CLOSED -> STOPPED	OPEN
+ *	STOPPED -> RUNNING	ENABLE
+ *	RUNNING -> STOPPED	DISABLE
+ *	any -> CLOSED		CLOSE, or the host has lost it
+ *
+ *	FREE -> HELD		pmu->add
+ *	HELD -> STARTING	pmu->start
+ *	STARTING -> COUNTING	the flush, once the host's event is RUNNING
+ *	STARTING -> HELD	pmu->stop, or the host has no counter for it
+ *	COUNTING -> HELD	pmu->stop, or the host has taken its counter away
+ *	COUNTING -> STARTING	the host has lost it
+ *	any -> FREE		pmu->del; from COUNTING, the event is leaving:
+ *				the next flush brings its final count
+ *
+ * An event that is COUNTING has a counter that is RUNNING.  One that is RUNNING
+ * while its event is not COUNTING is unused, or about to be taken over.
+ *
+ * pmu->stop comes from the NMI handler, too, at any time: it takes an event from
+ * STARTING or COUNTING to HELD, and the host's event from RUNNING to STOPPED.
+ * Nothing else happens in an NMI.
+ */
+enum kvm_pmu_host_state {
 	KVM_PMU_CLOSED,
 	KVM_PMU_STOPPED,
 	KVM_PMU_RUNNING,
+};
+
+enum kvm_pmu_event_state {
+	KVM_PMU_FREE,
+	KVM_PMU_HELD,
+	KVM_PMU_STARTING,
+	KVM_PMU_COUNTING,
 };
 
 /**
@@ -52,20 +83,26 @@ enum kvm_pmu_counter_state {
  * @record: the host writes it from OPEN to CLOSE
  * @attr: what it counts
  * @param: argument of OPEN; its id never changes
- * @state: of the host's event
+ * @host: state of the host's event
+ * @state: of @event
  * @event: the perf_event that has this counter now, or NULL
  * @leaving: the one that had it, whose final count is not known yet
- * @starting: @event is to count from the next flush on
+ * @sequence: of the record, before the flush
+ * @flags: those of the record that have been seen
+ * @lost: the host has taken the hardware's counter away
  * @last_used: when its last event has left, in jiffies
  */
 struct kvm_pmu_counter {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
 	struct guest_perf_attr attr;
 	struct guest_perf_event_param param;
-	enum kvm_pmu_counter_state state;
+	enum kvm_pmu_host_state host;
+	enum kvm_pmu_event_state state;
 	struct perf_event *event;
 	struct perf_event *leaving;
-	bool starting;
+	u32 sequence;
+	u32 flags;
+	bool lost;
 	unsigned long last_used;
 };
 
@@ -85,10 +122,14 @@ struct kvm_pmu_counter {
  * @disabled: perf is changing what counts here: between pmu_disable and
  *	pmu_enable
  * @changed: there is something to flush
+ * @flushing: in a flush; BPF there may read events
+ * @added: the counters whose events perf has added in this transaction, a bit each
  * @no_counter: the host has no counter for what was to start
  * @no_space: the host allows this VM no more events
  * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
  * @used: number of counters that have an event
+ * @proven: how many have counted at the same time since the host last had too
+ *	few counters, or none of these was in use
  * @limit: how many can count at the same time
  * @limit_until: when to try more, in jiffies_64
  * @work: what cannot be done where it is noticed
@@ -96,6 +137,7 @@ struct kvm_pmu_counter {
  * @watching: @watch is due
  * @resched: have @work let perf schedule this CPU's events anew
  * @unwanted: have @work stop the counters that overflow for nobody
+ * @lost: have @work give up those that the host has taken away
  * @warnings: have @work print these, a bit each
  * @nmi_due: the overflows that an NMI is still to come for have been handled
  * @overflows: number of overflows handled
@@ -111,10 +153,13 @@ struct kvm_pmu_cpu {
 	unsigned int nr_ops;
 	bool disabled;
 	bool changed;
+	bool flushing;
+	unsigned long added;
 	bool no_counter;
 	bool no_space;
 	bool fresh;
 	unsigned int used;
+	unsigned int proven;
 	unsigned int limit;
 	u64 limit_until;
 	struct irq_work work;
@@ -122,6 +167,7 @@ struct kvm_pmu_cpu {
 	bool watching;
 	bool resched;
 	bool unwanted;
+	bool lost;
 	unsigned long warnings;
 	bool nmi_due;
 	u64 overflows;
@@ -191,15 +237,23 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
 void kvm_pmu_close(struct kvm_pmu_counter *counter);
-void kvm_pmu_lost(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
+void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
+void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_flush.c */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
+unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
 		    u32 op, u64 arg);
 void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_nmi.c */
+bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter);
+void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
+		      struct kvm_pmu_counter *counter);
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs);
 
 /* kvm_pmu_record.c */
@@ -207,6 +261,7 @@ u64 kvm_pmu_record_count(const struct guest_perf_event *record);
 u64 kvm_pmu_record_left(const struct guest_perf_event *record);
 void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
 		       struct perf_event *event);
+u64 kvm_pmu_record_last_period(const struct guest_perf_event *record);
 void kvm_pmu_count(struct perf_event *event, u64 count);
 void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 			    struct perf_event *event);
@@ -220,18 +275,31 @@ bool kvm_pmu_is_refused(struct perf_event *event);
 /* kvm_pmu_watch.c */
 enum kvm_pmu_warning {
 	KVM_PMU_WARN_GONE,
-	KVM_PMU_WARN_ROBBED,
+	KVM_PMU_WARN_LOST,
 	KVM_PMU_WARN_NO_SPACE,
 };
 
 void kvm_pmu_warn(enum kvm_pmu_warning warning);
+void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
+		       struct kvm_pmu_counter *counter);
 void kvm_pmu_work(struct irq_work *work);
 void kvm_pmu_watch(struct timer_list *watch);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_call.c */
+enum kvm_pmu_result {
+	KVM_PMU_DONE,
+	KVM_PMU_HOST_LOST,
+	KVM_PMU_NO_COUNTER,
+	KVM_PMU_TOO_OFTEN,
+	KVM_PMU_NO_SPACE,
+	KVM_PMU_EXISTS,
+	KVM_PMU_NOT_WRITTEN,
+	KVM_PMU_REFUSED,
+};
+
+enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
 bool kvm_pmu_host_is_gone(void);
-bool kvm_pmu_has_lost(long ret);
 
 /* kvm_pmu_cpu.c */
 int kvm_pmu_counters_create(void);

@@ -40,13 +40,54 @@ bool kvm_pmu_host_is_gone(void)
 }
 
 /**
- * kvm_pmu_has_lost - does the host know no counter of this CPU any more?
- * @ret: the result of an operation on one that it should know
+ * kvm_pmu_result - what an operation on a counter has come to
+ * @op: KVM_PERF_OP_*
+ * @ret: its result
+ *
+ * Return:
+ *
+ * %KVM_PMU_DONE: it was done.
+ *
+ * %KVM_PMU_HOST_LOST: the host knows no counter of this CPU any more: it is
+ * another one, has reset the vCPU, or has not the feature.
+ *
+ * %KVM_PMU_NO_COUNTER: the hardware has none for it now; of READ: its was taken
+ * away, and the record is up to date.
+ *
+ * %KVM_PMU_TOO_OFTEN: what overflows may not start just now.
+ *
+ * %KVM_PMU_NO_SPACE: this VM may open no more.
+ *
+ * %KVM_PMU_EXISTS: the host knows this id already.
+ *
+ * %KVM_PMU_NOT_WRITTEN: done, but the record is out of date.
+ *
+ * %KVM_PMU_REFUSED: the host does not count that.
  */
-bool kvm_pmu_has_lost(long ret)
+enum kvm_pmu_result kvm_pmu_result(u32 op, long ret)
 {
-	if (ret == -KVM_ENOSYS)
+	switch (ret) {
+	case 0:
+		return KVM_PMU_DONE;
+	case -KVM_ENOSYS:
 		kvm_pmu_set_gone();
-
-	return ret == -KVM_ENOENT || ret == -KVM_ENOSYS;
+		return KVM_PMU_HOST_LOST;
+	case -KVM_ENOENT:
+		/* Of OPEN: the host's CPU has no such event. */
+		return op == KVM_PERF_OP_OPEN ? KVM_PMU_REFUSED :
+						KVM_PMU_HOST_LOST;
+	case -KVM_EBUSY:
+		return KVM_PMU_NO_COUNTER;
+	case -KVM_EAGAIN:
+		return KVM_PMU_TOO_OFTEN;
+	case -KVM_ENOSPC:
+		return KVM_PMU_NO_SPACE;
+	case -KVM_EEXIST:
+		return KVM_PMU_EXISTS;
+	case -KVM_EFAULT:
+		return op == KVM_PERF_OP_DISABLE ? KVM_PMU_NOT_WRITTEN :
+						   KVM_PMU_REFUSED;
+	default:
+		return KVM_PMU_REFUSED;
+	}
 }

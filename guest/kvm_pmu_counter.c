@@ -36,7 +36,56 @@ static struct kvm_pmu_counter *kvm_pmu_counter(struct kvm_pmu_cpu *cpu,
 void kvm_pmu_close(struct kvm_pmu_counter *counter)
 {
 	kvm_perf_op(KVM_PERF_OP_CLOSE, counter->param.id, 0);
-	counter->state = KVM_PMU_CLOSED;
+	counter->host = KVM_PMU_CLOSED;
+	counter->flags = 0;
+	counter->lost = false;
+}
+
+/**
+ * kvm_pmu_disable_host - have the host stop a counter
+ * @counter: the counter
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_disable_host(struct kvm_pmu_counter *counter)
+{
+	long ret = kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
+
+	switch (kvm_pmu_result(KVM_PERF_OP_DISABLE, ret)) {
+	case KVM_PMU_DONE:
+	case KVM_PMU_NOT_WRITTEN:
+		counter->host = KVM_PMU_STOPPED;
+		counter->flags = 0;
+		counter->lost = false;
+		break;
+	default:
+		/* The watch, or whatever comes next, finds it out. */
+		break;
+	}
+}
+
+/* To HELD, which an NMI may do at any instruction here.  Returns the old state. */
+static enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_counter *counter)
+{
+	enum kvm_pmu_event_state old = xchg(&counter->state, KVM_PMU_HELD);
+
+	kvm_pmu_set_stopped(counter->event);
+	return old;
+}
+
+/**
+ * kvm_pmu_settle_count - give the events of a counter what its record has
+ * @counter: the counter, which the host has stopped, and which is in no flush
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_settle_count(struct kvm_pmu_counter *counter)
+{
+	if (counter->leaving)
+		kvm_pmu_counter_update(counter, counter->leaving);
+	WRITE_ONCE(counter->leaving, NULL);
+	if (counter->state == KVM_PMU_COUNTING)
+		kvm_pmu_counter_update(counter, counter->event);
 }
 
 /*
@@ -46,33 +95,30 @@ void kvm_pmu_close(struct kvm_pmu_counter *counter)
  */
 static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
 {
-	struct perf_event *event = counter->event;
-
 	kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
 	kvm_pmu_close(counter);
-	if (counter->leaving)
-		kvm_pmu_counter_update(counter, counter->leaving);
-	if (!event || event->hw.state)
+	kvm_pmu_settle_count(counter);
+	if (counter->state != KVM_PMU_COUNTING)
 		return;
 
-	kvm_pmu_counter_update(counter, event);
-	kvm_pmu_set_stopped(event);
-	counter->starting = true;
+	kvm_pmu_set_stopped(counter->event);
+	counter->state = KVM_PMU_STARTING;
 }
 
 /**
- * kvm_pmu_lost - the host knows no counter any more: open all anew
+ * kvm_pmu_forget_all - the host knows no counter any more: open all anew
  * @cpu: this CPU's; the next flush does it
  */
-void kvm_pmu_lost(struct kvm_pmu_cpu *cpu)
+void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].state != KVM_PMU_CLOSED)
+		if (cpu->counters[i].host != KVM_PMU_CLOSED)
 			kvm_pmu_forget(&cpu->counters[i]);
 	}
 
+	cpu->proven = 0;
 	cpu->changed = true;
 	/* What the new host can count may be something else. */
 	kvm_pmu_config_forget();
@@ -84,8 +130,8 @@ void kvm_pmu_lost(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter)
 {
-	return counter->state == KVM_PMU_RUNNING && !counter->starting &&
-	       (!counter->event || counter->event->hw.state);
+	return counter->host == KVM_PMU_RUNNING &&
+	       counter->state < KVM_PMU_STARTING;
 }
 
 /* Open for exactly this already? */
@@ -109,7 +155,7 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		if (counter->event || counter->state == KVM_PMU_CLOSED)
+		if (counter->event || counter->host == KVM_PMU_CLOSED)
 			continue;
 		/*
 		 * Back where it was, it need not even stop; nor, where the host
@@ -119,7 +165,7 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 			return counter;
 		if (!kvm_pmu_fits(counter, attr, event->hw.sample_period))
 			continue;
-		if (!found || counter->state > found->state)
+		if (!found || counter->host > found->host)
 			found = counter;
 	}
 
@@ -151,7 +197,7 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 		counter = &cpu->counters[i];
 		if (counter->event || counter->leaving)
 			continue;
-		if (counter->state == KVM_PMU_CLOSED) {
+		if (counter->host == KVM_PMU_CLOSED) {
 			oldest = counter;
 			break;
 		}
@@ -163,7 +209,7 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 	if (!oldest)
 		return NULL;
 
-	if (oldest->state != KVM_PMU_CLOSED)
+	if (oldest->host != KVM_PMU_CLOSED)
 		kvm_pmu_close(oldest);
 	/* OPEN would zero them. */
 	kvm_pmu_drop_overflows(cpu, oldest);
@@ -188,10 +234,23 @@ kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 static void kvm_pmu_set_counter(struct kvm_pmu_cpu *cpu,
 				struct kvm_pmu_counter *counter,
-				struct perf_event *event)
+				struct perf_event *event,
+				enum kvm_pmu_event_state state)
 {
 	event->hw.idx = counter - cpu->counters;
 	WRITE_ONCE(counter->event, event);
+	/* An NMI looks at the event of a counter that is not FREE. */
+	barrier();
+	WRITE_ONCE(counter->state, state);
+}
+
+static void kvm_pmu_clear_counter(struct kvm_pmu_counter *counter)
+{
+	WRITE_ONCE(counter->state, KVM_PMU_FREE);
+	/* As above. */
+	barrier();
+	counter->event->hw.idx = -1;
+	WRITE_ONCE(counter->event, NULL);
 }
 
 /* The counter that an event has left since the last flush, to another event. */
@@ -214,9 +273,11 @@ static struct kvm_pmu_counter *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 			 struct kvm_pmu_counter *to)
 {
-	to->starting = from->starting;
-	from->starting = false;
-	kvm_pmu_set_counter(cpu, to, from->event);
+	struct perf_event *event = from->event;
+	enum kvm_pmu_event_state state = from->state;
+
+	kvm_pmu_clear_counter(from);
+	kvm_pmu_set_counter(cpu, to, event, state);
 }
 
 /**
@@ -251,7 +312,8 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	}
 
 	kvm_pmu_set_stopped(event);
-	kvm_pmu_set_counter(cpu, counter, event);
+	kvm_pmu_set_counter(cpu, counter, event, KVM_PMU_HELD);
+	cpu->added |= BIT(event->hw.idx);
 	cpu->used++;
 	return 0;
 }
@@ -265,17 +327,12 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
 
-	if (!event->hw.state) {
+	if (kvm_pmu_hold(counter) == KVM_PMU_COUNTING) {
 		WRITE_ONCE(counter->leaving, event);
 		cpu->changed = true;
 	}
 
-	kvm_pmu_set_stopped(event);
-	/* An NMI looks for the counter of an event that counts. */
-	barrier();
-	event->hw.idx = -1;
-	counter->starting = false;
-	WRITE_ONCE(counter->event, NULL);
+	kvm_pmu_clear_counter(counter);
 	counter->last_used = jiffies;
 	cpu->used--;
 }
@@ -289,17 +346,20 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
 
-	if (!event->hw.state || counter->starting)
+	if (counter->state != KVM_PMU_HELD)
 		return;
 
-	/* An NMI may have stopped it as it was leaving. */
-	if (counter->leaving == event && counter->state == KVM_PMU_RUNNING) {
-		event->hw.state = 0;
+	/* Back where it was, unless an NMI has stopped it meanwhile. */
+	if (counter->leaving == event && counter->host == KVM_PMU_RUNNING) {
 		WRITE_ONCE(counter->leaving, NULL);
+		event->hw.state = 0;
+		/* An NMI may stop it as soon as it counts. */
+		barrier();
+		WRITE_ONCE(counter->state, KVM_PMU_COUNTING);
 		return;
 	}
 
-	counter->starting = true;
+	WRITE_ONCE(counter->state, KVM_PMU_STARTING);
 	cpu->changed = true;
 }
 
@@ -308,27 +368,29 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  * @cpu: this CPU's
  * @event: the event, which keeps its counter
  *
- * May be called in NMI context.
+ * May be called in NMI context, where it may find the event outside of add and
+ * del, and in the middle of a flush.
  */
 void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter;
-	long ret;
+	enum kvm_pmu_event_state old;
 
-	/* Between add and del only; an NMI may find it outside of that. */
 	if (event->hw.idx < 0)
 		return;
 
 	counter = kvm_pmu_counter(cpu, event);
-	counter->starting = false;
-	if (event->hw.state)
+	old = kvm_pmu_hold(counter);
+	/* Where it was starting, a flush may be about to set RUNNING, and sees. */
+	if (old < KVM_PMU_STARTING || counter->host != KVM_PMU_RUNNING)
 		return;
 
-	ret = kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
-	if (!ret || ret == -KVM_EFAULT)
-		counter->state = KVM_PMU_STOPPED;
-	kvm_pmu_counter_update(counter, event);
-	kvm_pmu_set_stopped(event);
+	kvm_pmu_disable_host(counter);
+	if (old == KVM_PMU_COUNTING)
+		kvm_pmu_counter_update(counter, event);
+	/* Of a flush, its operation has the final count of who leaves. */
+	if (!cpu->flushing)
+		kvm_pmu_settle_count(counter);
 }
 
 /**
@@ -341,16 +403,19 @@ void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
-	long ret = 0;
+	enum kvm_pmu_result result = KVM_PMU_DONE;
 
 	if (!cpu->fresh)
-		ret = kvm_perf_op(KVM_PERF_OP_READ, counter->param.id, 0);
-	if (ret == -KVM_EBUSY)
-		kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
+		result = kvm_pmu_result(KVM_PERF_OP_READ,
+					kvm_perf_op(KVM_PERF_OP_READ,
+						    counter->param.id, 0));
+	if (result == KVM_PMU_NO_COUNTER)
+		kvm_pmu_note_lost(cpu, counter);
 	kvm_pmu_counter_update(counter, event);
 
-	if (!in_nmi() && kvm_pmu_has_lost(ret)) {
-		kvm_pmu_lost(cpu);
+	/* Else the watch will find it out, too. */
+	if (result == KVM_PMU_HOST_LOST && !in_nmi() && !cpu->flushing) {
+		kvm_pmu_forget_all(cpu);
 		if (!cpu->disabled)
 			kvm_pmu_flush(cpu);
 	}
@@ -363,8 +428,18 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu)
 {
 	long ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	unsigned int i;
 
-	if (ret == -KVM_EBUSY)
-		kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
-	cpu->fresh = !ret || ret == -KVM_EBUSY;
+	switch (kvm_pmu_result(KVM_PERF_OP_READ, ret)) {
+	case KVM_PMU_NO_COUNTER:
+		/* The record of each says whether it is the one. */
+		for (i = 0; i < cpu->nr_open; i++)
+			kvm_pmu_look_at_flags(cpu, &cpu->counters[i]);
+		fallthrough;
+	case KVM_PMU_DONE:
+		cpu->fresh = true;
+		break;
+	default:
+		break;
+	}
 }

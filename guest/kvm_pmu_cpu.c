@@ -24,7 +24,7 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 	timer_delete_sync(&cpu->watch);
 	cpu->watching = false;
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].state != KVM_PMU_CLOSED)
+		if (cpu->counters[i].host != KVM_PMU_CLOSED)
 			kvm_pmu_close(&cpu->counters[i]);
 	}
 
@@ -37,7 +37,7 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++)
-		cpu->counters[i].state = KVM_PMU_CLOSED;
+		cpu->counters[i].host = KVM_PMU_CLOSED;
 
 	irq_work_sync(&cpu->work);
 	timer_delete_sync(&cpu->watch);

@@ -52,6 +52,7 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
+	cpu->added = 0;
 	/* Of one event, reading it is cheaper: others may run unused. */
 	if ((txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1)
 		kvm_pmu_counters_read(cpu);
@@ -62,11 +63,13 @@ static void kvm_pmu_cancel_txn(struct pmu *pmu)
 	this_kvm_pmu_cpu()->fresh = false;
 }
 
-/* Events that were added have counters; whether they can count, see flush. */
+/* On failure perf takes all that it has added in the transaction off again. */
 static int kvm_pmu_commit_txn(struct pmu *pmu)
 {
-	kvm_pmu_cancel_txn(pmu);
-	return 0;
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	cpu->fresh = false;
+	return cpu->added && !kvm_pmu_flush_added(cpu) ? -EAGAIN : 0;
 }
 
 static void kvm_pmu_read(struct perf_event *event)
@@ -78,6 +81,10 @@ static void kvm_pmu_read(struct perf_event *event)
 static void kvm_pmu_start(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	/* From Linux 6.16 on, perf unthrottles a whole group, wherever it is. */
+	if (event->hw.idx < 0)
+		return;
 
 	kvm_pmu_counter_start(cpu, event);
 	kvm_pmu_flush_if_enabled(cpu);
@@ -187,6 +194,8 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_GUEST;
 	if (attr->exclude_host)
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
+	if (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY)
+		guest->flags |= KVM_PERF_ATTR_NOTIFY;
 }
 
 /* For the event filter of a KVM on top.  0 where only the host knows it. */

@@ -5,10 +5,14 @@
  * What perf changes between pmu_disable and pmu_enable is noted first and goes
  * to the host as one hypercall, the flush: a context switch takes two, one as
  * the old task's events leave and one as the new task's start, however many
- * they are.  That the host has no counter for an event is known only then, when
- * perf believes that it counts.  So the limit that was found is remembered, and
- * perf made to schedule its events again, within that limit.
+ * they are.
+ *
+ * Whether the host has a counter for an event is known only then.  Where as many
+ * have counted before it is taken for granted; else the flush comes while perf can
+ * still take its word back, at the end of its transaction.  Where it was wrong to
+ * take it for granted, perf is made to schedule its events again.
  */
+#include <linux/bitops.h>
 #include <linux/irq_work.h>
 #include <linux/perf_event.h>
 
@@ -37,7 +41,7 @@ void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
 static bool kvm_pmu_has_position(const struct kvm_pmu_counter *counter,
 				 u64 left)
 {
-	switch (counter->state) {
+	switch (counter->host) {
 	case KVM_PMU_CLOSED:
 		return !left || left == counter->attr.sample_period;
 	case KVM_PMU_STOPPED:
@@ -54,7 +58,7 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 	bool sampling = kvm_pmu_is_sampling(counter);
 	u64 count = kvm_pmu_record_count(&counter->record);
 
-	if (counter->state == KVM_PMU_CLOSED) {
+	if (counter->host == KVM_PMU_CLOSED) {
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_OPEN,
 			       virt_to_phys(&counter->param));
 		count = 0;
@@ -72,10 +76,10 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 	    !kvm_pmu_has_position(counter, local64_read(&hwc->period_left)))
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
 			       local64_read(&hwc->period_left));
-	else if (counter->state == KVM_PMU_RUNNING)
+	else if (counter->host == KVM_PMU_RUNNING)
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
 
-	if (counter->state != KVM_PMU_RUNNING)
+	if (counter->host != KVM_PMU_RUNNING)
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_ENABLE, 0);
 }
 
@@ -105,13 +109,14 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
+		counter->sequence = READ_ONCE(counter->record.sequence);
 		if (kvm_pmu_is_unused(counter))
 			kvm_pmu_plan_unused(cpu, counter, room-- > 0);
 	}
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		if (counter->starting)
+		if (counter->state == KVM_PMU_STARTING)
 			kvm_pmu_plan_start(cpu, counter);
 	}
 }
@@ -169,41 +174,75 @@ static void kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_run_batch(cpu);
 }
 
-/* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
-static void kvm_pmu_set_state(struct kvm_pmu_counter *counter,
-			      enum kvm_pmu_counter_state state)
+/*
+ * The operation has told the final count of the one that leaves.  What is left of
+ * its period is in the record, unless an overflow, of the next one perhaps, has
+ * changed that since.
+ */
+static void kvm_pmu_leave(struct kvm_pmu_counter *counter, u64 count)
 {
-	if (counter->state != KVM_PMU_CLOSED)
-		counter->state = state;
+	struct perf_event *leaving = counter->leaving;
+
+	if (!leaving)
+		return;
+
+	kvm_pmu_count(leaving, count);
+	kvm_pmu_take_left(counter, leaving);
+	/* The value above was read before this. */
+	virt_rmb();
+	if (READ_ONCE(counter->record.sequence) != counter->sequence + 2)
+		local64_set(&leaving->hw.period_left, 0);
+	perf_event_update_userpage(leaving);
+}
+
+/* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
+static void kvm_pmu_disabled(struct kvm_pmu_counter *counter)
+{
+	if (counter->host != KVM_PMU_CLOSED)
+		counter->host = KVM_PMU_STOPPED;
+	counter->flags = 0;
+	counter->lost = false;
+}
+
+/*
+ * An NMI may have stopped the event since it was to start.  Whether that came
+ * before the ENABLE or after: the host does not run it once more.
+ */
+static void kvm_pmu_enabled(struct kvm_pmu_counter *counter)
+{
+	if (counter->host == KVM_PMU_CLOSED)
+		return;
+
+	counter->flags = 0;
+	counter->lost = false;
+	WRITE_ONCE(counter->host, KVM_PMU_RUNNING);
+	/* From here on, the NMI does that itself. */
+	barrier();
+	if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
+		kvm_pmu_disable_host(counter);
 }
 
 static void kvm_pmu_done(struct kvm_pmu_counter *counter,
 			 const struct guest_perf_op *op)
 {
-	struct perf_event *leaving = counter->leaving;
-
 	switch (op->op) {
 	case KVM_PERF_OP_OPEN:
-		counter->state = KVM_PMU_STOPPED;
+		counter->host = KVM_PMU_STOPPED;
 		break;
 	case KVM_PERF_OP_SET_PERIOD:
 		counter->attr.sample_period = op->arg;
 		break;
 	case KVM_PERF_OP_DISABLE:
-		kvm_pmu_set_state(counter, KVM_PMU_STOPPED);
+		kvm_pmu_disabled(counter);
 		fallthrough;
 	case KVM_PERF_OP_READ:
 	case KVM_PERF_OP_SET_LEFT:
-		if (leaving) {
-			kvm_pmu_count(leaving, op->arg);
-			kvm_pmu_take_left(counter, leaving);
-			perf_event_update_userpage(leaving);
-		}
+		kvm_pmu_leave(counter, op->arg);
 		if (counter->event)
 			local64_set(&counter->event->hw.prev_count, op->arg);
 		break;
 	case KVM_PERF_OP_ENABLE:
-		kvm_pmu_set_state(counter, KVM_PMU_RUNNING);
+		kvm_pmu_enabled(counter);
 		break;
 	}
 }
@@ -212,38 +251,40 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_counter *counter,
 			   const struct guest_perf_op *op)
 {
-	switch (op->result) {
-	case -KVM_ENOENT:
-	case -KVM_ENOSYS:
+	switch (kvm_pmu_result(op->op, op->result)) {
+	case KVM_PMU_HOST_LOST:
 		/* Not where OPEN has failed, or where that is known. */
-		if (kvm_pmu_has_lost(op->result) &&
-		    counter->state != KVM_PMU_CLOSED)
-			kvm_pmu_lost(cpu);
+		if (counter->host != KVM_PMU_CLOSED)
+			kvm_pmu_forget_all(cpu);
 		break;
-	case -KVM_EEXIST:
+	case KVM_PMU_EXISTS:
 		/* By another kernel here: this one closes what it has lost. */
 		kvm_pmu_close(counter);
 		cpu->changed = true;
 		break;
-	case -KVM_ENOSPC:
+	case KVM_PMU_NO_SPACE:
 		kvm_pmu_warn(KVM_PMU_WARN_NO_SPACE);
 		cpu->no_space = true;
 		break;
-	case -KVM_EBUSY:
-		/* The record is up to date. */
+	case KVM_PMU_NO_COUNTER:
 		if (op->op == KVM_PERF_OP_READ) {
-			kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
+			kvm_pmu_note_lost(cpu, counter);
 			kvm_pmu_done(counter, op);
 		} else {
 			cpu->no_counter = true;
 		}
 		break;
+	case KVM_PMU_TOO_OFTEN:
+		/* perf starts it again at a tick. */
+		if (counter->state == KVM_PMU_STARTING)
+			kvm_pmu_throttle(cpu, counter);
+		break;
+	case KVM_PMU_NOT_WRITTEN:
+		kvm_pmu_disabled(counter);
+		break;
 	default:
 		if (op->op == KVM_PERF_OP_OPEN || op->op == KVM_PERF_OP_ENABLE)
 			kvm_pmu_refuse(counter->event);
-		else if (op->op == KVM_PERF_OP_DISABLE &&
-			 op->result == -KVM_EFAULT)
-			kvm_pmu_set_state(counter, KVM_PMU_STOPPED);
 		break;
 	}
 }
@@ -262,6 +303,16 @@ static void kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 	}
 }
 
+/* STARTING to COUNTING, unless an NMI is faster. */
+static void kvm_pmu_set_counting(struct kvm_pmu_counter *counter)
+{
+	counter->event->hw.state = 0;
+	if (cmpxchg(&counter->state, KVM_PMU_STARTING, KVM_PMU_COUNTING) !=
+	    KVM_PMU_STARTING)
+		kvm_pmu_set_stopped(counter->event);
+	perf_event_update_userpage(counter->event);
+}
+
 /* How many were to start, and do not run? */
 static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 {
@@ -272,27 +323,29 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		WRITE_ONCE(counter->leaving, NULL);
-		if (!counter->starting)
+		if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
 			continue;
-		if (counter->state == KVM_PMU_RUNNING) {
-			counter->event->hw.state = 0;
-			counter->starting = false;
-			perf_event_update_userpage(counter->event);
-		} else {
+		if (counter->host == KVM_PMU_RUNNING)
+			kvm_pmu_set_counting(counter);
+		else
 			failed++;
-		}
 	}
 
 	return failed;
 }
 
-static unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu)
+/**
+ * kvm_pmu_nr_running - how many counters run at the host, lost ones apart?
+ * @cpu: this CPU's
+ */
+unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int n = 0;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++)
-		n += cpu->counters[i].state == KVM_PMU_RUNNING;
+		n += cpu->counters[i].host == KVM_PMU_RUNNING &&
+		     !cpu->counters[i].lost;
 
 	return n;
 }
@@ -318,7 +371,7 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		if (counter->event || counter->state != KVM_PMU_STOPPED)
+		if (counter->event || counter->host != KVM_PMU_STOPPED)
 			continue;
 		kvm_pmu_close(counter);
 		any = true;
@@ -343,26 +396,13 @@ static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
 	       (xchg(&cpu->no_space, false) && kvm_pmu_close_stopped(cpu));
 }
 
-/* perf believes some to count that the host has no counter for: tell it. */
-static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
-{
-	unsigned int i;
-
-	for (i = 0; i < cpu->nr_open; i++)
-		cpu->counters[i].starting = false;
-
-	cpu->resched = true;
-	irq_work_queue(&cpu->work);
-}
-
-/**
- * kvm_pmu_flush - have the host do what was noted
- * @cpu: this CPU's
- */
-void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
+/* Has every event that is to start a counter that counts now? */
+static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int failed = 0;
 	int tries;
+
+	cpu->flushing = true;
 
 	/* Again where the host had forgotten, or where it had too few counters. */
 	for (tries = 0; cpu->changed && tries < 4; tries++) {
@@ -378,10 +418,77 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 			cpu->changed = kvm_pmu_make_room(cpu);
 	}
 
-	if (failed)
-		kvm_pmu_give_up(cpu);
 	cpu->changed = false;
 	cpu->no_space = false;
+	cpu->flushing = false;
+
+	if (failed)
+		cpu->proven = kvm_pmu_nr_running(cpu);
+	else
+		cpu->proven = max(cpu->proven, kvm_pmu_nr_running(cpu));
 
 	kvm_pmu_start_watch(cpu);
+	return !failed;
+}
+
+/* perf believes some to count that the host has no counter for: tell it. */
+static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++)
+		cmpxchg(&cpu->counters[i].state, KVM_PMU_STARTING, KVM_PMU_HELD);
+
+	cpu->resched = true;
+	irq_work_queue(&cpu->work);
+}
+
+/**
+ * kvm_pmu_flush - have the host do what was noted
+ * @cpu: this CPU's
+ */
+void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
+{
+	/* What BPF does in a flush is left to that. */
+	if (!cpu->flushing && !kvm_pmu_flush_all(cpu))
+		kvm_pmu_give_up(cpu);
+}
+
+static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,
+			      bool (*test)(const struct kvm_pmu_counter *))
+{
+	unsigned int i;
+
+	for_each_set_bit(i, &cpu->added, KVM_PMU_NR_COUNTERS) {
+		if (!test(&cpu->counters[i]))
+			return false;
+	}
+
+	return true;
+}
+
+static bool kvm_pmu_runs(const struct kvm_pmu_counter *counter)
+{
+	return counter->host == KVM_PMU_RUNNING;
+}
+
+static bool kvm_pmu_has_started(const struct kvm_pmu_counter *counter)
+{
+	return counter->state != KVM_PMU_STARTING;
+}
+
+/**
+ * kvm_pmu_flush_added - can all that perf has just added count?
+ * @cpu: this CPU's; perf has it disabled
+ *
+ * A group counts as a whole or not at all.  The host need not be asked where the
+ * counters run already, or where as many events have counted.
+ */
+bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->used <= cpu->proven || kvm_pmu_added_all(cpu, kvm_pmu_runs))
+		return true;
+
+	kvm_pmu_flush_all(cpu);
+	return kvm_pmu_added_all(cpu, kvm_pmu_has_started);
 }

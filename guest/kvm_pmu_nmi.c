@@ -1,35 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: overflows.
+ * Paravirtual performance events, guest side: what the host tells by an NMI.
  */
+#include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/sched/clock.h>
 
 #include <asm/nmi.h>
+#include <asm/paravirt.h>
 
 #include "compat.h"
 #include "kvm_pmu.h"
 
-/* What perf does about it needs an event that is on a CPU. */
-static bool kvm_pmu_ends_at_overflow(struct perf_event *event)
-{
-	return atomic_read(&event->event_limit) || event->attr.sigtrap;
-}
-
-static void kvm_pmu_sample(struct perf_event *event, struct pt_regs *regs)
+static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
+			   struct pt_regs *regs)
 {
 	struct perf_sample_data data;
 
-	/* After del: perf would not hear of it, and let it run on. */
-	if (event->hw.idx < 0 && kvm_pmu_ends_at_overflow(event))
-		return;
-
 	perf_sample_data_init(&data, 0, event->hw.last_period);
-	/* One that is starting or leaving cannot be stopped. */
-	if (perf_event_overflow(event, &data, regs) && !event->hw.state)
-		kvm_pmu_counter_stop(this_kvm_pmu_cpu(), event);
+	if (perf_event_overflow(event, &data, regs))
+		kvm_pmu_counter_stop(cpu, event);
 }
 
+/**
+ * kvm_pmu_throttle - an event has overflowed too often, for the host
+ * @cpu: this CPU's
+ * @counter: its counter
+ *
+ * Has perf throttle it, as natively: there is a record of it, and perf starts the
+ * event again at a tick.  What perf counts is overflows in a tick.
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
+{
+	struct perf_event *event = counter->event;
+
+	if (!perf_event_account_interrupt(event)) {
+		event->hw.interrupts = INT_MAX;
+		perf_event_account_interrupt(event);
+	}
+	kvm_pmu_counter_stop(cpu, event);
+}
+
+/**
+ * kvm_pmu_look_at_flags - see why a counter that is enabled does not count
+ * @cpu: this CPU's
+ * @counter: the counter
+ *
+ * May be called in NMI context.
+ *
+ * Return: whether there is anything new.
+ */
+bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter)
+{
+	u32 flags = READ_ONCE(counter->record.flags);
+	u32 new = flags & ~counter->flags;
+
+	counter->flags = flags;
+	if (!new)
+		return false;
+
+	if (new & KVM_PERF_EVENT_LOST)
+		kvm_pmu_note_lost(cpu, counter);
+	else if (READ_ONCE(counter->state) == KVM_PMU_COUNTING)
+		kvm_pmu_throttle(cpu, counter);
+
+	return true;
+}
+
+/*
+ * A sample is taken for an event that counts.  One that starts or leaves is in
+ * perf's hands, in whose code a native PMU stands still: what overflows there has
+ * been counted, and that is all.
+ */
 static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 				    struct kvm_pmu_counter *counter,
 				    struct pt_regs *regs)
@@ -42,54 +87,57 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 		return 0;
 
 	n = xchg(&record->overflows, 0);
-	event = READ_ONCE(counter->leaving) ? : READ_ONCE(counter->event);
-	if (!event) {
+	if (READ_ONCE(counter->state) == KVM_PMU_FREE &&
+	    !READ_ONCE(counter->leaving)) {
 		WRITE_ONCE(cpu->unwanted, true);
 		irq_work_queue(&cpu->work);
 		return n;
 	}
-
-	/* Once perf has throttled it, it wants to hear no more of it. */
-	if (event->hw.state && event == READ_ONCE(counter->event) &&
-	    !counter->starting)
+	if (READ_ONCE(counter->state) != KVM_PMU_COUNTING)
 		return n;
 
-	/* The count of one that is starting begins with the flush. */
-	if (!event->hw.state)
-		kvm_pmu_counter_update(counter, event);
-	event->hw.last_period = READ_ONCE(record->last_period);
-	kvm_pmu_sample(event, regs);
-	for (i = 1; i < n && !event->hw.state; i++)
-		kvm_pmu_sample(event, regs);
+	event = counter->event;
+	kvm_pmu_counter_update(counter, event);
+	event->hw.last_period = kvm_pmu_record_last_period(record);
+	/* Once perf has throttled it, it wants to hear no more of it. */
+	for (i = 0; i < n && counter->state == KVM_PMU_COUNTING; i++)
+		kvm_pmu_sample(cpu, event, regs);
 
 	return n;
 }
 
+/* The CPU's own time, for perf_cpu_time_max_percent. */
+static u64 kvm_pmu_clock(void)
+{
+	return sched_clock() - paravirt_steal_clock(smp_processor_id());
+}
+
 /**
- * kvm_pmu_handle_nmi - have perf take samples
+ * kvm_pmu_handle_nmi - have perf take samples, and see what has stopped
  * @cmd: NMI_LOCAL
  * @regs: what was interrupted
  *
- * Claims an NMI only where the host has told of overflows.
+ * Claims an NMI only where the host has told of something.
  *
- * Return: how many: with more than one the kernel expects a second NMI that
- * finds none.
+ * Return: how much: with more than one the kernel expects a second NMI that finds
+ * none.
  */
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	int due = xchg(&cpu->nmi_due, false);
-	u64 start = sched_clock();
+	int told = xchg(&cpu->nmi_due, false);
+	u64 start = kvm_pmu_clock();
 	unsigned int i;
 	u32 n = 0;
 
-	for (i = 0; i < READ_ONCE(cpu->nr_open); i++)
+	for (i = 0; i < READ_ONCE(cpu->nr_open); i++) {
 		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
+		told += kvm_pmu_look_at_flags(cpu, &cpu->counters[i]);
+	}
 
-	/* For perf_cpu_time_max_percent. */
 	if (n)
-		perf_sample_event_took(sched_clock() - start);
+		perf_sample_event_took(kvm_pmu_clock() - start);
 
 	cpu->overflows += n;
-	return n + due;
+	return n + told;
 }

@@ -48,6 +48,15 @@ u64 kvm_pmu_record_left(const struct guest_perf_event *record)
 }
 
 /**
+ * kvm_pmu_record_last_period - the period that ended with the last overflow
+ * @record: the record
+ */
+u64 kvm_pmu_record_last_period(const struct guest_perf_event *record)
+{
+	return kvm_pmu_read_field(record, &record->last_period);
+}
+
+/**
  * kvm_pmu_take_left - what is left of an event's period is in the record
  * @counter: its counter
  * @event: the event

@@ -24,8 +24,8 @@
 static const char * const kvm_pmu_warnings[] = {
 	[KVM_PMU_WARN_GONE] =
 		"the host has no paravirtual perf events any more: nothing counts",
-	[KVM_PMU_WARN_ROBBED] =
-		"the host needed the counter of a running event: its count is too low",
+	[KVM_PMU_WARN_LOST] =
+		"the host needed the counter of a running event, which is scaled now",
 	[KVM_PMU_WARN_NO_SPACE] = "the host allows no more events",
 };
 
@@ -60,6 +60,22 @@ static void kvm_pmu_print_warnings(struct kvm_pmu_cpu *cpu)
 	}
 }
 
+/**
+ * kvm_pmu_note_lost - the host has taken a counter away that was to count
+ * @cpu: this CPU's
+ * @counter: the counter
+ *
+ * The work has perf schedule without it, as soon as interrupts are on, so that
+ * the time that it does not count is known.  May be called in NMI context.
+ */
+void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
+{
+	kvm_pmu_warn(KVM_PMU_WARN_LOST);
+	WRITE_ONCE(counter->lost, true);
+	WRITE_ONCE(cpu->lost, true);
+	irq_work_queue(&cpu->work);
+}
+
 /* A counter runs, or is kept open for nobody. */
 static bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 {
@@ -68,8 +84,8 @@ static bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		if (counter->state == KVM_PMU_RUNNING ||
-		    (counter->state == KVM_PMU_STOPPED && !counter->event))
+		if (counter->host == KVM_PMU_RUNNING ||
+		    (counter->host == KVM_PMU_STOPPED && !counter->event))
 			return true;
 	}
 
@@ -90,12 +106,6 @@ void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 	irq_work_queue(&cpu->work);
 }
 
-static void kvm_pmu_stop_unused(struct kvm_pmu_counter *counter)
-{
-	kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
-	counter->state = KVM_PMU_STOPPED;
-}
-
 /* Parked ones of an event with a frequency, whose period the host adjusts. */
 static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
@@ -105,8 +115,34 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		if (kvm_pmu_is_unused(counter) && kvm_pmu_is_sampling(counter))
-			kvm_pmu_stop_unused(counter);
+			kvm_pmu_disable_host(counter);
 	}
+}
+
+/*
+ * Stop those that the host has taken away, and have perf schedule its events
+ * anew, with no more of them than those that count.
+ */
+static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (!counter->lost)
+			continue;
+		kvm_pmu_disable_host(counter);
+		kvm_pmu_settle_count(counter);
+		if (counter->state != KVM_PMU_COUNTING)
+			continue;
+		kvm_pmu_set_stopped(counter->event);
+		WRITE_ONCE(counter->state, KVM_PMU_HELD);
+		cpu->resched = true;
+	}
+
+	cpu->proven = kvm_pmu_nr_running(cpu);
+	kvm_pmu_set_limit(cpu, cpu->proven);
 }
 
 /**
@@ -121,6 +157,9 @@ void kvm_pmu_work(struct irq_work *work)
 
 	if (xchg(&cpu->unwanted, false))
 		kvm_pmu_stop_unwanted(cpu);
+
+	if (xchg(&cpu->lost, false))
+		kvm_pmu_give_up_lost(cpu);
 
 	if (xchg(&cpu->resched, false))
 		kvm_pmu_resched();
@@ -143,8 +182,8 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 		counter = &cpu->counters[i];
 		unused = jiffies - counter->last_used;
 		if (kvm_pmu_is_unused(counter) && unused >= KVM_PMU_WATCH)
-			kvm_pmu_stop_unused(counter);
-		if (!counter->event && counter->state == KVM_PMU_STOPPED &&
+			kvm_pmu_disable_host(counter);
+		if (!counter->event && counter->host == KVM_PMU_STOPPED &&
 		    unused >= KVM_PMU_KEEP)
 			kvm_pmu_close(counter);
 	}
@@ -157,27 +196,37 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
  */
 static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 {
-	bool lost = false;
+	bool host_lost = false;
 	unsigned int i;
 
 	cpu->nr_ops = 0;
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].state == KVM_PMU_RUNNING)
+		if (cpu->counters[i].host == KVM_PMU_RUNNING)
 			kvm_pmu_add_op(cpu, &cpu->counters[i],
 				       KVM_PERF_OP_READ, 0);
 	}
-	if (!cpu->nr_ops)
+	if (!cpu->nr_ops) {
+		/* By the time that any runs again, the host may have others. */
+		cpu->proven = 0;
 		return;
+	}
 
 	kvm_pmu_run_batch(cpu);
 	for (i = 0; i < cpu->nr_ops; i++) {
-		if (cpu->ops[i].result == -KVM_EBUSY)
-			kvm_pmu_warn(KVM_PMU_WARN_ROBBED);
-		lost |= kvm_pmu_has_lost(cpu->ops[i].result);
+		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->ops[i].result)) {
+		case KVM_PMU_NO_COUNTER:
+			kvm_pmu_note_lost(cpu, cpu->op_counters[i]);
+			break;
+		case KVM_PMU_HOST_LOST:
+			host_lost = true;
+			break;
+		default:
+			break;
+		}
 	}
 
-	if (lost) {
-		kvm_pmu_lost(cpu);
+	if (host_lost) {
+		kvm_pmu_forget_all(cpu);
 		kvm_pmu_flush(cpu);
 	}
 }

@@ -408,7 +408,7 @@ static void test_counting(void)
 	expect("OPEN", open_id(ID, r), 0);
 	expect_true("OPEN zeroes the record",
 		    !r->count && !r->overflows && !r->sequence &&
-		    !r->time_enabled && !r->reserved[1]);
+		    !r->time_enabled && !r->reserved2);
 
 	burn();
 	expect("READ of an event never enabled", call(KVM_PERF_OP_READ, ID, 0),
