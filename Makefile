@@ -29,7 +29,7 @@ doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
 	longerloop hypercall_test driver_test hostile attack \
-	sampling_test overflow_stress workload amd-pmu life_test pressure_test)
+	sampling_test open_errors overflow_stress workload amd-pmu life_test pressure_test)
 tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 
@@ -272,6 +272,10 @@ $(B)/tests/sampling_test: selftests/programs/sampling_test.c $(K)/release
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -I$(K)/source/tools/testing/selftests -o $@ $< \
 		-lpthread
+
+$(B)/tests/open_errors: selftests/programs/open_errors.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -o $@ $<
 
 $(B)/tests/overflow_stress: selftests/programs/overflow_stress.c | packages
 	@mkdir -p $(@D)
