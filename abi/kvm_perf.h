@@ -117,7 +117,8 @@
  * DOC: Errors of KVM_PERF_OP
  *
  * %KVM_EINVAL: malformed: a size, a reserved field or bit, a misaligned
- * record, an unknown type or flag, an argument with bits 63:32 set.
+ * record, an unknown type, flag, generic or cache event, an argument with bits
+ * 63:32 set.
  *
  * %KVM_EFAULT: an address outside the guest's memory, or read-only memory
  * where the host must write.
@@ -126,7 +127,8 @@
  *
  * %KVM_EEXIST: an event has this id already.
  *
- * %KVM_EOPNOTSUPP: well-formed, but this host cannot or may not count it.
+ * %KVM_EOPNOTSUPP: well-formed, but this host cannot or may not count it: its
+ * CPU has not the event, say.
  *
  * %KVM_ENOSPC: the VM's limit on events, one vCPU's share of it, or the memory
  * of its owner's control group, is used up.

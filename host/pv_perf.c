@@ -107,12 +107,12 @@ static int pv_perf_check_config(const struct guest_perf_query *pmu,
 	case KVM_PERF_TYPE_HARDWARE:
 		/* The upper half would choose a PMU of the host. */
 		if (attr->config >= KVM_PERF_NR_HW_EVENTS)
-			return -EOPNOTSUPP;
+			return -EINVAL;
 		return 0;
 	case KVM_PERF_TYPE_HW_CACHE:
 		/* Cache, operation and result: a byte each. */
 		if (attr->config > 0xffffff)
-			return -EOPNOTSUPP;
+			return -EINVAL;
 		return 0;
 	case KVM_PERF_TYPE_RAW:
 		if (attr->config & ~pmu->raw_event_mask)

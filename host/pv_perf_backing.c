@@ -37,7 +37,7 @@ static int pv_perf_not_now(struct kvm *kvm)
  *
  * May sleep.
  *
- * Return: the backing event, or -ENOSPC, -EBUSY, -EOPNOTSUPP.
+ * Return: the backing event, or -ENOSPC, -EBUSY, -EINVAL, -EOPNOTSUPP.
  */
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  perf_overflow_handler_t overflow)
@@ -58,6 +58,7 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 	case -ENOMEM:
 		return ERR_PTR(-ENOSPC);
 	case -EBUSY:
+	case -EINVAL:
 		return backing;
 	default:
 		return ERR_PTR(-EOPNOTSUPP);

@@ -64,7 +64,7 @@ static int pv_perf_enable_here(struct kvm *kvm, struct pv_perf_event *event)
  *
  * Return: 0, -ENOENT, -EBUSY if no counter is free, -EAGAIN if the VM's events
  * overflow too often, or what moving the event here failed with: -ENOSPC,
- * -EOPNOTSUPP.
+ * -EINVAL, -EOPNOTSUPP.
  */
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 {

@@ -35,7 +35,8 @@
  * @flags: the guest's KVM_PERF_ATTR_*
  * @gpa: address of the record, aligned to its size
  *
- * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EOPNOTSUPP, -EFAULT.
+ * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EFAULT, -EINVAL if perf knows no such
+ * event, -EOPNOTSUPP if this CPU has it not or the VM may not have it.
  */
 int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		       const struct perf_event_attr *attr, u64 flags, gpa_t gpa)

@@ -296,7 +296,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
  *
  * Sleeps, also where the VM does so too often.
  *
- * Return: 0, -ENOENT, -EBUSY, -ENOSPC, -EOPNOTSUPP.
+ * Return: 0, -ENOENT, -EBUSY, -ENOSPC, -EINVAL, -EOPNOTSUPP.
  */
 int pv_perf_move_and_enable(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 {

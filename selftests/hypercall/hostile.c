@@ -355,7 +355,7 @@ static bool expected(uint64_t op, int64_t ret)
 		return !ret || E(ENOENT);
 	case KVM_PERF_OP_ENABLE:
 		return !ret || E(ENOENT) || E(EBUSY) || E(ENOSPC) ||
-		       E(EOPNOTSUPP);
+		       E(EINVAL) || E(EOPNOTSUPP);
 	case KVM_PERF_OP_DISABLE:
 		return !ret || E(ENOENT) || E(EFAULT);
 	case KVM_PERF_OP_READ:

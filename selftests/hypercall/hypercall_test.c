@@ -324,25 +324,27 @@ static void test_open_attr(void)
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.config = PERF_COUNT_HW_MAX;
-	expect_open_fails("a generic event that is none: EOPNOTSUPP",
+	expect_open_fails("a generic event that is none: EINVAL", -KVM_EINVAL);
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.config = PERF_COUNT_HW_BUS_CYCLES;
+	expect_open_fails("a generic event that the CPU has not: EOPNOTSUPP",
 			  -KVM_EOPNOTSUPP);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.config = 4ULL << 32;
-	expect_open_fails("a generic event of a chosen PMU: EOPNOTSUPP",
-			  -KVM_EOPNOTSUPP);
+	expect_open_fails("a generic event of a chosen PMU: EINVAL",
+			  -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = KVM_PERF_TYPE_HW_CACHE;
 	shared->attr.config = 0xffffff;
-	expect_open_fails("a cache event that is none: EOPNOTSUPP",
-			  -KVM_EOPNOTSUPP);
+	expect_open_fails("a cache event that is none: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = KVM_PERF_TYPE_HW_CACHE;
 	shared->attr.config = 1ULL << 24;
-	expect_open_fails("a cache event beyond 24 bits: EOPNOTSUPP",
-			  -KVM_EOPNOTSUPP);
+	expect_open_fails("a cache event beyond 24 bits: EINVAL", -KVM_EINVAL);
 }
 
 /* Bits that an event select has, and that the host sets itself. */

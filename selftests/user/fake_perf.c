@@ -201,6 +201,20 @@ static u64 eventsel(const struct perf_event_attr *attr)
 	return config;
 }
 
+/* Is there such a number?  Then it depends on the CPU. */
+static bool is_event(const struct perf_event_attr *attr)
+{
+	u64 config = attr->config;
+
+	if (attr->type == PERF_TYPE_HARDWARE)
+		return config < PERF_COUNT_HW_MAX;
+	if (attr->type == PERF_TYPE_HW_CACHE)
+		return (config & 0xff) < PERF_COUNT_HW_CACHE_MAX &&
+		       (config >> 8 & 0xff) < PERF_COUNT_HW_CACHE_OP_MAX &&
+		       (config >> 16 & 0xff) < PERF_COUNT_HW_CACHE_RESULT_MAX;
+	return true;
+}
+
 static int check_attr(const struct perf_event_attr *attr)
 {
 	if (create_error) {
@@ -209,6 +223,8 @@ static int check_attr(const struct perf_event_attr *attr)
 		create_error = 0;
 		return error;
 	}
+	if (!is_event(attr))
+		return -EINVAL;
 	return eventsel(attr) ? 0 : -ENOENT;
 }
 

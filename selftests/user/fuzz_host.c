@@ -283,9 +283,9 @@ static int model_check_attr(const struct guest_perf_attr *attr)
 		return -KVM_EOPNOTSUPP;
 	switch (attr->type) {
 	case KVM_PERF_TYPE_HARDWARE:
-		return attr->config < 10 ? 0 : -KVM_EOPNOTSUPP;
+		return attr->config < 10 ? 0 : -KVM_EINVAL;
 	case KVM_PERF_TYPE_HW_CACHE:
-		return attr->config < 1 << 24 ? 0 : -KVM_EOPNOTSUPP;
+		return attr->config < 1 << 24 ? 0 : -KVM_EINVAL;
 	case KVM_PERF_TYPE_RAW:
 		/* cmask, inv, edge, unit mask, event select: 35:32, 7:0 */
 		return attr->config & ~0xfff84ffffull ? -KVM_EINVAL : 0;
@@ -313,6 +313,12 @@ static int model_read_attr(gpa_t gpa, struct guest_perf_attr *attr)
 	return 0;
 }
 
+/* A cache, an operation and a result that there are, on this CPU or another. */
+static bool model_is_cache_event(u64 config)
+{
+	return (u8)config < 7 && (u8)(config >> 8) < 3 && config >> 16 < 2;
+}
+
 /* What the host's perf answers, as OPEN and ENABLE pass it on. */
 static int model_create(const struct guest_perf_attr *attr)
 {
@@ -321,7 +327,11 @@ static int model_create(const struct guest_perf_attr *attr)
 	create_fails = 0;
 	if (error)
 		return error == -ENOMEM ? -KVM_ENOSPC :
-		       error == -EBUSY ? -KVM_EBUSY : -KVM_EOPNOTSUPP;
+		       error == -EBUSY ? -KVM_EBUSY :
+		       error == -EINVAL ? -KVM_EINVAL : -KVM_EOPNOTSUPP;
+	if (attr->type == KVM_PERF_TYPE_HW_CACHE &&
+	    !model_is_cache_event(attr->config))
+		return -KVM_EINVAL;
 	if (!event_select(attr))
 		return -KVM_EOPNOTSUPP;
 	return no_allocation ? -KVM_ENOSPC : 0;

@@ -302,19 +302,22 @@ static void test_open_malformed(void)
 
 	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
 	mem->attr.config = KVM_PERF_NR_HW_EVENTS;
-	open_fails("HARDWARE 10", -KVM_EOPNOTSUPP);
+	open_fails("HARDWARE 10", -KVM_EINVAL);
 	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
 	mem->attr.config = 1ull << 32;
-	open_fails("HARDWARE of another PMU", -KVM_EOPNOTSUPP);
+	open_fails("HARDWARE of another PMU", -KVM_EINVAL);
 	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
 	mem->attr.config = PERF_COUNT_HW_CACHE_REFERENCES;
 	open_fails("HARDWARE that the host has not", -KVM_EOPNOTSUPP);
 	mem->attr.type = KVM_PERF_TYPE_HW_CACHE;
 	mem->attr.config = 1ull << 24;
-	open_fails("HW_CACHE with 25 bits", -KVM_EOPNOTSUPP);
+	open_fails("HW_CACHE with 25 bits", -KVM_EINVAL);
+	mem->attr.type = KVM_PERF_TYPE_HW_CACHE;
+	mem->attr.config = PERF_COUNT_HW_CACHE_NODE;
+	open_fails("HW_CACHE that the host has not", -KVM_EOPNOTSUPP);
 	mem->attr.type = KVM_PERF_TYPE_HW_CACHE;
 	mem->attr.config = 0xffffff;
-	open_fails("HW_CACHE that there is not", -KVM_EOPNOTSUPP);
+	open_fails("HW_CACHE that there is not", -KVM_EINVAL);
 	mem->attr.flags = KVM_PERF_ATTR_FREQ;
 	mem->attr.sample_period = 1ull << 31;
 	open_fails("a frequency of 2^31", -KVM_EINVAL);
@@ -338,7 +341,7 @@ static void test_open_refused(void)
 		long want;
 	} t[] = {
 		{ -ENOMEM, -KVM_ENOSPC }, { -EBUSY, -KVM_EBUSY },
-		{ -ENOENT, -KVM_EOPNOTSUPP }, { -EINVAL, -KVM_EOPNOTSUPP },
+		{ -ENOENT, -KVM_EOPNOTSUPP }, { -EINVAL, -KVM_EINVAL },
 		{ -ENODEV, -KVM_EOPNOTSUPP }, { -EACCES, -KVM_EOPNOTSUPP },
 	};
 	size_t i;

@@ -242,7 +242,7 @@ static void guest_open(void)
 	ASSERT_OPEN(-KVM_EINVAL, attr->sample_period = 1ull << 63);
 	ASSERT_OPEN(-KVM_EOPNOTSUPP, attr->config1 = 1);
 	ASSERT_OPEN(-KVM_EOPNOTSUPP, attr->config2 = 1);
-	ASSERT_OPEN(-KVM_EOPNOTSUPP, attr->config = KVM_PERF_NR_HW_EVENTS);
+	ASSERT_OPEN(-KVM_EINVAL, attr->config = KVM_PERF_NR_HW_EVENTS);
 	ASSERT_OPEN(-KVM_EINVAL, { attr->type = KVM_PERF_TYPE_RAW;
 				   attr->config = 1ull << 63; });
 
