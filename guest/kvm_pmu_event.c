@@ -15,6 +15,9 @@
 #include "kvm_pmu.h"
 #include "kvm_pmu_query.h"
 
+/* Cache, operation and result: a byte each. */
+#define KVM_PMU_CACHE_MASK	0xffffff
+
 static struct pmu *kvm_pmu;
 
 /**
@@ -166,6 +169,13 @@ static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
 	       (boot_cpu_has(X86_FEATURE_SVM) || boot_cpu_has(X86_FEATURE_VMX));
 }
 
+/* Of which config1 and config2 are part. */
+static bool kvm_pmu_has_extra_regs(void)
+{
+	return boot_cpu_data.x86_vendor != X86_VENDOR_AMD &&
+	       boot_cpu_data.x86_vendor != X86_VENDOR_HYGON;
+}
+
 static void kvm_pmu_guest_attr(struct perf_event *event,
 			       struct guest_perf_attr *guest)
 {
@@ -175,13 +185,17 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		.size		= sizeof(*guest),
 		.type		= attr->type,
 		.config		= attr->config,
-		.config1	= attr->config1,
-		.config2	= attr->config2,
 	};
 
+	/* x86's own PMU ignores all else, and tools set some of it. */
+	if (kvm_pmu_has_extra_regs()) {
+		guest->config1 = attr->config1;
+		guest->config2 = attr->config2;
+	}
+	if (attr->type == PERF_TYPE_HW_CACHE)
+		guest->config &= KVM_PMU_CACHE_MASK;
 	if (attr->type == event->pmu->type) {
 		guest->type = KVM_PERF_TYPE_RAW;
-		/* x86's own PMU ignores the others, and tools set some. */
 		guest->config &= kvm_pmu_host->raw_event_mask;
 	}
 	if (kvm_pmu_has_freq(event))
