@@ -239,13 +239,13 @@ static bool kvm_pmu_serves(const struct perf_event_attr *attr)
 }
 
 /*
- * precise_ip, branch stacks and AUX: not by this PMU.  exclude_host asks for
- * nested guests alone, which an older host cannot tell from this one.
+ * precise_ip and branch stacks: not by this PMU, nor AUX, which perf knows.
+ * exclude_host asks for nested guests alone, which an older host cannot tell
+ * from this one.
  */
 static bool kvm_pmu_supports(struct perf_event *event)
 {
 	return !has_branch_stack(event) && !event->attr.precise_ip &&
-	       !event->attr.aux_output &&
 	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }
 
