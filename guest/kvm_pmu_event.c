@@ -249,6 +249,13 @@ static bool kvm_pmu_supports(struct perf_event *event)
 	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }
 
+/* Registers that come with precise_ip only. */
+static bool kvm_pmu_has_extended_regs(const struct perf_event_attr *attr)
+{
+	return (attr->sample_regs_user | attr->sample_regs_intr) &
+	       PERF_REG_EXTENDED_MASK;
+}
+
 /* A group counts as a whole, or not at all. */
 static bool kvm_pmu_group_fits(struct perf_event *event)
 {
@@ -275,6 +282,10 @@ static int kvm_pmu_event_init(struct perf_event *event)
 
 	if (!kvm_pmu_supports(event))
 		return -EOPNOTSUPP;
+
+	/* perf would find it unsupported, x86's own PMU finds it wrong. */
+	if (kvm_pmu_has_extended_regs(&event->attr))
+		return -EINVAL;
 
 	if (!kvm_pmu_group_fits(event))
 		return -EINVAL;
