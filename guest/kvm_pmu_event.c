@@ -256,7 +256,10 @@ static bool kvm_pmu_has_extended_regs(const struct perf_event_attr *attr)
 	       PERF_REG_EXTENDED_MASK;
 }
 
-/* A group counts as a whole, or not at all. */
+/*
+ * A group counts as a whole, or not at all.  As for x86's own PMU, siblings that
+ * are disabled do not count.
+ */
 static bool kvm_pmu_group_fits(struct perf_event *event)
 {
 	struct perf_event *leader = event->group_leader, *sibling;
@@ -267,7 +270,8 @@ static bool kvm_pmu_group_fits(struct perf_event *event)
 
 	n += leader->pmu == event->pmu;
 	for_each_sibling_event(sibling, leader)
-		n += sibling->pmu == event->pmu;
+		n += sibling->pmu == event->pmu &&
+		     sibling->state > PERF_EVENT_STATE_OFF;
 
 	return n <= kvm_pmu_host->nr_counters;
 }
@@ -287,13 +291,15 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	if (kvm_pmu_has_extended_regs(&event->attr))
 		return -EINVAL;
 
-	if (!kvm_pmu_group_fits(event))
-		return -EINVAL;
-
 	kvm_pmu_guest_attr(event, &attr);
 	config = kvm_pmu_config_get(&attr);
 	if (IS_ERR(config))
 		return PTR_ERR(config);
+
+	if (!kvm_pmu_group_fits(event)) {
+		kvm_pmu_config_put(config);
+		return -EINVAL;
+	}
 
 	event->pmu_private = config;
 	event->destroy = kvm_pmu_destroy;
