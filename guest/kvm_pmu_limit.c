@@ -12,6 +12,9 @@
 
 #include "kvm_pmu.h"
 
+/* For how long a limit holds: what an attempt costs, ten times a second. */
+#define KVM_PMU_LIMIT		(HZ / 10)
+
 /**
  * kvm_pmu_limit - how many counters can count at the same time?
  * @cpu: this CPU's
@@ -28,14 +31,14 @@ unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_set_limit - for a second it is so many
+ * kvm_pmu_set_limit - for 0.1 seconds it is so many
  * @cpu: this CPU's
  * @limit: the number of those that do count
  */
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit)
 {
 	cpu->limit = limit;
-	cpu->limit_until = get_jiffies_64() + HZ;
+	cpu->limit_until = get_jiffies_64() + KVM_PMU_LIMIT;
 }
 
 /**
