@@ -107,6 +107,15 @@ static u64 context_time(struct perf_event_context *ctx)
 #endif
 }
 
+/**
+ * pv_perf_backing_is_stopped - is its counter stopped, by us or by perf?
+ * @backing: is on this CPU
+ */
+bool pv_perf_backing_is_stopped(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
+}
+
 /* As of the last reading of its count. */
 static u64 period_left(struct perf_event *backing)
 {
@@ -115,8 +124,9 @@ static u64 period_left(struct perf_event *backing)
 	if (!is_sampling_event(backing))
 		return 0;
 
-	/* Its period was set: that begins when it counts. */
-	if (!left && READ_ONCE(backing->state) != PERF_EVENT_STATE_ACTIVE)
+	/* A whole period, which begins when it counts. */
+	if (!left && (READ_ONCE(backing->state) != PERF_EVENT_STATE_ACTIVE ||
+		      pv_perf_backing_is_stopped(backing)))
 		left = READ_ONCE(backing->hw.sample_period);
 
 	/* Not positive: it overflows now. */
@@ -171,6 +181,29 @@ void pv_perf_backing_read(struct perf_event *backing,
 	reading->period_left = period_left(backing);
 }
 
+/**
+ * pv_perf_backing_period - the period of a backing event
+ * @backing: the backing event
+ *
+ * In any context.
+ */
+u64 pv_perf_backing_period(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.sample_period);
+}
+
+/**
+ * pv_perf_backing_set_period - set it, from the next overflow on
+ * @backing: the backing event
+ * @period: the period
+ *
+ * In any context, and without asking perf: of one that has a period by itself.
+ */
+void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
+{
+	WRITE_ONCE(backing->hw.sample_period, period);
+}
+
 /*
  * perf lets the period be changed, but not what is left of it: that is between
  * a stop and a start of the counter, as when perf itself adjusts a period.
@@ -212,7 +245,7 @@ static void set_left_there(struct perf_event *backing, u64 left)
 /**
  * pv_perf_backing_set_left - set when a backing event overflows next
  * @backing: the backing event, which has a period
- * @left: after how many events
+ * @left: after how many events, 0 for a whole period
  *
  * May sleep.
  */
@@ -223,11 +256,22 @@ void pv_perf_backing_set_left(struct perf_event *backing, u64 left)
 }
 
 /**
+ * pv_perf_backing_begin_period - begin a whole period
+ * @backing: the backing event, which has a period
+ *
+ * At once where it counts on this CPU, or else nothing is done.
+ */
+void pv_perf_backing_begin_period(struct perf_event *backing)
+{
+	set_left_here(backing, 0);
+}
+
+/**
  * pv_perf_backing_copy_position - go on in the period of another backing event
  * @from: which counts no more
  * @to: of the same event
  *
- * With a frequency, perf has chosen the period.  May sleep.
+ * With a frequency, the period has been adapted.  May sleep.
  */
 void pv_perf_backing_copy_position(const struct perf_event *from,
 				   struct perf_event *to)
@@ -250,15 +294,6 @@ u64 pv_perf_backing_stop(struct perf_event *backing)
 {
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
 	return local64_read(&backing->count);
-}
-
-/**
- * pv_perf_backing_is_stopped - is its counter stopped, by us or by perf?
- * @backing: is on this CPU
- */
-bool pv_perf_backing_is_stopped(const struct perf_event *backing)
-{
-	return backing->hw.state & PERF_HES_STOPPED;
 }
 
 /**

@@ -18,6 +18,9 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event,
 void pv_perf_backing_read(struct perf_event *backing,
 			  struct pv_perf_reading *reading);
 
+u64 pv_perf_backing_period(const struct perf_event *backing);
+void pv_perf_backing_set_period(struct perf_event *backing, u64 period);
+void pv_perf_backing_begin_period(struct perf_event *backing);
 void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
 void pv_perf_backing_copy_position(const struct perf_event *from,
 				   struct perf_event *to);

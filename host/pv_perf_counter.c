@@ -14,9 +14,11 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_counter.h"
 #include "pv_perf_event.h"
+#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_read.h"
+#include "pv_perf_record.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
 
@@ -214,6 +216,23 @@ static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id
 	return pv_perf_event_lock(event);
 }
 
+static int pv_perf_set_period_locked(struct pv_perf_event *event, u64 period)
+{
+	int ret;
+
+	if (!is_sampling_event(event->backing))
+		return -EINVAL;
+
+	if (pv_perf_has_freq(event))
+		return pv_perf_freq_set(event, period);
+
+	ret = perf_event_period(event->backing, period);
+	if (!ret)
+		event->attr.sample_period = period;
+
+	return ret;
+}
+
 /**
  * pv_perf_event_set_period - let an event overflow at another period
  * @vcpu: the vCPU that asks for it
@@ -227,16 +246,12 @@ static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id
 int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period)
 {
 	struct pv_perf_event *event = pv_perf_get_to_change(vcpu, id);
-	int ret = -EINVAL;
+	int ret;
 
 	if (!event)
 		return -ENOENT;
 
-	if (is_sampling_event(event->backing))
-		ret = perf_event_period(event->backing, period);
-	if (!ret)
-		event->attr.sample_period = period;
-
+	ret = pv_perf_set_period_locked(event, period);
 	pv_perf_event_put_locked(event);
 	return ret ? -EINVAL : 0;
 }
@@ -254,23 +269,24 @@ int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period)
 int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left)
 {
 	struct pv_perf_event *event = pv_perf_get_to_change(vcpu, id);
-	struct perf_event *backing;
+	struct pv_perf_reading reading;
 	u64 next = *left;
 	int ret = -EINVAL;
 
 	if (!event)
 		return -ENOENT;
 
-	backing = event->backing;
-	if (!is_sampling_event(backing) || next > S64_MAX)
+	if (!is_sampling_event(event->backing) || next > S64_MAX)
 		goto out;
 
-	ret = pv_perf_update_record(vcpu->kvm, event, 0, left);
+	pv_perf_read(event, &reading);
+	ret = pv_perf_write_record(vcpu->kvm, event, &reading, 0);
 	if (ret)
 		goto out;
 
-	next = next ? : READ_ONCE(backing->hw.sample_period);
-	pv_perf_backing_set_left(backing, next);
+	*left = reading.count;
+	pv_perf_freq_set_left(event, &reading, next);
+	pv_perf_backing_set_left(event->backing, next);
 
 out:
 	pv_perf_event_put_locked(event);

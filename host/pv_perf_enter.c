@@ -14,10 +14,25 @@
 #include "pv_perf.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
+#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_mode.h"
 #include "pv_perf_start.h"
 #include "x86.h"
+
+/* After all else: PMUs are disabled only once. */
+static void pv_perf_switch_modes(struct pv_perf_vcpu *here, bool nested)
+{
+	struct pv_perf_event *event;
+	struct pmu *pmu = NULL;
+
+	list_for_each_entry(event, &here->events, node) {
+		if (pv_perf_excludes_mode(event))
+			pv_perf_switch_mode(event, nested, &pmu);
+	}
+	if (pmu)
+		pv_perf_backing_pmu_enable(pmu);
+}
 
 /**
  * pv_perf_enter_with_events - what every entry does for a vCPU's events
@@ -29,10 +44,8 @@
 void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	bool nested = is_guest_mode(vcpu);
+	bool lost = false, modes = false;
 	struct pv_perf_event *event;
-	struct pmu *pmu = NULL;
-	bool lost = false;
 
 	lockdep_assert_irqs_disabled();
 
@@ -40,11 +53,12 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 	list_for_each_entry(event, &here->events, node) {
 		if (pv_perf_backing_has_no_counter(event->backing))
 			lost |= pv_perf_was_robbed(event);
-		else if (pv_perf_excludes_mode(event))
-			pv_perf_switch_mode(event, nested, &pmu);
+		if (pv_perf_has_freq(event))
+			pv_perf_freq_tick(event);
+		modes |= pv_perf_excludes_mode(event);
 	}
-	if (pmu)
-		pv_perf_backing_pmu_enable(pmu);
+	if (modes)
+		pv_perf_switch_modes(here, is_guest_mode(vcpu));
 	raw_spin_unlock(&here->enter_lock);
 
 	if (lost)

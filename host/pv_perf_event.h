@@ -27,6 +27,31 @@ enum pv_perf_logged {
 };
 
 /**
+ * struct pv_perf_freq - how often an event is to overflow
+ * @hz: per second; 0: at a period, or this host's own hypervisor adapts that
+ * @unused: the guest keeps the event for later, and it shall not overflow
+ * @overflow_time: when it overflowed last, by local_clock(); 0: too long ago
+ * @overflow_count: its count then
+ * @tick: the tick at which VM entry has looked at it last
+ * @time: its time running as its period was adapted then; while @unused, how
+ *	much more it had come to
+ * @count: the same for its count
+ *
+ * The overflow callback changes the two of the last overflow.  @hz changes with
+ * the home's lock held, @tick and what follows with its @enter_lock, @unused
+ * with both.
+ */
+struct pv_perf_freq {
+	u32 hz;
+	bool unused;
+	u64 overflow_time;
+	u64 overflow_count;
+	unsigned long tick;
+	u64 time;
+	u64 count;
+};
+
+/**
  * struct pv_perf_vm - the events of a VM
  * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
  *	event is being opened.
@@ -41,6 +66,7 @@ enum pv_perf_logged {
  * @throttled: how often an event was stopped because of the rate
  * @available: the host can serve it
  * @pmu: what it can count
+ * @pmu_is_own: with the PMU of this host's CPUs
  */
 struct pv_perf_vm {
 	struct xarray events;
@@ -54,6 +80,7 @@ struct pv_perf_vm {
 	atomic64_t throttled;
 	bool available;
 	struct guest_perf_query pmu;
+	bool pmu_is_own;
 };
 
 /**
@@ -109,6 +136,7 @@ struct pv_perf_vcpu {
  *	perf.  Changes with the home's @enter_lock held.
  * @stopped_count: count of @backing when it was stopped
  * @node: in the home's list
+ * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
  * @enabled: between an ENABLE that succeeded and DISABLE
  * @lost: has lost its counter since, and does not count until an ENABLE, or a
@@ -141,6 +169,7 @@ struct pv_perf_event {
 	bool stopped;
 	u64 stopped_count;
 	struct list_head node;
+	struct pv_perf_freq freq;
 	struct perf_event *backing;
 	bool enabled;
 	bool lost;

@@ -18,6 +18,7 @@
 #include "kvm_perf.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
+#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
@@ -71,6 +72,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	event->notify = flags & KVM_PERF_ATTR_NOTIFY;
 	event->home = home;
 	refcount_set(&event->refs, 1);
+	pv_perf_freq_init(event);
 
 	event->backing = pv_perf_backing_create(event, pv_perf_overflow);
 	if (IS_ERR(event->backing)) {

@@ -14,6 +14,7 @@
 #include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
+#include "pv_perf_freq.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_overflow.h"
 #include "pv_perf_read.h"
@@ -38,6 +39,7 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 
 	atomic64_add(data->period, &event->passed);
 	atomic_inc(&event->overflows);
+	pv_perf_freq_overflow(event, backing);
 	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
 
 	/*

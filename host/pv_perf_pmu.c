@@ -73,17 +73,21 @@ static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
 /**
  * pv_perf_query_pmu - what may guests count?
  * @pmu: set to it
+ * @own: set to whether it is the PMU of the CPU, and not what this host's own
+ *	hypervisor offers
  *
  * Return: false where there is nothing.
  */
-bool pv_perf_query_pmu(struct guest_perf_query *pmu)
+bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own)
 {
 	*pmu = (struct guest_perf_query) { };
+	*own = false;
 
 	if (!pv_perf || boot_cpu_has(X86_FEATURE_HYBRID_CPU))
 		return false;
 
-	return pv_perf_query_cpu(pmu) || pv_perf_query_hypervisor(pmu);
+	*own = pv_perf_query_cpu(pmu);
+	return *own || pv_perf_query_hypervisor(pmu);
 }
 
 /**
@@ -95,6 +99,7 @@ bool pv_perf_query_pmu(struct guest_perf_query *pmu)
 bool pv_perf_available(void)
 {
 	struct guest_perf_query pmu;
+	bool own;
 
-	return pv_perf_query_pmu(&pmu);
+	return pv_perf_query_pmu(&pmu, &own);
 }

@@ -7,6 +7,6 @@
 
 #include "kvm_perf.h"
 
-bool pv_perf_query_pmu(struct guest_perf_query *pmu);
+bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own);
 
 #endif /* __KVM_X86_PV_PERF_PMU_H */

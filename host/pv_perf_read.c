@@ -61,20 +61,46 @@ static bool pv_perf_is_stopped(struct pv_perf_event *event, u64 *count)
 	return stopped;
 }
 
-static void pv_perf_read(struct pv_perf_event *event,
-			 struct pv_perf_reading *reading)
+/**
+ * pv_perf_read_here - what an event has counted, if it counts on this CPU
+ * @event: an open event
+ * @reading: set to it
+ *
+ * In any context but NMI.
+ *
+ * Return: false, and nothing is read, where it does not.
+ */
+bool pv_perf_read_here(struct pv_perf_event *event,
+		       struct pv_perf_reading *reading)
+{
+	if (!pv_perf_backing_read_here(event, reading))
+		return false;
+
+	pv_perf_add_past(event, reading);
+	return true;
+}
+
+/**
+ * pv_perf_read - what an event has counted
+ * @event: an open event, its home locked
+ * @reading: set to it
+ *
+ * May sleep.
+ */
+void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 {
 	u64 stopped_count;
 	bool stopped;
 
 	lockdep_assert_held(&event->home->lock);
 
-	if (!pv_perf_backing_read_here(event, reading)) {
-		stopped = pv_perf_is_stopped(event, &stopped_count);
-		pv_perf_backing_read(event->backing, reading);
-		if (stopped)
-			reading->count = stopped_count;
-	}
+	if (pv_perf_read_here(event, reading))
+		return;
+
+	stopped = pv_perf_is_stopped(event, &stopped_count);
+	pv_perf_backing_read(event->backing, reading);
+	if (stopped)
+		reading->count = stopped_count;
 	pv_perf_add_past(event, reading);
 }
 
@@ -135,10 +161,8 @@ int pv_perf_update_record_irqoff(struct kvm *kvm, struct pv_perf_event *event,
 	int ret = -EAGAIN;
 	int idx;
 
-	if (!pv_perf_backing_read_here(event, &reading))
+	if (!pv_perf_read_here(event, &reading))
 		return -EAGAIN;
-
-	pv_perf_add_past(event, &reading);
 
 	idx = srcu_read_lock(&kvm->srcu);
 	pagefault_disable();

@@ -8,6 +8,9 @@
 
 #include "pv_perf_event.h"
 
+bool pv_perf_read_here(struct pv_perf_event *event,
+		       struct pv_perf_reading *reading);
+void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading);
 u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 			u64 *running);
 int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,

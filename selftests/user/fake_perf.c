@@ -7,7 +7,7 @@
 #include "stand_in.h"
 
 int create_error;
-atomic_t nr_backing_events;
+atomic_t nr_backing_events, nr_freq_events;
 int max_sample_rate = 100000;
 u64 clock_ns = 1000;
 u64 hw_event_config[PERF_COUNT_HW_MAX] = {
@@ -76,13 +76,15 @@ static void pmu_start(struct perf_event *event, int flags)
 	CHECK(event->hw.state & PERF_HES_STOPPED);
 	if (is_sampling_event(event) &&
 	    local64_read(&event->hw.period_left) <= 0) {
-		local64_set(&event->hw.period_left, event->hw.sample_period);
-		WRITE_ONCE(event->hw.last_period, event->hw.sample_period);
+		local64_set(&event->hw.period_left,
+			    READ_ONCE(event->hw.sample_period));
+		WRITE_ONCE(event->hw.last_period,
+			   local64_read(&event->hw.period_left));
 	}
 	/* What has been counted with this counter is no matter any more. */
 	if (flags & PERF_EF_RELOAD)
 		event->hw.counter = 0;
-	event->hw.state = 0;
+	WRITE_ONCE(event->hw.state, 0);
 }
 
 static void pmu_stop(struct perf_event *event, int flags)
@@ -92,7 +94,7 @@ static void pmu_stop(struct perf_event *event, int flags)
 		return;
 	if (flags & PERF_EF_UPDATE)
 		pmu_read(event);
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
 }
 
 /*
@@ -157,7 +159,7 @@ static void sched_event_in(struct perf_event *event)
 
 	WRITE_ONCE(event->oncpu, smp_processor_id());
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
 	pmu_start(event, PERF_EF_RELOAD);
 }
 
@@ -268,6 +270,8 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 	event->overflow_handler = overflow_handler;
 	event->overflow_handler_context = context;
 	atomic_inc(&nr_backing_events);
+	if (attr->freq)
+		atomic_inc(&nr_freq_events);
 
 	irq_lock(task->cpu);
 	event->tstamp = task_time(task);
@@ -286,6 +290,8 @@ int perf_event_release_kernel(struct perf_event *event)
 	list_del(&event->node);
 	irq_unlock(task->cpu);
 	task_put(task);
+	if (event->attr.freq)
+		atomic_dec(&nr_freq_events);
 	free(event);
 	atomic_dec(&nr_backing_events);
 	return 0;
@@ -410,6 +416,7 @@ void take_counters(struct task_struct *task, int n)
 void throttle(struct perf_event *event)
 {
 	irq_lock(event->oncpu);
+	event->hw.interrupts = ~0ull;
 	pmu_stop(event, PERF_EF_UPDATE);
 	irq_unlock(event->oncpu);
 }
@@ -423,13 +430,63 @@ void change_counter(struct perf_event *event, u64 content)
 	irq_unlock(event->oncpu);
 }
 
-/* perf_adjust_freq_unthr_context() at a tick */
-void tick(struct perf_event *event)
+/* perf starts what somebody else has stopped. */
+void start_again(struct perf_event *event)
 {
 	irq_lock(event->oncpu);
 	pmu_stop(event, PERF_EF_UPDATE);
 	pmu_start(event, 0);
 	irq_unlock(event->oncpu);
+}
+
+/* perf_adjust_period(), but for what is left, as the kernel has it. */
+static void adjust_period(struct perf_event *event, u64 ns, u64 count)
+{
+	struct hw_perf_event *hw = &event->hw;
+	s64 delta = count * NSEC_PER_SEC / (ns * event->attr.sample_freq) -
+		    hw->sample_period;
+
+	delta = (delta >= 0 ? delta + 7 : delta - 7) / 8;
+	WRITE_ONCE(hw->sample_period, hw->sample_period + delta ? : 1);
+}
+
+static void adjust_at_tick(struct perf_event *event)
+{
+	struct hw_perf_event *hw = &event->hw;
+	s64 delta;
+
+	pmu_stop(event, PERF_EF_UPDATE);
+	delta = local64_read(&event->count) - hw->freq_count_stamp;
+	hw->freq_count_stamp = local64_read(&event->count);
+	if (delta > 0) {
+		adjust_period(event, TICK_NSEC, delta);
+		if (local64_read(&hw->period_left) > 8 * hw->sample_period)
+			local64_set(&hw->period_left, 0);
+	}
+	pmu_start(event, delta > 0 ? PERF_EF_RELOAD : 0);
+}
+
+/* perf_adjust_freq_unthr_context() */
+void tick(struct perf_event *event)
+{
+	irq_lock(current->cpu);
+	if (event->state == PERF_EVENT_STATE_ACTIVE &&
+	    event->hw.interrupts == ~0ull) {
+		event->hw.interrupts = 0;
+		pmu_start(event, 0);
+	}
+	if (event->state == PERF_EVENT_STATE_ACTIVE && event->attr.freq)
+		adjust_at_tick(event);
+	irq_unlock(current->cpu);
+}
+
+static void adjust_at_overflow(struct perf_event *event)
+{
+	u64 now = local_clock(), delta = now - event->hw.freq_time_stamp;
+
+	event->hw.freq_time_stamp = now;
+	if (delta && delta < 2 * TICK_NSEC)
+		adjust_period(event, delta, event->hw.last_period);
 }
 
 /* x86_pmu_handle_irq() */
@@ -439,11 +496,10 @@ static void overflow(struct perf_event *event)
 	struct hw_perf_event *hw = &event->hw;
 
 	pmu_read(event);
-	/* perf_adjust_period() goes where the rate wants it. */
+	local64_set(&hw->period_left, READ_ONCE(hw->sample_period));
+	WRITE_ONCE(hw->last_period, local64_read(&hw->period_left));
 	if (event->attr.freq)
-		WRITE_ONCE(hw->sample_period, hw->sample_period + 99);
-	local64_set(&hw->period_left, hw->sample_period);
-	WRITE_ONCE(hw->last_period, hw->sample_period);
+		adjust_at_overflow(event);
 	event->overflow_handler(event, &data, NULL);
 }
 

@@ -149,11 +149,18 @@ struct model_event {
 	u64 time_enabled, time_running;
 	u32 sequence;
 	u64 last_period;
-	u64 period;		/* for a frequency, that which perf has found */
+	u64 period;		/* for a frequency, that which was found */
 	u64 last;		/* period that is under way */
 	s64 left;
 	u64 passed;
 	u32 overflows;
+	bool stopped;		/* for the mode, as its vCPU entered last */
+	bool unused;		/* more is left than will ever be counted */
+	u64 overflow_time;	/* 0: long ago, or for somebody else */
+	u64 overflow_count;
+	u64 tick;
+	u64 look_time;		/* when the period was adapted at a tick; */
+	u64 look_count;		/* while unused, how much more it was then */
 };
 
 /* As many as may be open, and one. */
@@ -379,7 +386,7 @@ static int model_open(int vcpu, gpa_t gpa)
 		.open = true, .id = param.id, .attr = attr,
 		.record = param.event_addr, .home = vcpu, .place = order,
 		.age = order,
-		.period = attr.flags & KVM_PERF_ATTR_FREQ ? 1 :
+		.period = attr.flags & KVM_PERF_ATTR_FREQ ? 128 :
 			  attr.sample_period,
 	};
 	e->left = e->period;
@@ -458,6 +465,7 @@ static int model_enable(int vcpu, u32 id)
 
 	if (e->home != vcpu) {
 		e->home = vcpu;
+		e->stopped = false;
 		e->place = ++order;
 		e->age = order;
 		if (e->overflows)
@@ -477,21 +485,41 @@ static int model_disable(struct model_event *e, u64 *count)
 	return model_update(e, count);
 }
 
+/* Of one that is stopped, a period begins when it goes on. */
+static void model_set_left(struct model_event *e, u64 left)
+{
+	e->left = left;
+	if (!left && counts(e))
+		model_begin(e);
+}
+
 static int model_set_period(struct model_event *e, u64 period)
 {
 	if (!e->attr.sample_period || !period || period >> 63 ||
-	    (is_freq(e) && period > max_sample_rate))
+	    (is_freq(e) && period > INT_MAX))
 		return -KVM_EINVAL;
-	e->attr.sample_period = period;
-	if (!is_freq(e))
+	if (is_freq(e))
+		e->period = max(min(e->period, (u64)UINT32_MAX) *
+				e->attr.sample_period / period, 2ull);
+	else
 		e->period = period;
-	e->left = 0;
-	if (counts(e))
-		model_begin(e);
+	e->attr.sample_period = period;
+	if (!e->unused)
+		model_set_left(e, 0);
 	return 0;
 }
 
-static int model_set_left(struct model_event *e, u64 *arg)
+static void model_set_unused(struct model_event *e, bool unused)
+{
+	if (!is_freq(e) || e->unused == unused)
+		return;
+	e->unused = unused;
+	e->look_time = e->time_running - e->look_time;
+	e->look_count = e->count - e->look_count;
+	e->overflow_time = 0;
+}
+
+static int model_op_left(struct model_event *e, u64 *arg)
 {
 	u64 left = *arg;
 	int ret;
@@ -499,9 +527,11 @@ static int model_set_left(struct model_event *e, u64 *arg)
 	if (!e->attr.sample_period || left >> 63)
 		return -KVM_EINVAL;
 	ret = model_update(e, arg);
-	if (!ret)
-		e->left = left ? : e->period;
-	return ret;
+	if (ret)
+		return ret;
+	model_set_unused(e, left > S64_MAX / 2);
+	model_set_left(e, left);
+	return 0;
 }
 
 static int model_query(gpa_t gpa)
@@ -550,7 +580,7 @@ static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
 	case KVM_PERF_OP_SET_PERIOD:
 		return e ? model_set_period(e, *arg) : -KVM_ENOENT;
 	case KVM_PERF_OP_SET_LEFT:
-		return e ? model_set_left(e, arg) : -KVM_ENOENT;
+		return e ? model_op_left(e, arg) : -KVM_ENOENT;
 	}
 	return -KVM_ENOSYS;
 }
@@ -604,24 +634,81 @@ static long model_call(int vcpu, u64 op, u64 a1, u64 a2, u64 a3)
 
 /* The guest runs, and what is delivered to it after that. */
 
+/* An eighth of the way, at least 1, to that at which it would overflow as it is to. */
+static void model_adapt(struct model_event *e, u64 ns, u64 count)
+{
+	unsigned __int128 want = (unsigned __int128)count * 1000000000 /
+				 ((unsigned __int128)ns * e->attr.sample_period);
+	s64 delta = (u64)want - e->period;
+
+	e->period += (delta < 0 ? delta - 7 : delta + 7) / 8;
+	e->period = max((s64)e->period, 2ll);
+}
+
+static void model_overflow(struct model_event *e, u64 now)
+{
+	u64 ns = now - e->overflow_time;
+
+	e->overflows++;
+	e->passed += e->last;
+	e->left = e->period;
+	e->last = e->period;
+	if (!is_freq(e))
+		return;
+
+	if (ns && ns < 2 * TICK_NSEC)
+		model_adapt(e, ns, e->count - e->overflow_count);
+	e->overflow_time = now;
+	e->overflow_count = e->count;
+}
+
 static void model_count(struct model_event *e, u64 n)
 {
-	u64 step;
+	/* The clock has moved on before anything is counted. */
+	u64 now = clock_ns + n, step;
 
-	e->count += n;
-	while (n && e->attr.sample_period) {
-		step = min(n, (u64)e->left);
+	while (n) {
+		step = e->attr.sample_period ? min(n, (u64)e->left) : n;
 		n -= step;
+		e->count += step;
 		e->left -= step;
-		if (e->left)
-			break;
-		e->overflows++;
-		e->passed += e->last;
-		/* As the fake perf adapts it. */
-		if (is_freq(e))
-			e->period += 99;
-		e->left = e->period;
-		e->last = e->period;
+		if (e->attr.sample_period && !e->left)
+			model_overflow(e, now);
+	}
+}
+
+static void model_tick(struct model_event *e)
+{
+	u64 ns, count;
+
+	if (!is_freq(e) || e->tick == clock_ns / TICK_NSEC)
+		return;
+	e->tick = clock_ns / TICK_NSEC;
+	if (!counts(e) || e->unused || e->stopped)
+		return;
+	ns = e->time_running - e->look_time;
+	count = e->count - e->look_count;
+	if (ns < TICK_NSEC / 2)
+		return;
+	e->look_time = e->time_running;
+	e->look_count = e->count;
+	if (!count)
+		return;
+	model_adapt(e, ns, count);
+	if (e->left > 8 * e->period)
+		model_set_left(e, 0);
+}
+
+static void model_enter_mode(int vcpu, u64 exclude)
+{
+	struct model_event *e;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++) {
+		if (!e->open || e->home != vcpu)
+			continue;
+		model_tick(e);
+		if (counts(e))
+			e->stopped = e->attr.flags & exclude;
 	}
 }
 
@@ -633,6 +720,7 @@ static void model_run(int vcpu, u64 n)
 	struct model_event *e;
 	u32 before;
 
+	model_enter_mode(vcpu, exclude);
 	for (e = model; e < model + ARRAY_SIZE(model); e++) {
 		if (!counts(e))
 			continue;
@@ -1061,6 +1149,7 @@ static void setup(void)
 	memset(model_memory, 0, sizeof(model_memory));
 	memset(request, 0, sizeof(request));
 	memset(nmis, 0, sizeof(nmis));
+	clock_ns = 1000;
 	create_fails = 0;
 	create_error = 0;
 	*param_pv_perf_max_events = 4;

@@ -205,6 +205,17 @@ static void test_nested_host(void)
 	param(1, 1);
 	mem->attr.config = 0x1c000000;
 	is("a raw event that it has not: EINVAL", do_open(), -KVM_EINVAL);
+	mem->attr.config = 0xc0;
+	mem->attr.sample_period = 1000;
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	is("a frequency", do_open(), 0);
+	is("is that hypervisor's", event(1)->backing->attr.freq &&
+	   event(1)->backing->attr.sample_freq == 1000, true);
+	is("SET_PERIOD above this host's", call3(7, 1, max_sample_rate + 1, 0),
+	   -KVM_EINVAL);
+	is("SET_PERIOD to it", call3(7, 1, max_sample_rate, 0), 0);
+	is("is the new one", event(1)->backing->attr.sample_freq,
+	   max_sample_rate);
 	teardown();
 	have_kvm_pmu_query = false;
 	pmu_capability.num_counters_gp = NR_COUNTERS;
@@ -386,7 +397,9 @@ static void test_attr(void)
 	is("OPEN with the largest attr", do_open(), 0);
 	is("the record is 0", !memchr_inv(&mem->record[1], 0, 64), true);
 	attr = &event(1)->backing->attr;
-	is("frequency", attr->freq && attr->sample_freq == 1000, true);
+	is("frequency", event(1)->freq.hz, 1000);
+	is("of which perf does not know",
+	   attr->freq || atomic_read(&nr_freq_events), false);
 	is("type", attr->type, PERF_TYPE_HW_CACHE);
 	is("exclude_user", attr->exclude_user && !attr->exclude_kernel, true);
 
@@ -805,6 +818,8 @@ static void test_pause(void)
 /* From a vCPU that runs on, and that nobody has read. */
 static void test_move_sampling(void)
 {
+	u64 period;
+
 	setup();
 	open_sampling(1, 1000);
 	call(KVM_PERF_OP_ENABLE, 1);
@@ -821,14 +836,24 @@ static void test_move_sampling(void)
 	mem->attr.sample_period = 1000;
 	do_open();
 	call(KVM_PERF_OP_ENABLE, 2);
-	run_guest(1);
+	run_guest(128);
+	run_guest(128);
 	enter_guest();
+	period = event(2)->backing->hw.sample_period;
+	is("a frequency: its period has been adapted", period > 1000, true);
+	run_guest(100);
 	on(0);
 	CHECK(!call(KVM_PERF_OP_ENABLE, 2));
-	run_guest(100);
+	run_guest(27);
+	is("it goes on where it moved", enter_guest(), 0);
+	run_guest(1);
 	enter_guest();
-	is("the period that began before it moved", mem->record[2].last_period,
-	   100);
+	is("in the period that began before", mem->record[2].last_period, 128);
+	run_guest(period - 1);
+	is("the next one", enter_guest(), 0);
+	run_guest(1);
+	enter_guest();
+	is("is what it was adapted to", mem->record[2].last_period, period);
 	teardown();
 }
 
@@ -1369,11 +1394,9 @@ static void test_told_throttled(void)
 	r = mem->record;
 	CHECK(!open_notify(1, 100) && !call(3, 1));
 	run_guest(100);
-	event(1)->backing->hw.interrupts = ~0ull;
 	throttle(event(1)->backing);
 	is("throttled by perf: NMI", enter_guest(), 1);
 	is("its flag", r[1].flags, KVM_PERF_EVENT_THROTTLED);
-	event(1)->backing->hw.interrupts = 0;
 	tick(event(1)->backing);
 	is("READ", call(5, 1), 0);
 	is("gone, as perf has started it", r[1].flags, 0);
@@ -1588,7 +1611,7 @@ static void test_stopped(void)
 	change_counter(event(1)->backing, 1000);
 	call(KVM_PERF_OP_READ, 1);
 	is("READ of one that has another counter", r[1].count, 100);
-	tick(event(1)->backing);
+	start_again(event(1)->backing);
 	call(KVM_PERF_OP_READ, 1);
 	is("that perf has started", r[1].count, 100);
 	run_mode(false, 10);
@@ -1599,7 +1622,7 @@ static void test_stopped(void)
 	call(KVM_PERF_OP_READ, 1);
 	is("READ from elsewhere", r[1].count, 100);
 	on(0);
-	tick(event(1)->backing);
+	start_again(event(1)->backing);
 	run_mode(true, 7);
 	call(KVM_PERF_OP_READ, 1);
 	is("counts on", r[1].count, 107);
@@ -1613,7 +1636,7 @@ static void test_stopped(void)
 	run_mode(true, 10);
 	run_mode(false, 10);
 	change_counter(event(1)->backing, 1000);
-	tick(event(1)->backing);
+	start_again(event(1)->backing);
 	on(1);
 	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
 	run_mode(true, 1);
@@ -1745,19 +1768,119 @@ static void test_period(void)
 	mem->attr.flags = KVM_PERF_ATTR_FREQ;
 	mem->attr.sample_period = 1000;
 	is("OPEN with a frequency", do_open(), 0);
-	is("SET_PERIOD above the host's rate", call3(7, 3, max_sample_rate + 1, 0),
+	is("SET_PERIOD above the VM's rate", call3(7, 3, 200001, 0),
 	   -KVM_EINVAL);
-	is("SET_PERIOD to it", call3(7, 3, max_sample_rate, 0), 0);
+	is("SET_PERIOD 0 of a frequency", call3(7, 3, 0, 0), -KVM_EINVAL);
+	is("SET_PERIOD to it", call3(7, 3, 200000, 0), 0);
+	is("its frequency", event(3)->freq.hz, 200000);
+	is("it starts lower, going by what it was",
+	   event(3)->backing->hw.sample_period, 2);
+	is("SET_PERIOD back", call3(7, 3, 1000, 0), 0);
 	call(3, 3);
-	run_guest(101);
-	is("two overflows", (enter_guest(), mem->record[3].overflows), 2);
-	is("the average period", mem->record[3].last_period, 50);
-	on(1);
-	is("moves with its own period", call(3, 3), 0);
-	is("that perf has found",
-	   event(3)->backing->hw.sample_period > 100, true);
-	is("and its frequency",
-	   event(3)->backing->attr.sample_freq, max_sample_rate);
+	is("and higher", event(3)->backing->hw.sample_period, 400);
+	call(5, 3);
+	is("at once", mem->record[3].period_left, 400);
+	teardown();
+}
+
+/* What an event with a frequency has had, each overflow having a period. */
+static u64 periods;
+
+/* The guest runs on the CPU of @id's event, whose timer ticks. */
+static u64 run_ticks(u32 id, u64 n)
+{
+	struct guest_perf_event *r = &mem->record[id];
+	u64 before, overflows = 0;
+
+	for (; n; n--) {
+		run_mode(false, TICK_NSEC);
+		tick(event(id)->backing);
+		enter_guest();
+		before = r->overflows;
+		r->overflows = 0;
+		overflows += before;
+		periods += before * r->last_period;
+	}
+	return overflows;
+}
+
+static bool near(u64 got, u64 want)
+{
+	if (got < want * 9 / 10 || got > want * 11 / 10)
+		ksft_print_msg("%llu, not %llu\n", got, want);
+	return got >= want * 9 / 10 && got <= want * 11 / 10;
+}
+
+/* An event per ns: a frequency of 50,000 is a period of 20,000, of 5 ticks. */
+static void test_frequency(void)
+{
+	struct guest_perf_event *r;
+	struct perf_event *backing;
+	u64 period, count;
+	int i;
+
+	setup();
+	r = &mem->record[1];
+	periods = 0;
+	param(1, 1);
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	mem->attr.sample_period = 50000;
+	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, 1));
+	backing = event(1)->backing;
+	run_ticks(1, 100);
+	is("the period is that of the frequency",
+	   near(backing->hw.sample_period, 20000), true);
+	is("overflows at it", near(run_ticks(1, 1000), 200), true);
+	call(KVM_PERF_OP_READ, 1);
+	is("the sum of the periods is the count",
+	   periods + r->last_period - r->period_left <= r->count &&
+	   r->count < periods + 20001 * 9 / 8, true);
+
+	is("for later", call3(KVM_PERF_OP_SET_LEFT, 1, -1u, -1u >> 1), 0);
+	period = backing->hw.sample_period;
+	is("no overflow for nobody", run_ticks(1, 1000), 0);
+	is("nor another period", backing->hw.sample_period, period);
+	call(KVM_PERF_OP_READ, 1);
+	is("what is left", r->period_left > S64_MAX / 2, true);
+	is("used again", call3(KVM_PERF_OP_SET_LEFT, 1, 5, 0), 0);
+	run_guest(4);
+	is("not yet", enter_guest(), 0);
+	run_guest(1);
+	is("where it was", enter_guest(), 1);
+	r->overflows = 0;
+
+	/* Used for a fifth of a tick now and then, and idle for longer. */
+	for (i = 0; i < 300; i++) {
+		call3(KVM_PERF_OP_SET_LEFT, 1, 0, 0);
+		run_mode(false, TICK_NSEC / 5);
+		call3(KVM_PERF_OP_SET_LEFT, 1, -1u, -1u >> 1);
+		usleep_range(20, 20);
+		run_mode(false, 1);
+	}
+	is("the period tells of its use alone",
+	   near(backing->hw.sample_period, 20000), true);
+	is("which had no whole one", enter_guest(), 0);
+
+	call3(KVM_PERF_OP_SET_LEFT, 1, 1 << 30, 0);
+	is("SET_LEFT to much more", near(run_ticks(1, 200), 40), true);
+	is("SET_PERIOD", call3(KVM_PERF_OP_SET_PERIOD, 1, 25000, 0), 0);
+	is("overflows at half the frequency", near(run_ticks(1, 1000), 100),
+	   true);
+	call3(KVM_PERF_OP_SET_LEFT, 1, -1u, -1u >> 1);
+	is("SET_PERIOD of one for later",
+	   call3(KVM_PERF_OP_SET_PERIOD, 1, 50000, 0), 0);
+	is("does not wake it", run_ticks(1, 1000), 0);
+	call3(KVM_PERF_OP_SET_LEFT, 1, 0, 0);
+	is("it holds", near(run_ticks(1, 1000), 200), true);
+
+	/* The VM must not have what it overflows at. */
+	*param_pv_perf_max_rate = 10000;
+	count = run_ticks(1, 5000);
+	is("throttled: the rate, and what may come at once",
+	   count <= 5000 * TICK_NSEC * 20000 / NSEC_PER_SEC + 200, true);
+	*param_pv_perf_max_rate = 100000;
+	is("the PMU of the CPU's perf has seen no frequency",
+	   atomic_read(&nr_freq_events), 0);
 	teardown();
 }
 
@@ -2396,7 +2519,7 @@ static void test_move_during(void)
 	mem->attr.sample_period = 1000;
 	do_open();
 	move_during(2, frequency_500);
-	is("its frequency", event(2)->backing->attr.sample_freq, 500);
+	is("its frequency", event(2)->freq.hz, 500);
 	teardown();
 }
 
@@ -2571,6 +2694,7 @@ int main(void)
 	test_sampling();
 	test_nmi_exit();
 	test_period();
+	test_frequency();
 	test_memslots();
 	test_batch();
 	test_debugfs();

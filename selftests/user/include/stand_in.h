@@ -49,10 +49,13 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 /* Language and library. */
 
 #define S64_MAX			INT64_MAX
+#define U32_MAX			UINT32_MAX
 #define THIS_MODULE		NULL
 #define MODULE_PARM_DESC(name, text)
 #define upper_32_bits(n)	((u32)((u64)(n) >> 32))
 #define div_u64(a, b)		((u64)(a) / (u32)(b))
+#define div64_u64(a, b)		((u64)(a) / (u64)(b))
+#define fls64(n)		((n) ? 64 - __builtin_clzll(n) : 0)
 #define swap(a, b)		({ typeof(a) t = (a); (a) = (b); (b) = t; })
 /* Atomic, unlike that of tools/. */
 #define atomic_add(i, v)	((void)__sync_fetch_and_add(&(v)->counter, i))
@@ -181,6 +184,10 @@ int smp_processor_id(void);
 void irq_lock(int cpu);
 void irq_unlock(int cpu);
 u64 local_clock(void);
+
+/* As short as what the guests here run at a time. */
+#define TICK_NSEC	4000ull
+#define jiffies		(local_clock() / TICK_NSEC)
 
 bool irq_save(void);
 void irq_restore(bool off);
@@ -339,6 +346,8 @@ struct hw_perf_event {
 	u64 last_period;
 	local64_t period_left;
 	u64 interrupts;
+	u64 freq_time_stamp;
+	u64 freq_count_stamp;
 	u64 counter;	/* since it was last read */
 };
 
@@ -381,6 +390,8 @@ u64 perf_event_read_value(struct perf_event *event, u64 *enabled, u64 *running);
 /* The next create fails with this, once. */
 extern int create_error;
 extern atomic_t nr_backing_events;
+/* Those that make perf keep the tick, on all CPUs. */
+extern atomic_t nr_freq_events;
 extern int max_sample_rate;
 
 /* This thread's guest runs and does @n of whatever is counted. */
@@ -388,6 +399,7 @@ void run_guest(u64 n);
 /* As if perf had found that it overflows too often, until the next tick. */
 void throttle(struct perf_event *event);
 void change_counter(struct perf_event *event, u64 content);
+void start_again(struct perf_event *event);
 void tick(struct perf_event *event);
 
 /* KVM */

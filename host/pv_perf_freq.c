@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: events with a frequency.
+ *
+ * For perf, each has a fixed period, which is adapted here as perf would do it:
+ * as it overflows, and at VM entry, once in a tick, for what overflows too seldom
+ * or not at all.
+ *
+ * perf itself would adapt that of an event that the guest keeps for later, too,
+ * and so have it overflow for nobody.  And the first frequency that perf knows of
+ * interrupts every CPU of the host, and keeps the ticks on.
+ */
+#include <linux/jiffies.h>
+#include <linux/kernel.h>
+#include <linux/kvm_host.h>
+#include <linux/math64.h>
+#include <linux/sched/clock.h>
+
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_freq.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_read.h"
+
+/*
+ * What an event starts with.  perf starts with 1; this is the least that no PMU
+ * refuses: those of Intel have events that need more than 100.
+ */
+#define PV_PERF_START_PERIOD	128
+
+/* What perf makes of less, on x86. */
+#define PV_PERF_MIN_PERIOD	2
+
+/**
+ * pv_perf_freq_init - take an event's frequency from perf
+ * @event: the event, which is to be opened
+ *
+ * Not where this host's own hypervisor backs it: that adapts the period.
+ */
+void pv_perf_freq_init(struct pv_perf_event *event)
+{
+	struct perf_event_attr *attr = &event->attr;
+
+	if (!attr->freq || !event->home->vcpu->kvm->arch.pv_perf->pmu_is_own)
+		return;
+
+	event->freq.hz = attr->sample_freq;
+	attr->freq = 0;
+	attr->sample_period = PV_PERF_START_PERIOD;
+}
+
+/* At how many events each is it @hz, where there were @count in @ns? */
+static u64 pv_perf_period_for(u32 hz, u64 ns, u64 count)
+{
+	/* Times NSEC_PER_SEC, that has 64 bits. */
+	int excess = max(fls64(count) - 34, 0);
+	u64 per_second;
+
+	ns = max(ns >> excess, 1ull);
+	per_second = div64_u64((count >> excess) * NSEC_PER_SEC, ns);
+	return min_t(u64, div_u64(per_second, hz), S64_MAX / 2);
+}
+
+/* As perf_adjust_period(); an overflow may do the same at this moment. */
+static u64 pv_perf_adapt(struct pv_perf_event *event,
+			 struct perf_event *backing, u64 ns, u64 count)
+{
+	u64 period = pv_perf_backing_period(backing);
+	s64 delta = pv_perf_period_for(READ_ONCE(event->freq.hz), ns, count) -
+		    period;
+
+	delta += delta >= 0 ? 7 : -7;
+	period = max_t(s64, period + delta / 8, PV_PERF_MIN_PERIOD);
+	pv_perf_backing_set_period(backing, period);
+	return period;
+}
+
+/**
+ * pv_perf_freq_overflow - adapt the period of an event that has overflowed
+ * @event: the event
+ * @backing: its backing event
+ *
+ * To what it has counted since it did so before, unless that was long ago: it may
+ * have had no counter meanwhile.  In NMI context.
+ */
+void pv_perf_freq_overflow(struct pv_perf_event *event,
+			   struct perf_event *backing)
+{
+	struct pv_perf_freq *freq = &event->freq;
+	u64 now, count, ns;
+
+	if (!pv_perf_has_freq(event))
+		return;
+
+	now = local_clock();
+	count = event->past_count + local64_read(&backing->count);
+	ns = now - READ_ONCE(freq->overflow_time);
+	if (ns && ns < 2 * TICK_NSEC && count > freq->overflow_count)
+		pv_perf_adapt(event, backing, ns, count - freq->overflow_count);
+
+	WRITE_ONCE(freq->overflow_time, now);
+	freq->overflow_count = count;
+}
+
+/* What it has counted since it was last looked at, and how long that took. */
+static bool pv_perf_freq_look(struct pv_perf_freq *freq,
+			      const struct pv_perf_reading *reading,
+			      u64 *ns, u64 *count)
+{
+	*ns = reading->running - freq->time;
+	*count = reading->count - freq->count;
+	if (*ns < TICK_NSEC / 2)
+		return false;
+
+	freq->time = reading->running;
+	freq->count = reading->count;
+	return *count;
+}
+
+/**
+ * pv_perf_freq_tick - adapt an event's period, once in a tick
+ * @event: an event of a vCPU that is about to enter the guest, with interrupts
+ *	off, the vCPU's @enter_lock held, and the PMU not disabled
+ *
+ * If much more is left than the new period, that begins now.
+ */
+void pv_perf_freq_tick(struct pv_perf_event *event)
+{
+	struct pv_perf_freq *freq = &event->freq;
+	struct pv_perf_reading reading;
+	unsigned long now = jiffies;
+	u64 ns, count, period;
+
+	if (!pv_perf_has_freq(event) || freq->tick == now)
+		return;
+
+	freq->tick = now;
+	if (freq->unused || event->stopped ||
+	    !pv_perf_read_here(event, &reading) ||
+	    !pv_perf_freq_look(freq, &reading, &ns, &count))
+		return;
+
+	period = pv_perf_adapt(event, event->backing, ns, count);
+	if (reading.period_left > 8 * period)
+		pv_perf_backing_begin_period(event->backing);
+}
+
+/* More is left of its period than ever will be counted. */
+static bool pv_perf_is_unused(u64 left)
+{
+	return left > S64_MAX / 2;
+}
+
+/**
+ * pv_perf_freq_set_left - the guest sets what is left of an event's period
+ * @event: the event, its home locked
+ * @reading: what it has counted
+ * @left: to be set
+ *
+ * An event that is kept for later is left alone, and what it counts until then
+ * tells nothing of who uses it next.
+ */
+void pv_perf_freq_set_left(struct pv_perf_event *event,
+			   const struct pv_perf_reading *reading, u64 left)
+{
+	struct pv_perf_vcpu *home = event->home;
+	struct pv_perf_freq *freq = &event->freq;
+	unsigned long flags;
+
+	if (!pv_perf_has_freq(event) || freq->unused == pv_perf_is_unused(left))
+		return;
+
+	raw_spin_lock_irqsave(&home->enter_lock, flags);
+	freq->unused = !freq->unused;
+	/* From where it began to what it has come to, and back. */
+	freq->time = reading->running - freq->time;
+	freq->count = reading->count - freq->count;
+	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
+
+	WRITE_ONCE(freq->overflow_time, 0);
+}
+
+/**
+ * pv_perf_freq_set - let an event overflow at another frequency
+ * @event: the event, its home locked
+ * @hz: overflows per second
+ *
+ * From a period for that, going by the one that it has.  May sleep.
+ *
+ * Return: 0, or -EINVAL if it is 0 or more than the VM's events may overflow.
+ */
+int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
+{
+	struct perf_event *backing = event->backing;
+	u64 period = min_t(u64, pv_perf_backing_period(backing), U32_MAX);
+
+	if (!hz || hz > pv_perf_rate_allowed(event->home->vcpu->kvm))
+		return -EINVAL;
+
+	period = div_u64(period * event->freq.hz, hz);
+	WRITE_ONCE(event->freq.hz, hz);
+	pv_perf_backing_set_period(backing,
+				   max_t(u64, period, PV_PERF_MIN_PERIOD));
+	if (!event->freq.unused)
+		pv_perf_backing_set_left(backing, 0);
+	return 0;
+}
