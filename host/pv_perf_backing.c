@@ -88,9 +88,14 @@ bool pv_perf_backing_is_here(struct perf_event *backing)
 	       READ_ONCE(backing->oncpu) == smp_processor_id();
 }
 
+/*
+ * One whose count is up to date may have another counter since, with what that
+ * has counted for somebody else.
+ */
 static u64 read_counter(struct perf_event *backing)
 {
-	backing->pmu->read(backing);
+	if (!(READ_ONCE(backing->hw.state) & PERF_HES_UPTODATE))
+		backing->pmu->read(backing);
 	return local64_read(&backing->count);
 }
 
@@ -116,6 +121,22 @@ bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
 }
 
+/**
+ * pv_perf_backing_left_at - what is left of its period where it was stopped
+ * @backing: the backing event
+ * @at: from pv_perf_backing_stop()
+ *
+ * Return: at least 1; 0 if it has no period.
+ */
+u64 pv_perf_backing_left_at(struct perf_event *backing,
+			    const struct pv_perf_position *at)
+{
+	if (!is_sampling_event(backing))
+		return 0;
+
+	return at->left > 0 ? at->left : pv_perf_backing_period(backing);
+}
+
 /* As of the last reading of its count. */
 static u64 period_left(struct perf_event *backing)
 {
@@ -131,6 +152,21 @@ static u64 period_left(struct perf_event *backing)
 
 	/* Not positive: it overflows now. */
 	return max_t(s64, left, 1);
+}
+
+static void read_position(struct pv_perf_event *event,
+			  struct pv_perf_reading *reading)
+{
+	struct perf_event *backing = event->backing;
+
+	if (event->stopped) {
+		reading->count = event->stopped_at.count;
+		reading->period_left = pv_perf_backing_left_at(backing,
+							       &event->stopped_at);
+	} else {
+		reading->count = read_counter(backing);
+		reading->period_left = period_left(backing);
+	}
 }
 
 /**
@@ -154,12 +190,10 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event,
 	local_irq_save(flags);
 	here = pv_perf_backing_is_here(backing);
 	if (here) {
-		reading->count = event->stopped ? event->stopped_count :
-						  read_counter(backing);
+		read_position(event, reading);
 		delta = context_time(backing->ctx) - backing->tstamp;
 		reading->enabled = backing->total_time_enabled + delta;
 		reading->running = backing->total_time_running + delta;
-		reading->period_left = period_left(backing);
 	}
 	local_irq_restore(flags);
 
@@ -287,25 +321,42 @@ void pv_perf_backing_copy_position(const struct perf_event *from,
 /**
  * pv_perf_backing_stop - stop its counter, behind perf's back
  * @backing: counts on this CPU; its PMU is disabled
- *
- * Return: its count.
+ * @at: set to where it is
  */
-u64 pv_perf_backing_stop(struct perf_event *backing)
+void pv_perf_backing_stop(struct perf_event *backing,
+			  struct pv_perf_position *at)
 {
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
-	return local64_read(&backing->count);
+	*at = (struct pv_perf_position) {
+		.count		= local64_read(&backing->count),
+		.left		= local64_read(&backing->hw.period_left),
+		.last_period	= backing->hw.last_period,
+	};
 }
 
 /**
- * pv_perf_backing_restart - let its counter go on from a count
- * @backing: as for pv_perf_backing_stop()
- * @count: that at which it was stopped
+ * pv_perf_backing_restore - let it be where it was stopped
+ * @backing: the backing event, whose counter is stopped
+ * @at: from pv_perf_backing_stop()
  */
-void pv_perf_backing_restart(struct perf_event *backing, u64 count)
+void pv_perf_backing_restore(struct perf_event *backing,
+			     const struct pv_perf_position *at)
 {
-	if (!pv_perf_backing_is_stopped(backing))
-		backing->pmu->stop(backing, PERF_EF_UPDATE);
-	local64_set(&backing->count, count);
+	local64_set(&backing->count, at->count);
+	local64_set(&backing->hw.period_left, at->left);
+	backing->hw.last_period = at->last_period;
+}
+
+/**
+ * pv_perf_backing_restart - let its counter go on from there
+ * @backing: as for pv_perf_backing_stop(); perf may have started it
+ * @at: from pv_perf_backing_stop()
+ */
+void pv_perf_backing_restart(struct perf_event *backing,
+			     const struct pv_perf_position *at)
+{
+	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	pv_perf_backing_restore(backing, at);
 	backing->pmu->start(backing, PERF_EF_RELOAD);
 }
 

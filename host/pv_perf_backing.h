@@ -31,9 +31,15 @@ static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backi
 	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
 }
 
-u64 pv_perf_backing_stop(struct perf_event *backing);
+void pv_perf_backing_stop(struct perf_event *backing,
+			  struct pv_perf_position *at);
+void pv_perf_backing_restore(struct perf_event *backing,
+			     const struct pv_perf_position *at);
 bool pv_perf_backing_is_stopped(const struct perf_event *backing);
-void pv_perf_backing_restart(struct perf_event *backing, u64 count);
+void pv_perf_backing_restart(struct perf_event *backing,
+			     const struct pv_perf_position *at);
+u64 pv_perf_backing_left_at(struct perf_event *backing,
+			    const struct pv_perf_position *at);
 struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
 void pv_perf_backing_pmu_enable(struct pmu *pmu);
 

@@ -17,6 +17,7 @@
 #include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
+#include "pv_perf_mode.h"
 #include "pv_perf_read.h"
 #include "pv_perf_record.h"
 #include "pv_perf_start.h"
@@ -226,7 +227,7 @@ static int pv_perf_set_period_locked(struct pv_perf_event *event, u64 period)
 	if (pv_perf_has_freq(event))
 		return pv_perf_freq_set(event, period);
 
-	ret = perf_event_period(event->backing, period);
+	ret = pv_perf_set_period(event, period);
 	if (!ret)
 		event->attr.sample_period = period;
 
@@ -286,7 +287,7 @@ int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left)
 
 	*left = reading.count;
 	pv_perf_freq_set_left(event, &reading, next);
-	pv_perf_backing_set_left(event->backing, next);
+	pv_perf_set_left(event, next);
 
 out:
 	pv_perf_event_put_locked(event);

@@ -117,6 +117,18 @@ struct pv_perf_vcpu {
 };
 
 /**
+ * struct pv_perf_position - where a backing event is
+ * @count: its count
+ * @left: what is left of its period; not positive: it begins another
+ * @last_period: that period
+ */
+struct pv_perf_position {
+	u64 count;
+	s64 left;
+	u64 last_period;
+};
+
+/**
  * struct pv_perf_event - an event that a guest has opened
  * @id: the guest's name for it
  * @refs: one for being open, one for each operation under way.  An operation
@@ -134,7 +146,7 @@ struct pv_perf_vcpu {
  *	these two are the host's.
  * @stopped: because it did not count what the vCPU entered last, and not by
  *	perf.  Changes with the home's @enter_lock held.
- * @stopped_count: count of @backing when it was stopped
+ * @stopped_at: where @backing was when it was stopped, and goes on
  * @node: in the home's list
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
@@ -167,7 +179,7 @@ struct pv_perf_event {
 	bool not_nested;
 	bool only_nested;
 	bool stopped;
-	u64 stopped_count;
+	struct pv_perf_position stopped_at;
 	struct list_head node;
 	struct pv_perf_freq freq;
 	struct perf_event *backing;

@@ -20,6 +20,7 @@
 #include "pv_perf_event.h"
 #include "pv_perf_freq.h"
 #include "pv_perf_limit.h"
+#include "pv_perf_mode.h"
 #include "pv_perf_read.h"
 
 /*
@@ -202,6 +203,6 @@ int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
 	pv_perf_backing_set_period(backing,
 				   max_t(u64, period, PV_PERF_MIN_PERIOD));
 	if (!event->freq.unused)
-		pv_perf_backing_set_left(backing, 0);
+		pv_perf_set_left(event, 0);
 	return 0;
 }

@@ -41,7 +41,8 @@ static void pv_perf_add_past(struct pv_perf_event *event,
 }
 
 /* One that has not counted since VM entry: see pv_perf_switch_mode(). */
-static bool pv_perf_is_stopped(struct pv_perf_event *event, u64 *count)
+static bool pv_perf_is_stopped(struct pv_perf_event *event,
+			       struct pv_perf_position *at)
 {
 	struct pv_perf_vcpu *home = event->home;
 	unsigned long flags;
@@ -55,7 +56,7 @@ static bool pv_perf_is_stopped(struct pv_perf_event *event, u64 *count)
 	/* Its vCPU may be on the way from one mode to the other. */
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	stopped = event->stopped;
-	*count = event->stopped_count;
+	*at = event->stopped_at;
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 
 	return stopped;
@@ -89,7 +90,7 @@ bool pv_perf_read_here(struct pv_perf_event *event,
  */
 void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 {
-	u64 stopped_count;
+	struct pv_perf_position at;
 	bool stopped;
 
 	lockdep_assert_held(&event->home->lock);
@@ -97,10 +98,13 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 	if (pv_perf_read_here(event, reading))
 		return;
 
-	stopped = pv_perf_is_stopped(event, &stopped_count);
+	stopped = pv_perf_is_stopped(event, &at);
 	pv_perf_backing_read(event->backing, reading);
-	if (stopped)
-		reading->count = stopped_count;
+	if (stopped) {
+		reading->count = at.count;
+		reading->period_left = pv_perf_backing_left_at(event->backing,
+							       &at);
+	}
 	pv_perf_add_past(event, reading);
 }
 

@@ -186,6 +186,8 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	u64 count, enabled, running;
 
 	perf_event_disable(event->backing);
+	if (event->stopped)
+		pv_perf_backing_restore(event->backing, &event->stopped_at);
 	count = pv_perf_event_count(event, &enabled, &running);
 	pv_perf_backing_copy_position(event->backing, backing);
 	pv_perf_unlink(event);

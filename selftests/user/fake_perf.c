@@ -71,9 +71,13 @@ static void pmu_read(struct perf_event *event)
 	hw->counter = 0;
 }
 
+/* The CHECKs are the WARN_ON_ONCEs of x86_pmu_start(). */
 static void pmu_start(struct perf_event *event, int flags)
 {
 	CHECK(event->hw.state & PERF_HES_STOPPED);
+	CHECK(event->hw.idx != -1);
+	CHECK(!(flags & PERF_EF_RELOAD) ||
+	      event->hw.state & PERF_HES_UPTODATE);
 	if (is_sampling_event(event) &&
 	    local64_read(&event->hw.period_left) <= 0) {
 		local64_set(&event->hw.period_left,
@@ -89,12 +93,13 @@ static void pmu_start(struct perf_event *event, int flags)
 
 static void pmu_stop(struct perf_event *event, int flags)
 {
-	/* perf may stop one that it has throttled. */
-	if (event->hw.state & PERF_HES_STOPPED)
-		return;
-	if (flags & PERF_EF_UPDATE)
+	int state = event->hw.state | PERF_HES_STOPPED;
+
+	if (flags & PERF_EF_UPDATE && !(state & PERF_HES_UPTODATE)) {
 		pmu_read(event);
-	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
+		state |= PERF_HES_UPTODATE;
+	}
+	WRITE_ONCE(event->hw.state, state);
 }
 
 /*
@@ -157,6 +162,8 @@ static void sched_event_in(struct perf_event *event)
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
 		return;
 
+	event->hw.idx = 0;
+	event->hw.interrupts = 0;
 	WRITE_ONCE(event->oncpu, smp_processor_id());
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
 	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
@@ -167,7 +174,7 @@ static void sched_event_out(struct perf_event *event,
 			    enum perf_event_state state)
 {
 	if (event->state == PERF_EVENT_STATE_ACTIVE) {
-		pmu_read(event);
+		pmu_stop(event, PERF_EF_UPDATE);
 		WRITE_ONCE(event->oncpu, -1);
 	}
 	set_state(event, state);
@@ -261,6 +268,7 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 	event->attr = *attr;
 	event->hw.config = eventsel(attr) | ARCH_PERFMON_EVENTSEL_INT |
 			   ARCH_PERFMON_EVENTSEL_ENABLE;
+	event->hw.idx = -1;
 	event->hw.target = task;
 	refcount_inc(&task->refs);
 	event->hw.sample_period = attr->freq ? 1 : attr->sample_period;
@@ -334,8 +342,10 @@ int perf_event_period(struct perf_event *event, u64 value)
 		return -EINVAL;
 
 	irq_lock(task->cpu);
-	if (event->state == PERF_EVENT_STATE_ACTIVE)
+	if (event->state == PERF_EVENT_STATE_ACTIVE) {
+		event->hw.interrupts = 0;
 		pmu_stop(event, PERF_EF_UPDATE);
+	}
 	if (event->attr.freq)
 		event->attr.sample_freq = value;
 	else
@@ -416,16 +426,22 @@ void take_counters(struct task_struct *task, int n)
 void throttle(struct perf_event *event)
 {
 	irq_lock(event->oncpu);
-	event->hw.interrupts = ~0ull;
-	pmu_stop(event, PERF_EF_UPDATE);
+	pmu_stop(event, 0);
+	event->hw.interrupts = -1;
 	irq_unlock(event->oncpu);
 }
 
-/* x86_pmu_enable() gives one that is stopped another counter. */
-void change_counter(struct perf_event *event, u64 content)
+/*
+ * x86_pmu_enable() gives one that is stopped another counter, since a new event
+ * needs the one that it had.  That has the content of whom it was before, and
+ * before Linux 7.0 is not written until the event starts.
+ */
+void reassign(struct perf_event *event, u64 content)
 {
 	irq_lock(event->oncpu);
 	CHECK(event->hw.state & PERF_HES_STOPPED);
+	pmu_stop(event, PERF_EF_UPDATE);
+	event->hw.idx = (event->hw.idx + 1) % NR_COUNTERS;
 	event->hw.counter = content;
 	irq_unlock(event->oncpu);
 }
@@ -470,13 +486,14 @@ static void adjust_at_tick(struct perf_event *event)
 void tick(struct perf_event *event)
 {
 	irq_lock(current->cpu);
-	if (event->state == PERF_EVENT_STATE_ACTIVE &&
-	    event->hw.interrupts == ~0ull) {
-		event->hw.interrupts = 0;
-		pmu_start(event, 0);
+	if (event->state == PERF_EVENT_STATE_ACTIVE) {
+		if (event->hw.interrupts == -1ull) {
+			event->hw.interrupts = 0;
+			pmu_start(event, 0);
+		}
+		if (event->attr.freq)
+			adjust_at_tick(event);
 	}
-	if (event->state == PERF_EVENT_STATE_ACTIVE && event->attr.freq)
-		adjust_at_tick(event);
 	irq_unlock(current->cpu);
 }
 

@@ -1608,7 +1608,7 @@ static void test_stopped(void)
 	is("open", open_mode(1, KVM_PERF_ATTR_EXCLUDE_HOST, 0), 0);
 	run_mode(true, 100);
 	run_mode(false, 10);
-	change_counter(event(1)->backing, 1000);
+	reassign(event(1)->backing, 1000);
 	call(KVM_PERF_OP_READ, 1);
 	is("READ of one that has another counter", r[1].count, 100);
 	start_again(event(1)->backing);
@@ -1617,7 +1617,7 @@ static void test_stopped(void)
 	run_mode(false, 10);
 	call(KVM_PERF_OP_READ, 1);
 	is("that is stopped again", r[1].count, 100);
-	change_counter(event(1)->backing, 1000);
+	reassign(event(1)->backing, 1000);
 	on(1);
 	call(KVM_PERF_OP_READ, 1);
 	is("READ from elsewhere", r[1].count, 100);
@@ -1628,20 +1628,96 @@ static void test_stopped(void)
 	is("counts on", r[1].count, 107);
 
 	run_mode(false, 10);
-	change_counter(event(1)->backing, 1000);
+	reassign(event(1)->backing, 1000);
 	is("DISABLE", call(KVM_PERF_OP_DISABLE, 1), 0);
 	is("its count", r[1].count, 107);
 	run_mode(true, 10);
 	is("ENABLE", call(KVM_PERF_OP_ENABLE, 1), 0);
 	run_mode(true, 10);
 	run_mode(false, 10);
-	change_counter(event(1)->backing, 1000);
+	reassign(event(1)->backing, 1000);
 	start_again(event(1)->backing);
 	on(1);
 	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
 	run_mode(true, 1);
 	call(KVM_PERF_OP_READ, 1);
 	is("counts on there", r[1].count, 118);
+	teardown();
+}
+
+/* It keeps its place in its period, too. */
+static void test_stopped_period(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_HOST, 100));
+	run_mode(true, 40);
+	run_mode(false, 10);
+	reassign(event(1)->backing, 1000);
+	on(1);
+	call(KVM_PERF_OP_READ, 1);
+	is("READ from elsewhere", r[1].count, 40);
+	is("what is left", r[1].period_left, 60);
+	on(0);
+	call(KVM_PERF_OP_READ, 1);
+	is("as READ here says", r[1].period_left, 60);
+	run_mode(true, 59);
+	is("goes on there", enter_guest(), 0);
+	run_mode(true, 1);
+	is("until it overflows", enter_guest(), 1);
+	is("at its period", r[1].last_period, 100);
+
+	/* It comes to nothing meanwhile, and perf begins another. */
+	run_mode(true, 30);
+	run_mode(false, 10);
+	reassign(event(1)->backing, 1000);
+	on(1);
+	call(KVM_PERF_OP_READ, 1);
+	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
+	run_mode(true, 69);
+	is("goes on", enter_guest(), 0);
+	run_mode(true, 1);
+	is("to its end", enter_guest(), 1);
+	is("count", r[1].count, 200);
+	run_mode(true, 30);
+	run_mode(false, 10);
+	is("SET_LEFT", call3(KVM_PERF_OP_SET_LEFT, 1, 7, 0), 0);
+	is("what was left", r[1].period_left, 70);
+	run_mode(false, 10);
+	run_mode(true, 6);
+	is("holds", enter_guest(), 0);
+	run_mode(true, 1);
+	is("as it goes on", enter_guest(), 1);
+	run_mode(false, 10);
+	on(0);
+	is("SET_LEFT from elsewhere", call3(KVM_PERF_OP_SET_LEFT, 1, 9, 0), 0);
+	on(1);
+	run_mode(false, 10);
+	run_mode(true, 8);
+	is("holds as well", enter_guest(), 0);
+	run_mode(true, 1);
+	is("as it goes on then", enter_guest(), 1);
+	run_mode(true, 30);
+	run_mode(false, 10);
+	is("SET_PERIOD", call3(KVM_PERF_OP_SET_PERIOD, 1, 50, 0), 0);
+	run_mode(false, 10);
+	call(KVM_PERF_OP_READ, 1);
+	is("begins a period", r[1].period_left, 50);
+	run_mode(true, 49);
+	is("which holds", enter_guest(), 0);
+	run_mode(true, 1);
+	is("to its end", enter_guest(), 1);
+	is("and is told", r[1].last_period, 50);
+
+	/* What perf has throttled has its count, but perf has not taken it. */
+	run_mode(true, 10);
+	throttle(event(1)->backing);
+	run_mode(false, 10);
+	reassign(event(1)->backing, 1000);
+	call(KVM_PERF_OP_READ, 1);
+	is("READ of one that perf has throttled", r[1].period_left, 40);
 	teardown();
 }
 
@@ -2691,6 +2767,7 @@ int main(void)
 	test_nested_host();
 	test_modes();
 	test_stopped();
+	test_stopped_period();
 	test_sampling();
 	test_nmi_exit();
 	test_period();

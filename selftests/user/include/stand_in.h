@@ -341,6 +341,7 @@ struct pmu {
 struct hw_perf_event {
 	u64 config;
 	struct task_struct *target;
+	int idx;		/* of its counter */
 	int state;
 	u64 sample_period;
 	u64 last_period;
@@ -398,7 +399,7 @@ extern int max_sample_rate;
 void run_guest(u64 n);
 /* As if perf had found that it overflows too often, until the next tick. */
 void throttle(struct perf_event *event);
-void change_counter(struct perf_event *event, u64 content);
+void reassign(struct perf_event *event, u64 content);
 void start_again(struct perf_event *event);
 void tick(struct perf_event *event);
 
