@@ -50,6 +50,18 @@ show() {
 	wait $!
 }
 
+# One of two tasks in turn is sampled at $1 Hz: its counter stays open for it
+# while the other runs.
+turns() {
+	local overflows=/sys/kernel/debug/kvm_pmu/overflows before
+
+	before=$(cat $overflows)
+	(while :; do "$T/longloop"; done) &
+	perf record -q -F "$1" -e cycles:u -o "guest.turns.$1" "$T/longloop"
+	kill $!
+	echo $(($(cat $overflows) - before)) >"guest.turns.$1.overflows"
+}
+
 # In a guest with a CPU: what is one after another.
 guest_first() {
 	local options='' loops
@@ -60,6 +72,7 @@ guest_first() {
 	esac
 	prepare
 	record_programs guest
+	turns 1000
 	perf record -q -o guest.default "$T/loop" 2>guest.default.err
 	perf record -q -e cycles:pp -o data "$T/loop" 2>guest.precise.err
 	echo $? >guest.precise.status
@@ -229,6 +242,10 @@ skid() {
 }
 ok "the guest's skid, $(skid guest), is no larger than the host's, $(skid host)" \
 	test "$(skid guest)" -le "$(skid host)"
+
+samples=$(perf script -i guest.turns.1000 -F ip 2>/dev/null | wc -l)
+more "a task that another takes turns with, at 1,000 Hz: samples" "$samples" 300
+is "and no overflow for the other" "$(cat guest.turns.1000.overflows)" "$samples"
 
 perf report -i guest.calltree --stdio 2>/dev/null >out
 has "none lost" 'Total Lost Samples: 0' out
