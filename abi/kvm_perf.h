@@ -96,8 +96,8 @@
  * overflow comes after this many events, 0 standing for a whole period, and
  * those after it at the event's period again.  So several users of one event
  * can each have a period of their own under way.  An event with a frequency
- * may overflow earlier, as the host adapts its period.  -%KVM_EINVAL if the
- * event was opened with a sample_period of 0.
+ * may overflow earlier, as the host adapts its period, unless 2^62 or more are
+ * left.  -%KVM_EINVAL if the event was opened with a sample_period of 0.
  */
 #define KVM_PERF_OP_OPEN		1
 #define KVM_PERF_OP_CLOSE		2

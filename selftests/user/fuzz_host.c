@@ -642,7 +642,7 @@ static void model_adapt(struct model_event *e, u64 ns, u64 count)
 	s64 delta = (u64)want - e->period;
 
 	e->period += (delta < 0 ? delta - 7 : delta + 7) / 8;
-	e->period = max((s64)e->period, 2ll);
+	e->period = max_t(s64, e->period, 2);
 }
 
 static void model_overflow(struct model_event *e, u64 now)

@@ -1930,7 +1930,7 @@ static void test_frequency(void)
 		call3(KVM_PERF_OP_SET_LEFT, 1, 0, 0);
 		run_mode(false, TICK_NSEC / 5);
 		call3(KVM_PERF_OP_SET_LEFT, 1, -1u, -1u >> 1);
-		usleep_range(20, 20);
+		usleep_range(20, 30);
 		run_mode(false, 1);
 	}
 	is("the period tells of its use alone",
