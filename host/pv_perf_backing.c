@@ -146,8 +146,7 @@ static u64 period_left(struct perf_event *backing)
 		return 0;
 
 	/* A whole period, which begins when it counts. */
-	if (!left && (READ_ONCE(backing->state) != PERF_EVENT_STATE_ACTIVE ||
-		      pv_perf_backing_is_stopped(backing)))
+	if (!left && READ_ONCE(backing->state) != PERF_EVENT_STATE_ACTIVE)
 		left = READ_ONCE(backing->hw.sample_period);
 
 	/* Not positive: it overflows now. */
@@ -238,6 +237,16 @@ void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
 	WRITE_ONCE(backing->hw.sample_period, period);
 }
 
+/* perf starts it where its counter is: what begins a period then is done here. */
+static void set_left_stopped(struct perf_event *backing, u64 left)
+{
+	if (!left) {
+		left = pv_perf_backing_period(backing);
+		backing->hw.last_period = left;
+	}
+	local64_set(&backing->hw.period_left, left);
+}
+
 /*
  * perf lets the period be changed, but not what is left of it: that is between
  * a stop and a start of the counter, as when perf itself adjusts a period.
@@ -252,7 +261,7 @@ static bool set_left_here(struct perf_event *backing, u64 left)
 	local_irq_save(flags);
 	here = pv_perf_backing_is_here(backing);
 	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
-		local64_set(&backing->hw.period_left, left);
+		set_left_stopped(backing, left);
 	} else if (here) {
 		pmu->pmu_disable(pmu);
 		pmu->stop(backing, PERF_EF_UPDATE);

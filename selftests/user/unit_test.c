@@ -1830,6 +1830,9 @@ static void test_period(void)
 	is("SET_LEFT of a throttled event", call3(10, 1, 5, 0), 0);
 	is("it stays stopped", backing->hw.state & PERF_HES_STOPPED, 1);
 	is("its rest", local64_read(&backing->hw.period_left), 5);
+	is("SET_LEFT 0 of it", call3(10, 1, 0, 0), 0);
+	is("a whole period", local64_read(&backing->hw.period_left), 100);
+	call3(10, 1, 5, 0);
 	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
 	is("SET_LEFT without a record", call3(10, 1, 9, 0), -KVM_EFAULT);
 	is("changes nothing", local64_read(&backing->hw.period_left), 5);
