@@ -16,10 +16,18 @@ in_debian() {
 	chroot "$debian" env PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"
 }
 
+# The tree, and what build is where it is a symbolic link, at their paths.
+mount_tree() {
+	local dir
+	for dir in "$tree" "$(realpath "$tree/build")"; do
+		mkdir -p "$debian$dir"
+		mount --bind "$dir" "$debian$dir"
+	done
+}
+
 # For this program and what it starts.
 mount_debian() {
-	mkdir -p "$debian$tree"
-	mount --bind "$tree" "$debian$tree"
+	mount_tree
 	for dir in proc sys dev; do
 		mount --rbind /$dir "$debian/$dir"
 	done
@@ -221,10 +229,10 @@ cd "$tree/build/tests/install" || exit 1
 purge
 on_debian
 # A tree that is in itself looks like a loop through 9p.
-umount "$debian$tree"
+umount "$debian$(realpath "$tree/build")" "$debian$tree"
 on_level "host" host --stock-kvm --host-cpus 2 -- "$0" on_host
 on_level "lockdown" host --stock-kvm --append lockdown=integrity -- "$0" locked
 mediated_host
-mount --bind "$tree" "$debian$tree"
+mount_tree
 remove_from_debian
 finish

@@ -30,4 +30,18 @@ is "a kernel warning in the guest is a failure" $? 125
 
 "$vm" host --timeout 20 -- sleep 1000000 >"$out" 2>&1
 is "a timeout" $? 124
+
+# A tree whose build is a symbolic link out of it; vm is to find it there.
+tree=$top/build/tests/vm.tree
+mkdir -p "$tree/selftests"
+cp "$vm" "$tree/selftests/"
+ln -sfn "$top/build" "$tree/build"
+"$tree/selftests/vm" guest -- cat /sys/module/kvm_pmu/refcnt >"$out" 2>&1
+is "build as a symbolic link: the guest's module is loaded" \
+	"$? $(cat "$out")" "0 0"
+
+setpriv --reuid=65534 --clear-groups "$vm" host -- true >"$out" 2>&1
+is "build that the user cannot write: status" $? 125
+is "and one line that says so" "$(grep -c 'cannot write .* Remedy: ' "$out") $(
+	wc -l <"$out")" "1 1"
 finish
