@@ -114,20 +114,34 @@ static inline void guest_perf_burn(uint64_t n)
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
 }
 
+/* How often it has overflowed since this was last asked. */
+static inline uint32_t guest_perf_take_overflows(int id)
+{
+	uint32_t *overflows = &guest_area->record[id].overflows, n;
+
+	/* Another vCPU may forget it, and write there, at any time. */
+	do {
+		n = __atomic_load_n(overflows, __ATOMIC_SEQ_CST);
+		if (!n || !(__atomic_load_n(&guest_area->watched,
+					    __ATOMIC_SEQ_CST) & 1ull << id))
+			return 0;
+	} while (!__atomic_compare_exchange_n(overflows, &n, 0, false,
+					      __ATOMIC_SEQ_CST,
+					      __ATOMIC_SEQ_CST));
+	return n;
+}
+
 static inline void guest_perf_handle_nmi(struct ex_regs *regs)
 {
 	uint64_t watched = guest_area->watched;
 
 	for (; watched; watched &= watched - 1) {
 		int id = __builtin_ctzll(watched);
-		uint32_t *overflows = &guest_area->record[id].overflows;
+		uint32_t n = guest_perf_take_overflows(id);
 
-		if (!__atomic_load_n(overflows, __ATOMIC_RELAXED))
-			continue;
-		__atomic_add_fetch(&guest_area->overflows[id],
-				   __atomic_exchange_n(overflows, 0,
-						       __ATOMIC_SEQ_CST),
-				   __ATOMIC_SEQ_CST);
+		if (n)
+			__atomic_add_fetch(&guest_area->overflows[id], n,
+					   __ATOMIC_SEQ_CST);
 	}
 }
 
