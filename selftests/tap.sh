@@ -47,9 +47,10 @@ has() {
 	ok "$1" grep -qE -- "$2" "$3"
 }
 
-# tap_file PREFIX FILE: a program's results are results here, renumbered
+# tap_file PREFIX FILE: a program's results are results here, renumbered; so is it
+# when there are not as many as it says
 tap_file() {
-	local line mark
+	local line mark before=$tap_n plan=none
 	while read -r line; do
 		case $line in
 		"ok "*|"not ok "*)
@@ -58,9 +59,12 @@ tap_file() {
 			[ "$mark" = ok ] || tap_failed=1
 			echo "$mark $tap_n $1: ${line#*ok * }"
 			;;
+		1..*)	plan=${line#1..} ;;
 		"#"*)	echo "$line" ;;
 		esac
 	done <"$2"
+	[ $((tap_n - before)) = "$plan" ] ||
+		is "$1: the number of results" $((tap_n - before)) "$plan"
 }
 
 # until_true COMMAND...: waits for it, at most a minute, $VM_PATIENCE times as long
