@@ -55,10 +55,6 @@ used() {
 
 # on_host HYPERCALLS SEED
 on_host() {
-	# Or overflows at each instruction take all of the time, until perf
-	# throttles them; here it does so earlier.
-	echo 4000 >/proc/sys/kernel/perf_event_max_sample_rate
-
 	# What the first guest leaves in caches is no leak.
 	"$vm" guest --cpus 2 -- "$self" be_hostile 1000 2 "$2" >first
 	used >used.before
@@ -96,7 +92,10 @@ seed=${SEED:-$(date +%s)}
 dir=$T/hostile.scratch
 rm -rf "$dir"
 mkdir -p "$dir"
+# Overflows at each instruction take all of the time, until perf throttles them:
+# at this rate.
 "$vm" host --host-cpus 2 --timeout $((1200 + hypercalls / 500)) \
+	--append sysctl.kernel.perf_event_max_sample_rate=4000 \
 	--scratch "$dir" -- "$self" on_host "$hypercalls" "$seed"
 is "host and guests end well" $? 0
 cd "$dir" || exit 1

@@ -79,10 +79,6 @@ overflows() {
 # duel: both guests on the same CPU, and then each on its own.
 duel() {
 	local attacker victim phase start
-	# The limit, not perf's: that is for each event, and found out by time.
-	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
-	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
-	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo $limit >/sys/module/kvm/parameters/pv_perf_max_rate
 	taskset -pc 1 $$ >/dev/null
 

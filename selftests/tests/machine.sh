@@ -28,10 +28,6 @@ more "interrupts count" "$(count cpu/event=0x2c/ out)" 10
 perf stat -x, -o out -e branch-misses "$T/loop"
 is "an event that is not modelled reads 0" "$(count branch-misses out)" 0
 
-# No sample is throttled for the time that it takes.
-echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
-echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 perf record -q -e instructions:u -c 10000 -o data "$T/loop"
 perf script -i data -F ip 2>/dev/null | sort | uniq -c >out
 is "perf record on the host: 1,000 samples at one address" \

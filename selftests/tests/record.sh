@@ -11,13 +11,9 @@ tree=${self%/selftests/*}
 T=$tree/build/tests
 vm=$tree/selftests/vm
 
-# Let samples be throttled only where a test wants it, and not walk
-# /lib/modules, which takes long through two machines' file systems.
+# Do not walk /lib/modules, which takes long through two machines' file systems.
 prepare() {
 	mount -t tmpfs none /lib/modules
-	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
-	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
-	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 	[ "$VM_LEVEL" != host ] ||
 		echo 1000000 >/sys/module/kvm/parameters/pv_perf_max_rate
 }

@@ -18,10 +18,9 @@ wait_for() {
 }
 
 # Debian's default for root is more than PAPI accepts, and /lib/modules is far
-# away.  No sample shall be missing because others take long.
+# away.
 prepare() {
 	mount -t tmpfs none /lib/modules
-	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 }
 
