@@ -23,17 +23,18 @@
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
 
-/* An event that overflows has to wait while the VM has had too many. */
-static int pv_perf_check_rate(struct pv_perf_event *event)
+/* An event that overflows has to wait while this vCPU has had too many. */
+static int pv_perf_check_rate(struct kvm_vcpu *vcpu,
+			      struct pv_perf_event *event)
 {
-	if (is_sampling_event(event->backing) &&
-	    pv_perf_rate_exceeded(event->home->vcpu->kvm))
+	if (is_sampling_event(event->backing) && pv_perf_rate_exceeded(vcpu))
 		return -EAGAIN;
 
 	return 0;
 }
 
-static int pv_perf_enable_here(struct kvm *kvm, struct pv_perf_event *event)
+static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
+			       struct pv_perf_event *event)
 {
 	u64 count;
 	int ret;
@@ -47,7 +48,7 @@ static int pv_perf_enable_here(struct kvm *kvm, struct pv_perf_event *event)
 	    !pv_perf_backing_has_no_counter(event->backing))
 		return 0;
 
-	ret = event->enabled ? 0 : pv_perf_check_rate(event);
+	ret = event->enabled ? 0 : pv_perf_check_rate(vcpu, event);
 	ret = ret ? : pv_perf_start(event->home, event->backing);
 	if (ret)
 		return ret;
@@ -56,7 +57,7 @@ static int pv_perf_enable_here(struct kvm *kvm, struct pv_perf_event *event)
 	event->lost = false;
 	/* That it counts again; if it cannot be told, nor can the count. */
 	if (pv_perf_has_news(event))
-		pv_perf_update_record(kvm, event, 0, &count);
+		pv_perf_update_record(vcpu->kvm, event, 0, &count);
 	return 0;
 }
 
@@ -79,12 +80,12 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 		return -ENOENT;
 
 	if (pv_perf_is_here(vcpu, event)) {
-		ret = pv_perf_enable_here(vcpu->kvm, event);
+		ret = pv_perf_enable_here(vcpu, event);
 		pv_perf_event_put_locked(event);
 		return ret;
 	}
 
-	ret = pv_perf_check_rate(event);
+	ret = pv_perf_check_rate(vcpu, event);
 	if (!ret && event->home != vcpu->arch.pv_perf)
 		ret = pv_perf_check_room(vcpu);
 	if (ret) {
@@ -212,7 +213,7 @@ static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id
 		return NULL;
 
 	if (READ_ONCE(event->home) != vcpu->arch.pv_perf)
-		pv_perf_wait_to_open(vcpu->kvm);
+		pv_perf_wait_to_open(vcpu);
 
 	return pv_perf_event_lock(event);
 }

@@ -49,6 +49,21 @@ static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
 		   count, enabled, running);
 }
 
+/* Of all vCPUs, each as of some time during this. */
+static void pv_perf_show_overflows(struct seq_file *m, struct kvm *kvm)
+{
+	u64 delivered = 0, throttled = 0;
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		delivered += READ_ONCE(vcpu->arch.pv_perf->delivered);
+		throttled += READ_ONCE(vcpu->arch.pv_perf->throttled);
+	}
+	seq_printf(m, "overflows %llu of %u per second and vCPU, throttled %llu\n",
+		   delivered, pv_perf_rate_allowed(kvm), throttled);
+}
+
 static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 {
 	struct kvm *kvm = m->private;
@@ -58,9 +73,7 @@ static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 
 	seq_printf(m, "events %d of %u\n", atomic_read(&vm->nr_events),
 		   pv_perf_events_allowed(kvm));
-	seq_printf(m, "overflows %lld of %u per second, throttled %lld\n",
-		   atomic64_read(&vm->delivered), pv_perf_rate_allowed(kvm),
-		   atomic64_read(&vm->throttled));
+	pv_perf_show_overflows(m, kvm);
 	seq_printf(m, "%10s %4s %18s %2s %4s %-10s %20s %16s %16s\n", "id",
 		   "type", "config", "uk", "vcpu", "state", "count",
 		   "enabled_ns", "running_ns");

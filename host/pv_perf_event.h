@@ -59,11 +59,6 @@ struct pv_perf_freq {
  * @logged: what the log says of this VM already, bits of enum pv_perf_logged
  * @max_events: open events that the VMM allows, per vCPU
  * @max_rate: overflows per second that it allows, per vCPU
- * @rate_time: when the VM's overflows so far are due at its rate, in ns of
- *	CLOCK_MONOTONIC
- * @open_time: the same for the events that it has opened and moved
- * @delivered: number of overflows that the guest has been told of
- * @throttled: how often an event was stopped because of the rate
  * @available: the host can serve it
  * @pmu: what it can count
  * @pmu_is_own: with the PMU of this host's CPUs
@@ -74,10 +69,6 @@ struct pv_perf_vm {
 	unsigned long logged;
 	unsigned int max_events;
 	unsigned int max_rate;
-	atomic64_t rate_time;
-	atomic64_t open_time;
-	atomic64_t delivered;
-	atomic64_t throttled;
 	bool available;
 	struct guest_perf_query pmu;
 	bool pmu_is_own;
@@ -99,8 +90,17 @@ struct pv_perf_vm {
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
  * @rate_timer: has the vCPU look at the events that were throttled
+ * @rate_time: when the vCPU's overflows so far are due at its rate, in ns of
+ *	CLOCK_MONOTONIC
+ * @open_time: the same for the events that it has opened, moved and changed
+ * @delivered: number of overflows that the guest has been told of here
+ * @throttled: how often an event was stopped because of the rate
  * @batch: the operations of a KVM_PERF_OP_BATCH, which only the vCPU's thread
  *	runs
+ *
+ * Nobody but the thread that is in KVM_RUN of the vCPU writes what follows
+ * @rate_timer, so that it needs no lock: debugfs reads the last two numbers
+ * at any time.
  */
 struct pv_perf_vcpu {
 	refcount_t refs;
@@ -113,6 +113,10 @@ struct pv_perf_vcpu {
 	struct kvm_vcpu *vcpu;
 	struct irq_work irq_work;
 	struct hrtimer rate_timer;
+	s64 rate_time;
+	s64 open_time;
+	u64 delivered;
+	u64 throttled;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
 };
 
@@ -153,7 +157,7 @@ struct pv_perf_position {
  * @enabled: between an ENABLE that succeeded and DISABLE
  * @lost: has lost its counter since, and does not count until an ENABLE, or a
  *	READ by its home, finds another
- * @throttled: enabled, but to be stopped or stopped until the VM's overflows are
+ * @throttled: enabled, but to be stopped or stopped until the vCPU's overflows are
  *	back at the rate it may have
  * @parked: enabled, but stopped until its vCPU runs on @backing's thread again,
  *	or a backing event on another thread replaces it

@@ -188,7 +188,7 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
  *
  * From a period for that, going by the one that it has.  May sleep.
  *
- * Return: 0, or -EINVAL if it is 0 or more than the VM's events may overflow.
+ * Return: 0, or -EINVAL if it is 0 or more than the vCPU's events may overflow.
  */
 int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
 {

@@ -5,7 +5,8 @@
  * For each vCPU of a VM: how many events may be open, how often they may
  * overflow, and how often one may be opened or moved.  Module parameters set
  * what the host allows, and the VMM can set less of the first two for its VM.
- * The VM's vCPUs share what it gets for all of them.
+ * How many may be open is for the VM's vCPUs to share; the rates are each vCPU's
+ * own, so that vCPUs that overflow at the same time write no number of the VM's.
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
@@ -29,12 +30,12 @@ MODULE_PARM_DESC(pv_perf_max_events,
 static unsigned int pv_perf_max_rate = 100000;
 module_param(pv_perf_max_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_rate,
-		 "overflows of a VM's paravirtual perf events per second and vCPU, 0: no sampling (default 100000)");
+		 "overflows of a vCPU's paravirtual perf events per second, 0: no sampling (default 100000)");
 
 static unsigned int pv_perf_max_open_rate = 10000;
 module_param(pv_perf_max_open_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_open_rate,
-		 "paravirtual perf events that a VM may open, move or change from another vCPU per second and vCPU, more have to wait (default 10000)");
+		 "paravirtual perf events that a vCPU may open, move here or change elsewhere per second, more have to wait (default 10000)");
 
 /* What may come at once, as the time that it takes at the rate. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
@@ -46,38 +47,28 @@ static unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm)
 	return kvm ? min(max, kvm->arch.pv_perf->max_events) : max;
 }
 
-static unsigned int pv_perf_max_rate_per_vcpu(struct kvm *kvm)
-{
-	unsigned int max = READ_ONCE(pv_perf_max_rate);
-
-	return kvm ? min(max, kvm->arch.pv_perf->max_rate) : max;
-}
-
-static unsigned int pv_perf_for_all_vcpus(struct kvm *kvm, unsigned int n)
-{
-	unsigned int vcpus = atomic_read(&kvm->online_vcpus);
-
-	return min_t(u64, (u64)n * vcpus, INT_MAX);
-}
-
 /**
  * pv_perf_events_allowed - how many events a VM may have open
  * @kvm: the VM
  */
 unsigned int pv_perf_events_allowed(struct kvm *kvm)
 {
-	return pv_perf_for_all_vcpus(kvm, pv_perf_max_events_per_vcpu(kvm));
+	u64 vcpus = atomic_read(&kvm->online_vcpus);
+
+	return min_t(u64, vcpus * pv_perf_max_events_per_vcpu(kvm), INT_MAX);
 }
 
 /**
- * pv_perf_rate_allowed - how often the events of a VM may overflow
- * @kvm: the VM
+ * pv_perf_rate_allowed - how often the events of a vCPU may overflow
+ * @kvm: the VM, or NULL for any
  *
  * Return: overflows per second.
  */
 unsigned int pv_perf_rate_allowed(struct kvm *kvm)
 {
-	return pv_perf_for_all_vcpus(kvm, pv_perf_max_rate_per_vcpu(kvm));
+	unsigned int max = READ_ONCE(pv_perf_max_rate);
+
+	return kvm ? min(max, kvm->arch.pv_perf->max_rate) : max;
 }
 
 /**
@@ -105,7 +96,7 @@ int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
 		return 0;
 
 	if (cap == KVM_CAP_PV_PERF_RATE)
-		max = pv_perf_max_rate_per_vcpu(kvm);
+		max = pv_perf_rate_allowed(kvm);
 	else
 		max = pv_perf_max_events_per_vcpu(kvm);
 
@@ -147,38 +138,32 @@ unlock:
 
 /*
  * The generic cell rate algorithm (ITU-T Recommendation I.371, annex A) with
- * virtual scheduling: each thing moves the VM's time for it on by what one
+ * virtual scheduling: each thing moves the vCPU's time for it on by what one
  * takes at the rate, and a time too far ahead of the clock is too high a rate.
  *
  * Returns how far ahead it is, in ns.
  */
-static s64 pv_perf_charge(struct kvm *kvm, atomic64_t *vm_time, u64 n,
-			  unsigned int per_vcpu)
+static s64 pv_perf_charge(s64 *time, u64 n, unsigned int rate)
 {
-	/* The parameter may have become 0. */
-	unsigned int rate = max(pv_perf_for_all_vcpus(kvm, per_vcpu), 1u);
-	s64 time = atomic64_read(vm_time);
 	s64 now = ktime_get_ns();
-	s64 next;
 
-	do {
-		next = max(time, now) + div_u64(n * NSEC_PER_SEC, rate);
-	} while (!atomic64_try_cmpxchg(vm_time, &time, next));
-
-	return next - now;
+	/* The parameter may have become 0. */
+	*time = max(*time, now) + div_u64(n * NSEC_PER_SEC, max(rate, 1u));
+	return *time - now;
 }
 
 /**
- * pv_perf_wait_to_open - have a VM wait that makes events too often
- * @kvm: the VM, which opens an event, moves one, or changes one from another vCPU
+ * pv_perf_wait_to_open - have a vCPU wait that makes events too often
+ * @vcpu: the vCPU, by its own thread: opens an event, moves one here, or changes
+ *	one of another vCPU
  *
  * What it closes or moves is freed by RCU, and so in anybody's time, as is what
  * interrupts another CPU: keep that to what nobody minds.  Sleeps.
  */
-void pv_perf_wait_to_open(struct kvm *kvm)
+void pv_perf_wait_to_open(struct kvm_vcpu *vcpu)
 {
 	unsigned int rate = READ_ONCE(pv_perf_max_open_rate);
-	s64 ahead = pv_perf_charge(kvm, &kvm->arch.pv_perf->open_time, 1, rate);
+	s64 ahead = pv_perf_charge(&vcpu->arch.pv_perf->open_time, 1, rate);
 	unsigned long us;
 
 	/* A batch that is left to be killed is not waited for. */
@@ -193,14 +178,15 @@ void pv_perf_wait_to_open(struct kvm *kvm)
 
 /**
  * pv_perf_charge_event - count one more event against the VM's limit
- * @kvm: the VM
+ * @vcpu: the vCPU that opens it, by its own thread
  *
- * Sleeps where the VM opens events too often.
+ * Sleeps where the vCPU opens events too often.
  *
  * Return: 0, or -ENOSPC if it has as many as it may.
  */
-int pv_perf_charge_event(struct kvm *kvm)
+int pv_perf_charge_event(struct kvm_vcpu *vcpu)
 {
+	struct kvm *kvm = vcpu->kvm;
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
 	int max = pv_perf_events_allowed(kvm);
 	int nr = atomic_read(&vm->nr_events);
@@ -210,7 +196,7 @@ int pv_perf_charge_event(struct kvm *kvm)
 			goto limit;
 	} while (!atomic_try_cmpxchg(&vm->nr_events, &nr, nr + 1));
 
-	pv_perf_wait_to_open(kvm);
+	pv_perf_wait_to_open(vcpu);
 	return 0;
 
 limit:
@@ -262,46 +248,44 @@ int pv_perf_check_room(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_charge_overflows - count overflows against the VM's rate
- * @kvm: the VM
+ * pv_perf_charge_overflows - count overflows against the vCPU's rate
+ * @vcpu: the vCPU, by its own thread
  * @n: how many
  *
  * In any context but NMI.
  *
  * Return: true if the event that had them is to be stopped.
  */
-bool pv_perf_charge_overflows(struct kvm *kvm, u64 n)
+bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n)
 {
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	s64 ahead = pv_perf_charge(&vcpu->arch.pv_perf->rate_time, n,
+				   pv_perf_rate_allowed(vcpu->kvm));
 
-	return pv_perf_charge(kvm, &vm->rate_time, n,
-			      pv_perf_max_rate_per_vcpu(kvm)) > PV_PERF_BURST_NS;
+	return ahead > PV_PERF_BURST_NS;
 }
 
 /**
- * pv_perf_rate_exceeded - has the VM had too many overflows?
- * @kvm: the VM
+ * pv_perf_rate_exceeded - has the vCPU had too many overflows?
+ * @vcpu: the vCPU, by its own thread
  */
-bool pv_perf_rate_exceeded(struct kvm *kvm)
+bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-	s64 ahead = atomic64_read(&vm->rate_time) - (s64)ktime_get_ns();
+	s64 ahead = vcpu->arch.pv_perf->rate_time - (s64)ktime_get_ns();
 
 	return ahead > PV_PERF_BURST_NS;
 }
 
 /**
  * pv_perf_rate_time - when events that were stopped may go on
- * @kvm: the VM
+ * @vcpu: the vCPU, by its own thread
  *
  * At the rate, and not just below the burst: not to be stopped at once.
  *
  * Return: time of CLOCK_MONOTONIC in ns; 0 for now.
  */
-s64 pv_perf_rate_time(struct kvm *kvm)
+s64 pv_perf_rate_time(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-	s64 time = atomic64_read(&vm->rate_time);
+	s64 time = vcpu->arch.pv_perf->rate_time;
 
 	return time > (s64)ktime_get_ns() ? time : 0;
 }

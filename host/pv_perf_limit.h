@@ -10,12 +10,12 @@
 void pv_perf_init_limits(struct pv_perf_vm *vm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);
-void pv_perf_wait_to_open(struct kvm *kvm);
-int pv_perf_charge_event(struct kvm *kvm);
+void pv_perf_wait_to_open(struct kvm_vcpu *vcpu);
+int pv_perf_charge_event(struct kvm_vcpu *vcpu);
 void pv_perf_uncharge_event(struct kvm *kvm);
 int pv_perf_check_room(struct kvm_vcpu *vcpu);
-bool pv_perf_charge_overflows(struct kvm *kvm, u64 n);
-bool pv_perf_rate_exceeded(struct kvm *kvm);
-s64 pv_perf_rate_time(struct kvm *kvm);
+bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n);
+bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu);
+s64 pv_perf_rate_time(struct kvm_vcpu *vcpu);
 
 #endif /* __KVM_X86_PV_PERF_LIMIT_H */

@@ -52,7 +52,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	if (ret)
 		return ret == -EBUSY ? -EEXIST : -ENOSPC;
 
-	ret = pv_perf_charge_event(vcpu->kvm);
+	ret = pv_perf_charge_event(vcpu);
 	if (ret)
 		goto release_id;
 

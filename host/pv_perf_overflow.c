@@ -68,16 +68,16 @@ void pv_perf_wake_vcpu(struct irq_work *irq_work)
 	kvm_vcpu_kick(pv->vcpu);
 }
 
-/* The VM has had too many overflows, and this event is what has the last. */
+/* The vCPU has had too many overflows, and this event is what has the last. */
 static void pv_perf_throttle(struct pv_perf_event *event)
 {
-	struct pv_perf_vm *vm = event->home->vcpu->kvm->arch.pv_perf;
+	struct pv_perf_vcpu *home = event->home;
 
 	if (!event->enabled || event->throttled)
 		return;
 
 	event->throttled = true;
-	atomic64_inc(&vm->throttled);
+	WRITE_ONCE(home->throttled, home->throttled + 1);
 }
 
 /* It may overflow again, if it finds a counter, and had not lost it before. */
@@ -88,10 +88,10 @@ static void pv_perf_unthrottle(struct pv_perf_event *event)
 		event->lost = pv_perf_start(event->home, event->backing) != 0;
 }
 
-/* Stop it until the VM's overflows are back at the rate it may have. */
+/* Stop it until the vCPU's overflows are back at the rate it may have. */
 static void pv_perf_wait_for_rate(struct pv_perf_event *event)
 {
-	s64 time = pv_perf_rate_time(event->home->vcpu->kvm);
+	s64 time = pv_perf_rate_time(event->home->vcpu);
 
 	/* It is looked at again when it goes on. */
 	if (event->parked)
@@ -125,11 +125,11 @@ enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer)
 static void pv_perf_delivered(struct kvm_vcpu *vcpu,
 			      struct pv_perf_event *event, unsigned int n)
 {
-	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 
 	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
 				   event->last_period);
-	atomic64_add(n, &vm->delivered);
+	WRITE_ONCE(here->delivered, here->delivered + n);
 }
 
 /* Tell the guest that an event does not count, or does again; true for an NMI. */
@@ -156,7 +156,7 @@ static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
 
 	/* Whether or not the guest can be told: the host has had the work. */
-	if (pv_perf_charge_overflows(vcpu->kvm, n))
+	if (pv_perf_charge_overflows(vcpu, n))
 		pv_perf_throttle(event);
 
 	/* A guest that took the record's memory away gets no NMI for it. */
@@ -228,7 +228,7 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 	}
 
 	pv_perf_delivered(vcpu, event, n);
-	if (pv_perf_charge_overflows(vcpu->kvm, n))
+	if (pv_perf_charge_overflows(vcpu, n))
 		pv_perf_throttle(event);
 	return 1;
 }

@@ -267,11 +267,14 @@ struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id)
 	}
 	kvm->created_vcpus++;
 	atomic_inc(&kvm->online_vcpus);
+	CHECK(!kvm->vcpus[id]);
+	WRITE_ONCE(kvm->vcpus[id], vcpu);
 	return vcpu;
 }
 
 void vcpu_destroy(struct kvm_vcpu *vcpu)
 {
+	vcpu->kvm->vcpus[vcpu->vcpu_id] = NULL;
 	pv_perf_vcpu_destroy(vcpu);
 	free(vcpu);
 }

@@ -408,6 +408,7 @@ void tick(struct perf_event *event);
 #define PAGE_SHIFT	12
 #define PAGE_SIZE	4096ul
 #define NR_SLOTS	4
+#define MAX_VCPUS	16
 #define SLOT_PAGES	8
 /* linux/kvm.h */
 struct kvm_enable_cap {
@@ -463,6 +464,7 @@ struct kvm {
 	int srcu;
 	struct dentry *debugfs_dentry;
 	struct kvm_memslots memslots;
+	struct kvm_vcpu *vcpus[MAX_VCPUS];
 	u64 denied_event;	/* of the PMU event filter; 0: none */
 	struct {
 		struct pv_perf_vm *pv_perf;
@@ -493,6 +495,9 @@ struct kvm_vcpu {
 #define srcu_read_unlock(srcu, idx)	((void)(srcu), (void)(idx))
 #define kvm_memslots(kvm)		(&(kvm)->memslots)
 #define kvm_is_error_hva(hva)		(!(hva))
+#define kvm_for_each_vcpu(i, vcpu, kvm)					\
+	for ((i) = 0; (i) < MAX_VCPUS; (i)++)				\
+		if (((vcpu) = READ_ONCE((kvm)->vcpus[i])))
 #define is_guest_mode(vcpu)		((vcpu)->arch.guest_mode)
 #define kvm_handling_nmi_from_guest(v)	READ_ONCE((v)->arch.nmi_from_guest)
 
