@@ -213,7 +213,7 @@ static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id
 		return NULL;
 
 	if (READ_ONCE(event->home) != vcpu->arch.pv_perf)
-		pv_perf_wait_to_open(vcpu);
+		pv_perf_charge_open(vcpu);
 
 	return pv_perf_event_lock(event);
 }

@@ -10,13 +10,13 @@
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
-#include <linux/delay.h>
+#include <linux/hrtimer.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
-#include <linux/sched/signal.h>
+#include <linux/sched.h>
 
 #include "pv_perf.h"
 #include "pv_perf_event.h"
@@ -39,6 +39,9 @@ MODULE_PARM_DESC(pv_perf_max_open_rate,
 
 /* What may come at once, as the time that it takes at the rate. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
+
+/* So much longer may one wait that has to. */
+#define PV_PERF_WAIT_SLACK_NS	(50 * NSEC_PER_USEC)
 
 static unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm)
 {
@@ -153,34 +156,56 @@ static s64 pv_perf_charge(s64 *time, u64 n, unsigned int rate)
 }
 
 /**
- * pv_perf_wait_to_open - have a vCPU wait that makes events too often
+ * pv_perf_charge_open - count against the vCPU's rate what makes a backing event
  * @vcpu: the vCPU, by its own thread: opens an event, moves one here, or changes
  *	one of another vCPU
  *
  * What it closes or moves is freed by RCU, and so in anybody's time, as is what
- * interrupts another CPU: keep that to what nobody minds.  Sleeps.
+ * interrupts another CPU: keep that to what nobody minds.  One that does so too
+ * often waits before it enters the guest again.
  */
-void pv_perf_wait_to_open(struct kvm_vcpu *vcpu)
+void pv_perf_charge_open(struct kvm_vcpu *vcpu)
 {
-	unsigned int rate = READ_ONCE(pv_perf_max_open_rate);
-	s64 ahead = pv_perf_charge(&vcpu->arch.pv_perf->open_time, 1, rate);
-	unsigned long us;
+	s64 ahead = pv_perf_charge(&vcpu->arch.pv_perf->open_time, 1,
+				   READ_ONCE(pv_perf_max_open_rate));
 
-	/* A batch that is left to be killed is not waited for. */
-	if (ahead <= PV_PERF_BURST_NS || fatal_signal_pending(current))
-		return;
+	if (ahead > PV_PERF_BURST_NS)
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+}
 
-	/* No longer than one takes, or a second. */
-	us = div_u64(ahead - PV_PERF_BURST_NS, NSEC_PER_USEC) + 1;
-	us = min_t(unsigned long, us, USEC_PER_SEC);
-	usleep_range(us, 2 * us);
+/**
+ * pv_perf_wait_to_open - have a vCPU wait that has made events too often
+ * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
+ *
+ * Not in the operation, which cannot give back kvm->srcu: a change of the memory
+ * slots would wait for all that a batch has to wait for.  Ends early, and leaves
+ * the request, where there is a signal: the VMM can always stop the vCPU, and
+ * the rest of the wait follows when it runs the vCPU again.
+ *
+ * Return: true if it has waited, and kvm->srcu was given back meanwhile.
+ */
+bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu)
+{
+	s64 until = vcpu->arch.pv_perf->open_time - PV_PERF_BURST_NS;
+	ktime_t expires = ns_to_ktime(until);
+
+	if (until <= (s64)ktime_get_ns())
+		return false;
+
+	kvm_vcpu_srcu_read_unlock(vcpu);
+	set_current_state(TASK_INTERRUPTIBLE);
+	schedule_hrtimeout_range(&expires, PV_PERF_WAIT_SLACK_NS,
+				 HRTIMER_MODE_ABS);
+	kvm_vcpu_srcu_read_lock(vcpu);
+
+	/* Woken, for whatever reason: see whether it is time. */
+	kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+	return true;
 }
 
 /**
  * pv_perf_charge_event - count one more event against the VM's limit
  * @vcpu: the vCPU that opens it, by its own thread
- *
- * Sleeps where the vCPU opens events too often.
  *
  * Return: 0, or -ENOSPC if it has as many as it may.
  */
@@ -196,7 +221,7 @@ int pv_perf_charge_event(struct kvm_vcpu *vcpu)
 			goto limit;
 	} while (!atomic_try_cmpxchg(&vm->nr_events, &nr, nr + 1));
 
-	pv_perf_wait_to_open(vcpu);
+	pv_perf_charge_open(vcpu);
 	return 0;
 
 limit:

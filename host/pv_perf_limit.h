@@ -10,7 +10,8 @@
 void pv_perf_init_limits(struct pv_perf_vm *vm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);
-void pv_perf_wait_to_open(struct kvm_vcpu *vcpu);
+void pv_perf_charge_open(struct kvm_vcpu *vcpu);
+bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu);
 int pv_perf_charge_event(struct kvm_vcpu *vcpu);
 void pv_perf_uncharge_event(struct kvm *kvm);
 int pv_perf_check_room(struct kvm_vcpu *vcpu);

@@ -183,8 +183,8 @@ static bool pv_perf_tell_event(struct kvm_vcpu *vcpu,
 }
 
 /**
- * pv_perf_tell - KVM_REQ_PV_PERF
- * @vcpu: the vCPU, about to enter the guest
+ * pv_perf_tell - tell the guest whatever there is to tell
+ * @vcpu: the vCPU, about to enter the guest, or being stopped
  *
  * Brings the records of the events that have overflowed, or do not count any
  * more, up to date, and injects an NMI.  One that is pending already does: the
@@ -268,7 +268,11 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 
 	lockdep_assert_irqs_disabled();
 
-	/* Whatever else is pending comes first, and has requests. */
+	/*
+	 * Whatever else is pending comes first, and has requests.  That this
+	 * one is not for a vCPU that has to wait, see pv_perf_wait_to_open(),
+	 * is sure: such a vCPU has not entered the guest.
+	 */
 	if (READ_ONCE(vcpu->requests) !=
 	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) ||
 	    vcpu->arch.nmi_pending || vcpu->guest_debug ||
@@ -299,7 +303,7 @@ void pv_perf_update_records(struct kvm_vcpu *vcpu)
 	struct pv_perf_event *event;
 	u64 count;
 
-	kvm_clear_request(KVM_REQ_PV_PERF, vcpu);
+	/* The request stays: it may be for more than this. */
 	pv_perf_tell(vcpu);
 
 	mutex_lock(&here->lock);

@@ -296,7 +296,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
  * @vcpu: the vCPU that it is to count on, by its own thread
  * @event: the event, which the caller has a reference to, not locked
  *
- * Sleeps, also where the vCPU does so too often.
+ * May sleep.
  *
  * Return: 0, -ENOENT, -EBUSY, -ENOSPC, -EINVAL, -EOPNOTSUPP.
  */
@@ -306,7 +306,7 @@ int pv_perf_move_and_enable(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 	struct pv_perf_vcpu *home;
 	int ret;
 
-	pv_perf_wait_to_open(vcpu);
+	pv_perf_charge_open(vcpu);
 	for (;;) {
 		home = READ_ONCE(event->home);
 		pv_perf_lock_both(home, here);

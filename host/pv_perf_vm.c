@@ -97,6 +97,23 @@ void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 }
 
 /**
+ * pv_perf_handle_request - KVM_REQ_PV_PERF
+ * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
+ *
+ * May sleep.
+ *
+ * Return: true if kvm->srcu was given back meanwhile: what the caller has done
+ * for this entry may not hold any more.
+ */
+bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
+{
+	bool waited = pv_perf_wait_to_open(vcpu);
+
+	pv_perf_tell(vcpu);
+	return waited;
+}
+
+/**
  * pv_perf_vcpu_pause - the VMM has interrupted a vCPU, perhaps to save it
  * @vcpu: the vCPU
  *

@@ -6,7 +6,7 @@
  * Needs no guest kernel, so that a VM lives for milliseconds.
  *
  * Usage: life_test			records that were given back, threads, pauses,
- *					signals
+ *					signals, waits
  *	  life_test kill N [SEED]	kills N VMMs, each at a random moment
  *	  life_test spin SECONDS	2 vCPUs that count and sample, so long
  *					from when both do; prints whether their
@@ -282,6 +282,34 @@ static void guest_sample(int vcpu)
 	guest_start(vcpu, 0, PERIOD);
 	for (;;)
 		guest_perf_burn(1000);
+}
+
+#define OPENS		(KVM_PERF_BATCH_MAX / 2)
+
+/* Opens events, and closes them, as often as it is let. */
+static void guest_open_many(int vcpu)
+{
+	struct guest_perf_op *ops = guest_area->vcpu[vcpu].ops;
+	int i;
+
+	for (;;) {
+		GUEST_ASSERT_EQ(guest_perf_open(vcpu, 0, 0), 0);
+		GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_CLOSE, 0, 0), 0);
+		for (i = 0; i < KVM_PERF_BATCH_MAX; i += 2) {
+			ops[i] = (struct guest_perf_op) {
+				.op = KVM_PERF_OP_OPEN,
+				.arg = guest_perf_gpa(&guest_area->vcpu[vcpu].param),
+			};
+			ops[i + 1] = (struct guest_perf_op) {
+				.op = KVM_PERF_OP_CLOSE,
+			};
+		}
+		GUEST_ASSERT_EQ(guest_perf_addr_op(KVM_PERF_OP_BATCH, ops,
+						   KVM_PERF_BATCH_MAX), 0);
+		GUEST_ASSERT_EQ(ops[KVM_PERF_BATCH_MAX - 2].result, 0);
+		set(&guest_area->reached[0],
+		    guest_area->reached[0] + OPENS + 1);
+	}
 }
 
 static void guest_reset(void)
@@ -625,6 +653,108 @@ static void test_leave(void)
 			 "an NMI that the VMM takes back does not come\n");
 }
 
+/* Sets a parameter of kvm's; returns what it was. */
+static unsigned int set_parameter(const char *name, unsigned int value)
+{
+	char path[100];
+	unsigned int old = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/module/kvm/parameters/%s", name);
+	f = fopen(path, "r+");
+	if (!f || fscanf(f, "%u", &old) != 1)
+		ksft_exit_fail_msg("%s: %s\n", path, strerror(errno));
+	rewind(f);
+	fprintf(f, "%u", value);
+	fclose(f);
+	return old;
+}
+
+static uint64_t stop_running, left_guest;
+
+/* Until it is told to stop, whatever signals come. */
+static void *run_interrupted(void *arg)
+{
+	while (!seen(&stop_running)) {
+		if (__vcpu_run(arg) && errno != EINTR)
+			ksft_exit_fail_msg("no signal: %s\n", strerror(errno));
+		set(&left_guest, left_guest + 1);
+	}
+	return NULL;
+}
+
+/* How long it takes until the memory slots are changed, in us. */
+static uint64_t change_slots(struct kvm_vm *vm, int i)
+{
+	uint64_t began = now_us();
+
+	vm_mem_region_set_flags(vm, 10, i % 2 ? 0 : KVM_MEM_LOG_DIRTY_PAGES);
+	return now_us() - began;
+}
+
+/* How long it takes until the vCPU has left the guest, in us. */
+static uint64_t get_vcpu_back(pthread_t thread)
+{
+	uint64_t began = now_us(), before = seen(&left_guest);
+
+	pthread_kill(thread, SIGALRM);
+	while (seen(&left_guest) == before)
+		usleep(100);
+	return now_us() - began;
+}
+
+static uint64_t longer(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+#define OPEN_RATE	100
+
+/*
+ * A vCPU that opens events too often has to wait for 330 ms after each batch,
+ * and that is nobody else's affair.
+ */
+static void test_wait(void)
+{
+	unsigned int rate = set_parameter("pv_perf_max_open_rate", OPEN_RATE);
+	uint64_t began, opened, slots = 0, back = 0;
+	struct kvm_vm *vm;
+	pthread_t thread;
+	int i;
+
+	create(1, guest_open_many);
+	vm = vcpus[0]->vm;
+	vm_userspace_mem_region_add(vm, VM_MEM_SRC_ANONYMOUS, 1 << 30, 10, 1, 0);
+	signal(SIGALRM, ignore);
+	began = now_us();
+	start_thread(&thread, run_interrupted, vcpus[0]);
+	for (i = 0; i < 20; i++) {
+		usleep(50000 + random() % 50000);
+		slots = longer(slots, change_slots(vm, i));
+	}
+	for (i = 0; i < 20; i++) {
+		usleep(50000 + random() % 50000);
+		back = longer(back, get_vcpu_back(thread));
+	}
+	opened = seen(&area->reached[0]);
+	began = now_us() - began;
+	set(&stop_running, 1);
+	get_vcpu_back(thread);
+	pthread_join(thread, NULL);
+	set_parameter("pv_perf_max_open_rate", rate);
+
+	ksft_print_msg("opened %lu in %lu ms; memory slots changed within %lu us, the vCPU was back within %lu us\n",
+		       opened, began / 1000, slots, back);
+	/* A batch more than the time has brought. */
+	ksft_test_result(opened > OPENS && opened * 1000000 / OPEN_RATE <=
+			 began + (OPENS + 3) * 1000000 / OPEN_RATE,
+			 "a vCPU opens no more events than it may, signals or not\n");
+	ksft_test_result(slots < 100000,
+			 "a change of the memory slots does not wait for it\n");
+	ksft_test_result(back < 100000,
+			 "nor does a VMM that wants the vCPU back\n");
+}
+
 static void *run_for_ever(void *arg)
 {
 	struct ucall uc;
@@ -716,7 +846,7 @@ int main(int argc, char **argv)
 	}
 
 	ksft_print_header();
-	ksft_set_plan(10);
+	ksft_set_plan(13);
 	test_records();
 	test_threads();
 	test_turns();
@@ -724,5 +854,6 @@ int main(int argc, char **argv)
 	test_swap();
 	test_pause();
 	test_leave();
+	test_wait();
 	ksft_finished();
 }

@@ -355,10 +355,17 @@ void hrtimer_cancel(struct hrtimer *timer)
 	} while (running);
 }
 
-void usleep_range(unsigned long min, unsigned long max)
+int schedule_hrtimeout_range(ktime_t *expires, u64 delta, int mode)
 {
-	might_sleep_at("usleep_range");
-	__sync_fetch_and_add(&clock_ns, min * NSEC_PER_USEC);
+	u64 now = local_clock();
+
+	CHECK(vcpu_srcu_dropped);
+	might_sleep_at("schedule_hrtimeout_range");
+	while (!current->signalled && now < *expires &&
+	       !__atomic_compare_exchange_n(&clock_ns, &now, *expires, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+	return 0;
 }
 
 /* Files */

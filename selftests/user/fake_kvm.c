@@ -174,6 +174,16 @@ bool kvm_check_request(int request, struct kvm_vcpu *vcpu)
 	       request & 1;
 }
 
+__thread bool vcpu_srcu_dropped;
+
+void handle_requests(struct kvm_vcpu *vcpu)
+{
+	do {
+		if (!kvm_check_request(KVM_REQ_PV_PERF, vcpu))
+			return;
+	} while (pv_perf_handle_request(vcpu) && !current->signalled);
+}
+
 void kvm_inject_nmi(struct kvm_vcpu *vcpu)
 {
 	atomic_inc(&vcpu->arch.nmi_queued);

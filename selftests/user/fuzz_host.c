@@ -1082,8 +1082,7 @@ static void enter_guest(int vcpu)
 	if (pv_perf_handle_nmi_exit(vcpus[vcpu]))
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
 	local_irq_restore(flags);
-	if (kvm_check_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
-		pv_perf_tell(vcpus[vcpu]);
+	handle_requests(vcpus[vcpu]);
 	check_state();
 	nmis[vcpu] = 0;
 	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);

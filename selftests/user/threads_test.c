@@ -158,8 +158,7 @@ static void enter_guest(struct thread *t)
 	local_irq_save(flags);
 	pv_perf_handle_nmi_exit(t->vcpu);
 	local_irq_restore(flags);
-	if (kvm_check_request(KVM_REQ_PV_PERF, t->vcpu))
-		pv_perf_tell(t->vcpu);
+	handle_requests(t->vcpu);
 	atomic_xchg(&t->vcpu->arch.nmi_queued, 0);
 	WRITE_ONCE(t->vcpu->arch.nmi_from_guest, rnd(t, 2));
 	/* The oldest event of the thread, its own, always finds a counter. */

@@ -135,8 +135,7 @@ static long enter_guest(void)
 {
 	struct kvm_vcpu *vcpu = here();
 
-	if (kvm_check_request(KVM_REQ_PV_PERF, vcpu))
-		pv_perf_tell(vcpu);
+	handle_requests(vcpu);
 	return atomic_xchg(&vcpu->arch.nmi_queued, 0);
 }
 
@@ -1192,13 +1191,23 @@ static void test_caps(void)
 	rcu_barrier();
 }
 
+static struct guest_perf_op *op(int i, u32 nr, u32 id, u64 arg)
+{
+	mem->ops[i] = (struct guest_perf_op){
+		.op = nr, .result = 0x5a, .id = id, .arg = arg,
+	};
+	return &mem->ops[i];
+}
+
 /* How long it takes to open and close @n events, in ns. */
 static u64 open_takes(int n)
 {
 	u64 start = clock_ns;
 
-	while (n--)
+	while (n--) {
 		CHECK(!open_id(1) && !call(2, 1));
+		enter_guest();
+	}
 	return clock_ns - start;
 }
 
@@ -1217,9 +1226,13 @@ static void test_open_rate(void)
 	is("1,000 more take 0.1 seconds", is_100_ms(open_takes(1000)), true);
 	*param_pv_perf_max_open_rate = 0;
 	is("a rate that becomes 0", open_id(1), 0);
+	enter_guest();
 	start = clock_ns;
 	is("one more", (call(2, 1), open_id(1)), 0);
-	is("waits a second", clock_ns - start, NSEC_PER_SEC);
+	is("is open at once", clock_ns - start, 0);
+	enter_guest();
+	is("but the vCPU goes on after a second", clock_ns - start,
+	   NSEC_PER_SEC);
 	*param_pv_perf_max_open_rate = 10000;
 	teardown();
 }
@@ -1236,6 +1249,7 @@ static void test_move_rate(void)
 	for (i = 0; i < 2200; i++) {
 		on(1 - i % 2);
 		CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+		enter_guest();
 	}
 	is("1,000 moves of 10,000 per second on each and 100 more take 0.1 seconds",
 	   is_100_ms(clock_ns - start), true);
@@ -1244,8 +1258,10 @@ static void test_move_rate(void)
 	on(1);
 	take_counters(tasks[1], NR_COUNTERS);
 	start = clock_ns;
-	for (i = 0; i < 1000; i++)
+	for (i = 0; i < 1000; i++) {
 		CHECK(call(KVM_PERF_OP_ENABLE, 1) == -KVM_EBUSY);
+		enter_guest();
+	}
 	is("1,000 more that fail, too", is_100_ms(clock_ns - start), true);
 	on(0);
 	start = clock_ns;
@@ -1268,17 +1284,48 @@ static void test_change_rate(void)
 		CHECK(!call3(7, 1, 1000 + i, 0) && !call3(10, 1, 10, 0));
 	is("changes where it is take no time", clock_ns - start, 0);
 	on(1);
-	for (i = 0; i < 550; i++)
+	for (i = 0; i < 550; i++) {
 		CHECK(!call3(7, 1, 1000 + i, 0) && !call3(10, 1, 10, 0));
+		enter_guest();
+	}
 	is("1,000 changes of 10,000 per second from elsewhere and 100 more take 0.1 seconds",
 	   is_100_ms(clock_ns - start), true);
-	start = clock_ns;
-	current->killed = true;
-	for (i = 0; i < 2000; i++)
-		call3(7, 1, 1000 + i, 0);
-	is("who is being killed does not wait", clock_ns - start, 0);
-	current->killed = false;
 	on(0);
+	teardown();
+}
+
+/* The VMM wants a vCPU back that waits. */
+static void test_wait_signal(void)
+{
+	u64 start;
+	int i;
+
+	setup();
+	open_sampling(1, 1000);
+	call(KVM_PERF_OP_ENABLE, 1);
+	run_guest(1000);
+	for (i = 0; i < KVM_PERF_BATCH_MAX; i++)
+		op(i, i % 2 ? KVM_PERF_OP_CLOSE :
+						   KVM_PERF_OP_OPEN,
+		   i % 2 ? 2 : 0, i % 2 ? 0 : GPA(param));
+	param(2, 2);
+	start = clock_ns;
+	for (i = 0; i < 20; i++)
+		CHECK(!call3(KVM_PERF_OP_BATCH, GPA(ops), 0,
+			     KVM_PERF_BATCH_MAX));
+	is("640 OPEN in batches do not wait themselves", clock_ns - start, 0);
+	current->signalled = true;
+	is("an overflow is told of nevertheless", enter_guest(), 1);
+	is("where there is a signal", clock_ns - start, 0);
+	pv_perf_vcpu_pause(vcpus[0]);
+	is("the rest is not forgotten",
+	   kvm_test_request(KVM_REQ_PV_PERF, vcpus[0]), true);
+	current->signalled = false;
+	enter_guest();
+	is("it follows when the vCPU is run again, 54 ms",
+	   clock_ns - start > 53 * NSEC_PER_MSEC &&
+	   clock_ns - start < 55 * NSEC_PER_MSEC, true);
+	is("and once", kvm_test_request(KVM_REQ_PV_PERF, vcpus[0]), false);
 	teardown();
 }
 
@@ -1974,7 +2021,7 @@ static void test_frequency(void)
 		call3(KVM_PERF_OP_SET_LEFT, 1, 0, 0);
 		run_mode(false, TICK_NSEC / 5);
 		call3(KVM_PERF_OP_SET_LEFT, 1, -1u, -1u >> 1);
-		usleep_range(20, 30);
+		clock_ns += 20 * NSEC_PER_USEC;
 		run_mode(false, 1);
 	}
 	is("the period tells of its use alone",
@@ -2034,14 +2081,6 @@ static void test_memslots(void)
 	is("CLOSE needs none", call(2, 1), 0);
 	slot->present = true;
 	teardown();
-}
-
-static struct guest_perf_op *op(int i, u32 nr, u32 id, u64 arg)
-{
-	mem->ops[i] = (struct guest_perf_op){
-		.op = nr, .result = 0x5a, .id = id, .arg = arg,
-	};
-	return &mem->ops[i];
 }
 
 static void test_batch(void)
@@ -2806,6 +2845,7 @@ int main(void)
 	test_open_rate();
 	test_move_rate();
 	test_change_rate();
+	test_wait_signal();
 	test_rate();
 	test_told_throttled();
 	test_own_rate();

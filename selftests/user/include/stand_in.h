@@ -155,7 +155,7 @@ struct task_struct {
 	int cpu;
 	bool running;
 	bool exited;
-	bool killed;
+	bool signalled;
 	struct perf_event_context {
 		u64 timeoffset;
 		u64 stopped_at;
@@ -175,7 +175,6 @@ extern u64 clock_ns;
 struct task_struct *task_create(int cpu);
 void task_put(struct task_struct *task);
 void task_exit(struct task_struct *task);
-#define fatal_signal_pending(task)	((task)->killed)
 void task_sched_out(struct task_struct *task);
 void task_sched_in(struct task_struct *task);
 void take_counters(struct task_struct *task, int n);
@@ -282,8 +281,10 @@ void hrtimer_init(struct hrtimer *timer, int clock, int mode);
 void hrtimer_start(struct hrtimer *timer, ktime_t expires, int mode);
 void hrtimer_cancel(struct hrtimer *timer);
 void hrtimer_run(void);
-/* Moves the clock on. */
-void usleep_range(unsigned long min, unsigned long max);
+#define TASK_INTERRUPTIBLE	1
+#define set_current_state(state)	((void)(state))
+/* Moves the clock on, unless there is a signal. */
+int schedule_hrtimeout_range(ktime_t *expires, u64 delta, int mode);
 
 /* x86 and its PMU. */
 
@@ -490,7 +491,15 @@ struct kvm_vcpu {
 	} arch;
 };
 
-/* Nothing waits for its grace periods here. */
+/* Nothing waits for its grace periods here.  A vCPU that runs holds it. */
+extern __thread bool vcpu_srcu_dropped;
+
+#define kvm_vcpu_srcu_read_unlock(vcpu) \
+	(CHECK(!vcpu_srcu_dropped), vcpu_srcu_dropped = true)
+#define kvm_vcpu_srcu_read_lock(vcpu) \
+	(CHECK(vcpu_srcu_dropped), vcpu_srcu_dropped = false)
+/* vcpu_run(): handles the request, as long as there is no signal. */
+void handle_requests(struct kvm_vcpu *vcpu);
 #define srcu_read_lock(srcu)		(*(srcu))
 #define srcu_read_unlock(srcu, idx)	((void)(srcu), (void)(idx))
 #define kvm_memslots(kvm)		(&(kvm)->memslots)
@@ -510,7 +519,6 @@ void mark_page_dirty_in_slot(struct kvm *kvm,
 			     const struct kvm_memory_slot *memslot, gfn_t gfn);
 void kvm_make_request(int request, struct kvm_vcpu *vcpu);
 bool kvm_test_request(int request, struct kvm_vcpu *vcpu);
-#define kvm_clear_request(request, vcpu) ((void)kvm_check_request(request, vcpu))
 bool kvm_check_request(int request, struct kvm_vcpu *vcpu);
 void kvm_inject_nmi(struct kvm_vcpu *vcpu);
 void kvm_vcpu_kick(struct kvm_vcpu *vcpu);
