@@ -21,6 +21,7 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a3);
 void pv_perf_enter_with_events(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
+void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
 
 /**

@@ -95,12 +95,12 @@ struct pv_perf_vm {
  * @open_time: the same for the events that it has opened, moved and changed
  * @delivered: number of overflows that the guest has been told of here
  * @throttled: how often an event was stopped because of the rate
+ * @filter_changed: the VM's event filter may deny what counts here
  * @batch: the operations of a KVM_PERF_OP_BATCH, which only the vCPU's thread
  *	runs
  *
- * Nobody but the thread that is in KVM_RUN of the vCPU writes what follows
- * @rate_timer, so that it needs no lock: debugfs reads the last two numbers
- * at any time.
+ * Nobody but the thread that is in KVM_RUN of the vCPU writes @rate_time to
+ * @throttled, so that they need no lock: debugfs reads the last two at any time.
  */
 struct pv_perf_vcpu {
 	refcount_t refs;
@@ -117,6 +117,7 @@ struct pv_perf_vcpu {
 	s64 open_time;
 	u64 delivered;
 	u64 throttled;
+	bool filter_changed;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
 };
 
@@ -155,8 +156,8 @@ struct pv_perf_position {
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
  * @enabled: between an ENABLE that succeeded and DISABLE
- * @lost: has lost its counter since, and does not count until an ENABLE, or a
- *	READ by its home, finds another
+ * @lost: has lost its counter since, or may not count any more; counts nothing
+ *	until an ENABLE, or a READ by its home, finds another
  * @throttled: enabled, but to be stopped or stopped until the vCPU's overflows are
  *	back at the rate it may have
  * @parked: enabled, but stopped until its vCPU runs on @backing's thread again,

@@ -80,7 +80,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		goto free_event;
 	}
 
-	/* The host's perf knows which event select a generic event is. */
+	/* As ENABLE will ask; but what cannot be counted is not opened. */
 	ret = -EOPNOTSUPP;
 	if (!kvm_pmu_event_allowed(vcpu->kvm, event->backing->hw.config))
 		goto release_backing;

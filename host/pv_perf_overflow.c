@@ -286,6 +286,13 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 	      pv_perf_deliver_all_irqoff(vcpu);
 	mutex_unlock(&here->lock);
 
+	/*
+	 * Set before the request was made, so that this sees it where it has
+	 * just taken that request away.
+	 */
+	if (READ_ONCE(here->filter_changed))
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+
 	return nmi;
 }
 EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);

@@ -9,10 +9,14 @@
 #include <linux/kvm_host.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
 
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_start.h"
+#include "x86.h"
+#include "pmu.h"
 
 /**
  * pv_perf_was_robbed - has a host's event taken its counter, as it counted?
@@ -56,6 +60,35 @@ static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
 	}
 }
 
+/* The host's perf knows which event select a generic event is. */
+static bool pv_perf_is_allowed(struct pv_perf_vcpu *home,
+			       struct perf_event *backing)
+{
+	return kvm_pmu_event_allowed(home->vcpu->kvm, backing->hw.config);
+}
+
+/**
+ * pv_perf_apply_filter - stop what the VM's event filter does not allow any more
+ * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
+ *
+ * May sleep.
+ */
+void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+
+	mutex_lock(&here->lock);
+	list_for_each_entry(event, &here->events, node) {
+		if (!event->enabled || pv_perf_is_allowed(here, event->backing))
+			continue;
+		perf_event_disable(event->backing);
+		event->throttled = false;
+		event->lost = true;
+	}
+	mutex_unlock(&here->lock);
+}
+
 /**
  * pv_perf_start - let a backing event count, if perf has a counter for it
  * @home: where its event is, or will be; locked
@@ -67,15 +100,19 @@ static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
  * counter back; the vCPU is in the host, so it has missed nothing.  Those that
  * had lost theirs before stay so until the guest is told.
  *
- * May sleep.
+ * May sleep, with kvm->srcu held for reading.
  *
- * Return: 0 or -EBUSY.
+ * Return: 0, -EBUSY, or -EOPNOTSUPP if the VM's event filter does not allow it.
  */
 int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing)
 {
 	struct pv_perf_event *event;
 
 	lockdep_assert_held(&home->lock);
+
+	/* The filter may have changed since the event was opened. */
+	if (!pv_perf_is_allowed(home, backing))
+		return -EOPNOTSUPP;
 
 	list_for_each_entry(event, &home->events, node)
 		pv_perf_note_lost(event);

@@ -7,6 +7,7 @@
 
 #include "pv_perf_event.h"
 
+void pv_perf_apply_filter(struct kvm_vcpu *vcpu);
 int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing);
 bool pv_perf_was_robbed(const struct pv_perf_event *event);
 void pv_perf_note_lost(struct pv_perf_event *event);

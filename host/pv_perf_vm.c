@@ -3,6 +3,7 @@
  * Paravirtual performance events, host side: VMs and vCPUs come and go, run and
  * stop.
  */
+#include <linux/atomic.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
 #include <linux/kvm_host.h>
@@ -19,6 +20,7 @@
 #include "pv_perf_open.h"
 #include "pv_perf_overflow.h"
 #include "pv_perf_pmu.h"
+#include "pv_perf_start.h"
 #include "pv_perf_thread.h"
 
 /**
@@ -97,6 +99,26 @@ void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 }
 
 /**
+ * pv_perf_filter_changed - KVM_SET_PMU_EVENT_FILTER
+ * @kvm: the VM; nobody uses the old filter any more
+ *
+ * An OPEN or ENABLE that asked the old filter is over: it held kvm->srcu, for
+ * whose readers the caller has waited.  So its event is there to be found.
+ */
+void pv_perf_filter_changed(struct kvm *kvm)
+{
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	/* Before the request, whose handler may run at once. */
+	kvm_for_each_vcpu(i, vcpu, kvm)
+		WRITE_ONCE(vcpu->arch.pv_perf->filter_changed, true);
+
+	/* Those that run leave the guest; the others see it as they enter. */
+	kvm_make_all_cpus_request(kvm, KVM_REQ_PV_PERF);
+}
+
+/**
  * pv_perf_handle_request - KVM_REQ_PV_PERF
  * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
  *
@@ -109,6 +131,9 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 {
 	bool waited = pv_perf_wait_to_open(vcpu);
 
+	/* Cleared first: it may change again meanwhile. */
+	if (xchg(&vcpu->arch.pv_perf->filter_changed, false))
+		pv_perf_apply_filter(vcpu);
 	pv_perf_tell(vcpu);
 	return waited;
 }

@@ -163,6 +163,17 @@ void kvm_make_request(int request, struct kvm_vcpu *vcpu)
 	__sync_fetch_and_or(&vcpu->requests, 1ul << request);
 }
 
+void kvm_make_all_cpus_request(struct kvm *kvm, int request)
+{
+	struct kvm_vcpu *vcpu;
+	int i;
+
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		kvm_make_request(request, vcpu);
+		kvm_vcpu_kick(vcpu);
+	}
+}
+
 bool kvm_test_request(int request, struct kvm_vcpu *vcpu)
 {
 	return READ_ONCE(vcpu->requests) >> request & 1;
@@ -208,8 +219,9 @@ void kvm_put_kvm(struct kvm *kvm)
 
 bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel)
 {
-	return !kvm->denied_event ||
-	       (eventsel & AMD64_RAW_EVENT_MASK_NB) != kvm->denied_event;
+	u64 denied = READ_ONCE(kvm->denied_event);
+
+	return !denied || (eventsel & AMD64_RAW_EVENT_MASK_NB) != denied;
 }
 
 static void add_slot(struct kvm *kvm, int i, gpa_t gpa, bool readonly)

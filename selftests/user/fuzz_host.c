@@ -168,6 +168,7 @@ static struct model_event model[NR_IDS + 1];
 static unsigned int limit;
 static u64 order;	/* of events, since ever */
 static bool request[NR_VCPUS];
+static bool filter_changed[NR_VCPUS];
 static int nmis[NR_VCPUS];
 static int create_fails;
 static bool no_allocation;
@@ -326,6 +327,12 @@ static bool model_is_cache_event(u64 config)
 	return (u8)config < 7 && (u8)(config >> 8) < 3 && config >> 16 < 2;
 }
 
+static bool is_denied(const struct guest_perf_attr *attr)
+{
+	return kvm->denied_event &&
+	       (event_select(attr) & 0xf0000ffff) == kvm->denied_event;
+}
+
 /* What the host's perf answers, as OPEN and ENABLE pass it on. */
 static int model_create(const struct guest_perf_attr *attr)
 {
@@ -373,8 +380,7 @@ static int model_open(int vcpu, gpa_t gpa)
 	ret = model_create(&attr);
 	if (ret)
 		return ret;
-	if (kvm->denied_event &&
-	    (event_select(&attr) & 0xf0000ffff) == kvm->denied_event)
+	if (is_denied(&attr))
 		return -KVM_EOPNOTSUPP;
 	if (!model_write(param.event_addr, zero, 64))
 		return -KVM_EFAULT;
@@ -421,7 +427,7 @@ static int model_read_event(int vcpu, struct model_event *e, u64 *count)
 	bool lost = e->enabled && e->lost;
 
 	e->noted |= lost;
-	if (lost && e->home == vcpu)
+	if (lost && e->home == vcpu && !is_denied(&e->attr))
 		model_start(e, vcpu);
 	return model_update(e, count) ? : lost ? -KVM_EBUSY : 0;
 }
@@ -460,6 +466,8 @@ static int model_enable(int vcpu, u32 id)
 		if (ret)
 			return ret;
 	}
+	if (is_denied(&e->attr))
+		return -KVM_EOPNOTSUPP;
 	if (!model_start(e, vcpu))
 		return -KVM_EBUSY;
 
@@ -739,6 +747,16 @@ static void model_run(int vcpu, u64 n)
 		nmis[vcpu]++;
 }
 
+static void model_filter(int vcpu)
+{
+	struct model_event *e;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++)
+		if (e->open && e->home == vcpu && e->enabled &&
+		    is_denied(&e->attr))
+			e->lost = true;
+}
+
 /* An event that has lost its counter is found at the entry. */
 static void model_look(int vcpu)
 {
@@ -790,6 +808,9 @@ static void model_enter(int vcpu)
 		return;
 
 	request[vcpu] = false;
+	if (filter_changed[vcpu])
+		model_filter(vcpu);
+	filter_changed[vcpu] = false;
 	while ((e = model_next(vcpu, place, false))) {
 		place = e->place;
 		e->noted |= e->enabled && e->lost;
@@ -1040,6 +1061,7 @@ static void host_event(int vcpu)
 {
 	static const int errors[] = { 0, -ENOMEM, -EBUSY, -ENOENT, -EINVAL };
 	u8 n = get(1);
+	int i;
 
 	switch (n % 8) {
 	case 0:
@@ -1048,6 +1070,11 @@ static void host_event(int vcpu)
 		break;
 	case 1:
 		kvm->denied_event = n & 8 ? 0xc0 : 0;
+		pv_perf_filter_changed(kvm);
+		for (i = 0; i < NR_VCPUS; i++) {
+			request[i] = true;
+			filter_changed[i] = true;
+		}
 		break;
 	case 2:
 		*param_pv_perf_max_events = n / 8 % 5;
@@ -1147,6 +1174,7 @@ static void setup(void)
 	memset(model, 0, sizeof(model));
 	memset(model_memory, 0, sizeof(model_memory));
 	memset(request, 0, sizeof(request));
+	memset(filter_changed, 0, sizeof(filter_changed));
 	memset(nmis, 0, sizeof(nmis));
 	clock_ns = 1000;
 	create_fails = 0;

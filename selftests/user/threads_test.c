@@ -228,6 +228,11 @@ static void step(struct thread *t)
 	case 13:
 		if (!rnd(t, 10))
 			debugfs();
+		if (!rnd(t, 10))
+			pv_perf_filter_changed(kvm);
+		/* It denies what all of them count. */
+		if (resets && !rnd(t, 10))
+			WRITE_ONCE(kvm->denied_event, rnd(t, 2) * 0xc0);
 		if (resets && !rnd(t, 10))
 			call(t, KVM_PERF_OP_RESET, 0, 0, 0);
 		if (resets && !rnd(t, 10))

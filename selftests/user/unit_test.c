@@ -1666,6 +1666,69 @@ static void test_nmi_exit(void)
 	teardown();
 }
 
+/* The VMM changes the event filter. */
+static void deny(u64 eventsel)
+{
+	WRITE_ONCE(kvm->denied_event, eventsel);
+	pv_perf_filter_changed(kvm);
+}
+
+static void test_filter(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	open_sampling(1, 1000);
+	param(2, 2);
+	mem->attr.config = 0xc2;
+	do_open();
+	open_id(3);
+	call(3, 1);
+	call(3, 2);
+	run_guest(1000);
+	deny(0xc0);
+	is("every vCPU is told", kvm_test_request(KVM_REQ_PV_PERF, vcpus[1]),
+	   true);
+	nmi_exit();
+	is("what stops an event is left to the request",
+	   kvm_test_request(KVM_REQ_PV_PERF, vcpus[0]), true);
+	enter_guest();
+	run_guest(10);
+	is("READ of one that is denied", call(5, 1), -KVM_EBUSY);
+	is("it does not count", r[1].count, 1000);
+	is("another does", (call(5, 2), r[2].count), 1010);
+	is("ENABLE of it", call(3, 1), -KVM_EOPNOTSUPP);
+	is("of one that did not count", call(3, 3), -KVM_EOPNOTSUPP);
+	on(1);
+	is("on another vCPU", call(3, 1), -KVM_EOPNOTSUPP);
+	on(0);
+	call(4, 1);
+	is("after DISABLE", call(3, 1), -KVM_EOPNOTSUPP);
+	replace_thread();
+	pv_perf_vcpu_run(vcpus[0]);
+	run_guest(10);
+	is("on another thread what is allowed counts", (call(5, 2), r[2].count),
+	   1020);
+	deny(0);
+	is("ENABLE of what is allowed again", call(3, 1), 0);
+	run_guest(10);
+	is("counts", (call(5, 1), r[1].count), 1010);
+	enter_guest();
+
+	/* Not told yet, but another backing event is needed. */
+	deny(0xc0);
+	replace_thread();
+	pv_perf_vcpu_run(vcpus[0]);
+	run_guest(10);
+	is("one that follows is asked for anew", (call(5, 1), r[1].count), 1010);
+	deny(0);
+	is("READ has it go on", call(5, 1), -KVM_EBUSY);
+	run_guest(10);
+	is("where it was", (call(5, 1), r[1].count), 1020);
+	teardown();
+}
+
 static void run_mode(bool nested, u64 n)
 {
 	unsigned long flags;
@@ -2855,6 +2918,7 @@ int main(void)
 	test_stopped_period();
 	test_sampling();
 	test_nmi_exit();
+	test_filter();
 	test_period();
 	test_frequency();
 	test_memslots();

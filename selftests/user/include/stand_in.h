@@ -53,6 +53,7 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 #define THIS_MODULE		NULL
 #define MODULE_PARM_DESC(name, text)
 #define upper_32_bits(n)	((u32)((u64)(n) >> 32))
+#define xchg(p, v)		__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
 #define div_u64(a, b)		((u64)(a) / (u32)(b))
 #define div64_u64(a, b)		((u64)(a) / (u64)(b))
 #define fls64(n)		((n) ? 64 - __builtin_clzll(n) : 0)
@@ -518,6 +519,7 @@ int kvm_gfn_to_hva_cache_init(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
 void mark_page_dirty_in_slot(struct kvm *kvm,
 			     const struct kvm_memory_slot *memslot, gfn_t gfn);
 void kvm_make_request(int request, struct kvm_vcpu *vcpu);
+void kvm_make_all_cpus_request(struct kvm *kvm, int request);
 bool kvm_test_request(int request, struct kvm_vcpu *vcpu);
 bool kvm_check_request(int request, struct kvm_vcpu *vcpu);
 void kvm_inject_nmi(struct kvm_vcpu *vcpu);
