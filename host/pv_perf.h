@@ -46,7 +46,7 @@ int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap);
 
 int pv_perf_vcpu_create(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu);
-void pv_perf_vcpu_pause(struct kvm_vcpu *vcpu);
+void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret);
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu);
 

@@ -299,7 +299,7 @@ EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);
 
 /**
  * pv_perf_update_records - tell the guest whatever there is to tell
- * @vcpu: the vCPU, which the VMM is stopping
+ * @vcpu: the vCPU, which leaves KVM_RUN
  *
  * The VMM may save the guest's memory now, and restore it elsewhere.  What comes
  * with an NMI is told first: once it is in the record, no NMI would follow.

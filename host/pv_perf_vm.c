@@ -138,15 +138,41 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 	return waited;
 }
 
-/**
- * pv_perf_vcpu_pause - the VMM has interrupted a vCPU, perhaps to save it
- * @vcpu: the vCPU
- *
- * May sleep, with kvm->srcu held for reading.
+/*
+ * Does KVM_RUN have to be called again before the VMM may save the vCPU?  Where
+ * something is to be completed, it does (api.rst, KVM_RUN), and so will come
+ * back here, with -EINTR: what is done for each I/O is kept out of this.
  */
-void pv_perf_vcpu_pause(struct kvm_vcpu *vcpu)
+static bool pv_perf_must_complete(u32 exit_reason)
 {
-	if (pv_perf_vcpu_has_events(vcpu))
+	switch (exit_reason) {
+	case KVM_EXIT_IO:
+	case KVM_EXIT_MMIO:
+	case KVM_EXIT_HYPERCALL:
+	case KVM_EXIT_XEN:
+	case KVM_EXIT_X86_RDMSR:
+	case KVM_EXIT_X86_WRMSR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * pv_perf_vcpu_leave - KVM_RUN ends
+ * @vcpu: the vCPU
+ * @ret: what KVM_RUN returns; with 0, run->exit_reason says why
+ *
+ * Where the VMM may save the guest's memory now, the records have to be up to
+ * date: it has interrupted the vCPU, or handles a halt, a debug event or a
+ * shutdown itself.  May sleep, with kvm->srcu held for reading.
+ */
+void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
+{
+	if (!pv_perf_vcpu_has_events(vcpu))
+		return;
+
+	if (ret || !pv_perf_must_complete(READ_ONCE(vcpu->run->exit_reason)))
 		pv_perf_update_records(vcpu);
 }
 

@@ -147,6 +147,28 @@ static inline void guest_perf_handle_nmi(struct ex_regs *regs)
 
 #define GUEST_PERF_NMI	2
 
+/* The VMM has the interrupt controllers, so that HLT leaves KVM_RUN. */
+static bool guest_perf_without_irqchip;
+
+static inline struct kvm_vm *
+guest_perf_vm_start(int nr_vcpus, size_t pages, void *guest_code,
+		    struct kvm_vcpu *vcpus[])
+{
+	struct kvm_vm *vm;
+	int i;
+
+	if (!guest_perf_without_irqchip)
+		return __vm_create_with_vcpus(VM_MODE_DEFAULT, nr_vcpus, pages,
+					      guest_code, vcpus);
+
+	/* As that does, without vm_create_irqchip(). */
+	vm = ____vm_create(VM_MODE_DEFAULT, 2048 + pages);
+	kvm_vm_elf_load(vm, program_invocation_name);
+	for (i = 0; i < nr_vcpus; i++)
+		vcpus[i] = vm_vcpu_add(vm, i, guest_code);
+	return vm;
+}
+
 /**
  * guest_perf_vm_create - a VM with the shared memory and the NMI handler
  * @nr_vcpus: number of vCPUs, at most GUEST_PERF_VCPUS
@@ -163,8 +185,7 @@ guest_perf_vm_create(int nr_vcpus, void *guest_code, struct kvm_vcpu *vcpus[],
 	vm_vaddr_t gva;
 	int i;
 
-	vm = __vm_create_with_vcpus(VM_MODE_DEFAULT, nr_vcpus, size / 4096,
-				    guest_code, vcpus);
+	vm = guest_perf_vm_start(nr_vcpus, size / 4096, guest_code, vcpus);
 	gva = vm_vaddr_alloc(vm, size, KVM_UTIL_MIN_VADDR);
 	*area = addr_gva2hva(vm, gva);
 	memset(*area, 0, size);

@@ -576,6 +576,46 @@ static void test_pause(void)
 			 "a vCPU that is stopped has its count in the record\n");
 }
 
+#define HALTS		20
+
+/* Halts, and makes no hypercall. */
+static void guest_halt(int vcpu)
+{
+	guest_start(vcpu, 0, 0);
+	for (;;) {
+		guest_perf_burn(BURN / 1000);
+		set(&guest_area->reached[0], guest_area->reached[0] + 1);
+		__asm__ volatile("hlt");
+	}
+}
+
+/*
+ * A VMM with an interrupt controller of its own gets the vCPU at each HLT, not
+ * by a signal, and may save it then.
+ */
+static void test_halt(void)
+{
+	uint64_t executed, count;
+	struct kvm_vcpu *vcpu;
+	int i, wrong = 0;
+
+	guest_perf_without_irqchip = true;
+	create(1, guest_halt);
+	guest_perf_without_irqchip = false;
+	vcpu = vcpus[0];
+	for (i = 1; i <= HALTS; i++) {
+		if (__vcpu_run(vcpu) || vcpu->run->exit_reason != KVM_EXIT_HLT)
+			ksft_exit_fail_msg("no halt: exit %s\n",
+				exit_reason_str(vcpu->run->exit_reason));
+		executed = area->reached[0] * 2 * BURN / 1000;
+		count = area->record[0].count;
+		wrong += count < executed || count > executed * 1.1 + 3000;
+	}
+	ksft_print_msg("executed %lu, told of %lu\n", executed, count);
+	ksft_test_result(area->reached[0] == HALTS && !wrong,
+			 "a vCPU that the VMM halts has its count in the record\n");
+}
+
 static uint64_t now_us(void)
 {
 	struct timespec ts;
@@ -846,13 +886,14 @@ int main(int argc, char **argv)
 	}
 
 	ksft_print_header();
-	ksft_set_plan(13);
+	ksft_set_plan(14);
 	test_records();
 	test_threads();
 	test_turns();
 	test_two_vms();
 	test_swap();
 	test_pause();
+	test_halt();
 	test_leave();
 	test_wait();
 	ksft_finished();

@@ -280,10 +280,12 @@ struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id)
 	struct kvm_vcpu *vcpu = calloc(1, sizeof(*vcpu));
 
 	vcpu->kvm = kvm;
+	vcpu->run = calloc(1, sizeof(*vcpu->run));
 	vcpu->vcpu_id = id;
 	vcpu->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF;
 	vcpu->arch.nmi_from_guest = true;
 	if (pv_perf_vcpu_create(vcpu)) {
+		free(vcpu->run);
 		free(vcpu);
 		return NULL;
 	}
@@ -298,5 +300,6 @@ void vcpu_destroy(struct kvm_vcpu *vcpu)
 {
 	vcpu->kvm->vcpus[vcpu->vcpu_id] = NULL;
 	pv_perf_vcpu_destroy(vcpu);
+	free(vcpu->run);
 	free(vcpu);
 }

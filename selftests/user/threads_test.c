@@ -136,7 +136,7 @@ static void leave_and_run(struct thread *t)
 {
 	struct task_struct *old = current;
 
-	pv_perf_vcpu_pause(t->vcpu);
+	pv_perf_vcpu_leave(t->vcpu, -EINTR);
 	if (!rnd(t, 4)) {
 		current = task_create(t->nr);
 		task_exit(old);

@@ -794,23 +794,34 @@ static void test_pause(void)
 	struct guest_perf_event *r;
 
 	setup();
-	pv_perf_vcpu_pause(vcpus[0]);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
 	r = &mem->record[1];
 	open_sampling(1, 1000);
 	open_id(2);
 	call(KVM_PERF_OP_ENABLE, 1);
 	run_guest(300);
 	memset(&mem->record[2], 0xa5, sizeof(*r));
-	pv_perf_vcpu_pause(vcpus[0]);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
 	is("the count of a vCPU that is stopped", r->count, 300);
 	is("what is left of the period", r->period_left, 700);
 	is("the record of one that does not count",
 	   mem->record[2].count == 0xa5a5a5a5a5a5a5a5, true);
 	run_guest(800);
 	is("an overflow is not told of", r->overflows, 0);
-	pv_perf_vcpu_pause(vcpus[0]);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
 	is("before it is stopped", r->overflows, 1);
 	is("and the count", r->count, 1100);
+
+	run_guest(10);
+	vcpus[0]->run->exit_reason = KVM_EXIT_IO;
+	pv_perf_vcpu_leave(vcpus[0], 0);
+	is("what has to be completed first stops nothing", r->count, 1100);
+	vcpus[0]->run->exit_reason = KVM_EXIT_HLT;
+	pv_perf_vcpu_leave(vcpus[0], 0);
+	is("a halt that the VMM handles does", r->count, 1110);
+	run_guest(10);
+	pv_perf_vcpu_leave(vcpus[0], -EFAULT);
+	is("so does an error", r->count, 1120);
 	teardown();
 }
 
@@ -1317,7 +1328,7 @@ static void test_wait_signal(void)
 	current->signalled = true;
 	is("an overflow is told of nevertheless", enter_guest(), 1);
 	is("where there is a signal", clock_ns - start, 0);
-	pv_perf_vcpu_pause(vcpus[0]);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
 	is("the rest is not forgotten",
 	   kvm_test_request(KVM_REQ_PV_PERF, vcpus[0]), true);
 	current->signalled = false;

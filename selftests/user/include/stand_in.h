@@ -420,6 +420,15 @@ struct kvm_enable_cap {
 	u8 pad[64];
 };
 
+#define KVM_EXIT_UNKNOWN	0
+#define KVM_EXIT_IO	2
+#define KVM_EXIT_HYPERCALL	3
+#define KVM_EXIT_HLT	5
+#define KVM_EXIT_MMIO	6
+#define KVM_EXIT_X86_RDMSR	29
+#define KVM_EXIT_X86_WRMSR	30
+#define KVM_EXIT_XEN	34
+
 #define KVM_REQUEST_MASK	0xff
 #define KVM_REQ_NMI	9
 #define KVM_REQ_PV_PERF	40
@@ -473,8 +482,13 @@ struct kvm {
 	} arch;
 };
 
+struct kvm_run {
+	u32 exit_reason;
+};
+
 struct kvm_vcpu {
 	struct kvm *kvm;
+	struct kvm_run *run;
 	int vcpu_id;
 	unsigned long requests;
 	unsigned long guest_debug;
