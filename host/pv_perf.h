@@ -48,6 +48,8 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret);
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu);
+void pv_perf_vcpu_set_sregs(struct kvm_vcpu *vcpu,
+			    const struct kvm_sregs *sregs);
 void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu);
 
 #endif /* __KVM_X86_PV_PERF_H */

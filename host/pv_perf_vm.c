@@ -22,6 +22,11 @@
 #include "pv_perf_pmu.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
+#include "x86.h"
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
+#include "smm.h"
+#endif
 
 /**
  * pv_perf_init_vm - prepare a VM for events
@@ -185,6 +190,33 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 {
 	pv_perf_close_vcpu_events(vcpu);
+}
+
+/* The segment of the first instruction after a reset. */
+#define PV_PERF_RESET_CS_BASE	0xffff0000u
+
+/**
+ * pv_perf_vcpu_set_sregs - KVM_SET_SREGS: is it a reset?
+ * @vcpu: the vCPU
+ * @sregs: what it is set to
+ *
+ * Only a reset puts a vCPU that has events back into real mode.  But system
+ * management mode begins in real mode, too, and a VMM may get and set the
+ * registers of a vCPU in there.  KVM learns that a reset has ended it only
+ * later (KVM_SET_VCPU_EVENTS), so what tells them apart is where the vCPU goes
+ * on: that no SMM handler is in the last 64 KB below 4 GB is as sure as that
+ * there is ROM.
+ */
+void pv_perf_vcpu_set_sregs(struct kvm_vcpu *vcpu,
+			    const struct kvm_sregs *sregs)
+{
+	if (sregs->cr0 & X86_CR0_PE)
+		return;
+
+	if (is_smm(vcpu) && sregs->cs.base != PV_PERF_RESET_CS_BASE)
+		return;
+
+	pv_perf_vcpu_reset(vcpu);
 }
 
 /**

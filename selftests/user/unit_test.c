@@ -2339,6 +2339,38 @@ static void test_vcpus(void)
 	task_put(tasks[0]);
 }
 
+/* Does KVM_SET_SREGS close the vCPU's events? */
+static bool sregs_close(u64 cr0, u64 cs_base, bool smm)
+{
+	struct kvm_sregs sregs = { .cr0 = cr0, .cs.base = cs_base };
+	bool closed;
+
+	CHECK(!open_id(1));
+	vcpus[0]->arch.smm = smm;
+	pv_perf_vcpu_set_sregs(vcpus[0], &sregs);
+	vcpus[0]->arch.smm = false;
+	closed = !event(1);
+	call(KVM_PERF_OP_RESET, 0);
+	return closed;
+}
+
+static void test_set_sregs(void)
+{
+	const u64 pe = 0x80050033, real = 0x60000010;
+	const u64 smbase = 0x30000, reset = 0xffff0000;
+
+	setup();
+	is("SREGS of protected mode", sregs_close(pe, 0, false), false);
+	is("in SMM", sregs_close(pe, 0, true), false);
+	is("even at the reset vector", sregs_close(pe, reset, true), false);
+	is("SREGS of real mode close events", sregs_close(real, 0, false), true);
+	is("so they do of the reset vector", sregs_close(real, reset, false),
+	   true);
+	is("real mode in SMM", sregs_close(real, smbase, true), false);
+	is("a reset in SMM", sregs_close(real, reset, true), true);
+	teardown();
+}
+
 /* Each allocation and each access to guest memory fails in turn. */
 
 static long op_open(void)
@@ -2937,6 +2969,7 @@ int main(void)
 	test_debugfs();
 	test_trace();
 	test_vcpus();
+	test_set_sregs();
 	test_faults();
 	test_batch_lost();
 	test_races();

@@ -45,6 +45,7 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 #include <asm/barrier.h>
 #include <asm/cpufeatures.h>
 #include <asm/perf_event.h>
+#include <asm/processor-flags.h>
 
 /* Language and library. */
 
@@ -482,6 +483,13 @@ struct kvm {
 	} arch;
 };
 
+struct kvm_sregs {
+	struct {
+		u64 base;
+	} cs;
+	u64 cr0;
+};
+
 struct kvm_run {
 	u32 exit_reason;
 };
@@ -502,6 +510,7 @@ struct kvm_vcpu {
 		bool nmi_injected;
 		atomic_t nmi_queued;
 		bool guest_mode;
+		bool smm;
 		bool nmi_from_guest;
 	} arch;
 };
@@ -522,6 +531,7 @@ void handle_requests(struct kvm_vcpu *vcpu);
 #define kvm_for_each_vcpu(i, vcpu, kvm)					\
 	for ((i) = 0; (i) < MAX_VCPUS; (i)++)				\
 		if (((vcpu) = READ_ONCE((kvm)->vcpus[i])))
+#define is_smm(vcpu)			((vcpu)->arch.smm)
 #define is_guest_mode(vcpu)		((vcpu)->arch.guest_mode)
 #define kvm_handling_nmi_from_guest(v)	READ_ONCE((v)->arch.nmi_from_guest)
 
