@@ -40,6 +40,19 @@ static bool pv_perf_has_mediated_pmu(struct kvm *kvm)
 #endif
 }
 
+/*
+ * A trust domain (TDX) is entered by the TDX module, not by KVM: the host cannot
+ * count it.
+ */
+static bool pv_perf_is_tdx(struct kvm *kvm)
+{
+#ifdef KVM_X86_TDX_VM
+	return kvm->arch.vm_type == KVM_X86_TDX_VM;
+#else
+	return false;
+#endif
+}
+
 static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
 				const char *has)
 {
@@ -51,7 +64,8 @@ static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
 /*
  * The host can serve the VM, the VMM lets it have events, and the VM has not the
  * mediated virtual PMU, beside which perf allows no other events of guests, nor
- * dirty rings, in which a hypercall might write more than they keep in reserve.
+ * dirty rings, in which a hypercall might write more than they keep in reserve,
+ * and is none whose execution the host cannot count.
  */
 static bool pv_perf_vm_may(struct kvm *kvm)
 {
@@ -63,6 +77,10 @@ static bool pv_perf_vm_may(struct kvm *kvm)
 	if (pv_perf_has_mediated_pmu(kvm)) {
 		pv_perf_log_without(kvm, PV_PERF_LOGGED_MEDIATED,
 				    "the mediated virtual PMU");
+		return false;
+	}
+	if (pv_perf_is_tdx(kvm)) {
+		pv_perf_log_without(kvm, PV_PERF_LOGGED_TDX, "TDX");
 		return false;
 	}
 	if (kvm->dirty_ring_size) {

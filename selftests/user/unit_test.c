@@ -235,6 +235,13 @@ static void test_dispatch(void)
 		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
 	is("a VM with dirty rings: ENOSYS", call(5, 1), -KVM_ENOSYS);
 	kvm->dirty_ring_size = 0;
+	log_lines = 0;
+	kvm->arch.vm_type = KVM_X86_TDX_VM;
+	for (op = 0; op < 12; op++)
+		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
+	is("a VM of TDX: ENOSYS", call(5, 1), -KVM_ENOSYS);
+	is("logged once", log_lines, 1);
+	kvm->arch.vm_type = 0;
 	vcpus[0]->arch.guest_mode = true;
 	is("nested: EPERM", call(KVM_PERF_OP_RESET, 1), -KVM_EPERM);
 	vcpus[0]->arch.guest_mode = false;

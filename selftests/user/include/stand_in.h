@@ -421,6 +421,9 @@ struct kvm_enable_cap {
 	u8 pad[64];
 };
 
+/* Of Linux 6.16 and later. */
+#define KVM_X86_TDX_VM	5
+
 #define KVM_EXIT_UNKNOWN	0
 #define KVM_EXIT_IO	2
 #define KVM_EXIT_HYPERCALL	3
@@ -480,6 +483,7 @@ struct kvm {
 	u64 denied_event;	/* of the PMU event filter; 0: none */
 	struct {
 		struct pv_perf_vm *pv_perf;
+		u8 vm_type;
 	} arch;
 };
 
