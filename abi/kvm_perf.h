@@ -40,6 +40,7 @@
 /* For the VMM, see below. */
 #define KVM_CAP_PV_PERF_EVENTS		1024
 #define KVM_CAP_PV_PERF_RATE		1025
+#define KVM_CAP_PV_PERF_COUNTERS	1026
 #endif
 
 /* The version of this contract, which KVM_PERF_OP_QUERY reports. */
@@ -302,8 +303,8 @@ struct guest_perf_op {
  * @features: KVM_PERF_FEATURE_*
  * @max_events: number of events that this VM may have open at a time; of
  *	these, one vCPU may have 32, or its share if that is more
- * @nr_counters: number of general-purpose counters of a host CPU.  What else
- *	runs on the host may use some of them.
+ * @nr_counters: number of general-purpose counters that the events of a vCPU
+ *	may have at a time.  What else runs on the host may use some of them.
  * @reserved: 0
  * @raw_event_mask: the bits that guest_perf_attr.config may have for
  *	KVM_PERF_TYPE_RAW
@@ -335,6 +336,9 @@ struct guest_perf_query {
  *
  * %KVM_CAP_PV_PERF_RATE: how often a second they may overflow, per vCPU.  With
  * 0 the VM can count, but not sample.
+ *
+ * %KVM_CAP_PV_PERF_COUNTERS: how many general-purpose counters the events of a
+ * vCPU may have at a time.
  *
  * KVM_CHECK_EXTENSION of /dev/kvm returns what the host allows, its module
  * parameters, and 0 where the host has not the feature; of a VM, what this VM

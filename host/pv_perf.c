@@ -252,6 +252,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	if (pv_perf_rate_allowed(vcpu->kvm))
 		query.features |= KVM_PERF_FEATURE_SAMPLING;
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
+	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;

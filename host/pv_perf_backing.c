@@ -14,6 +14,9 @@
 #include <linux/kvm_host.h>
 #include <linux/sched/clock.h>
 
+#include <asm/perf_event.h>
+#include <asm/processor.h>
+
 #include "compat.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
@@ -73,6 +76,37 @@ bool pv_perf_backing_is_throttled(const struct perf_event *backing)
 {
 	/* MAX_INTERRUPTS of kernel/events/core.c. */
 	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
+}
+
+/**
+ * pv_perf_backing_is_fixed - does it have a counter that can count nothing else?
+ * @backing: the backing event, which counts, or did last, with that counter
+ */
+bool pv_perf_backing_is_fixed(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.idx) >= INTEL_PMC_IDX_FIXED;
+}
+
+/**
+ * pv_perf_backing_may_be_fixed - might perf give it such a counter?
+ * @backing: the backing event
+ *
+ * Those of the three that every CPU with fixed counters has: whether there is
+ * one now, perf knows.
+ */
+bool pv_perf_backing_may_be_fixed(const struct perf_event *backing)
+{
+	if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
+		return false;
+
+	switch (backing->hw.config & X86_RAW_EVENT_MASK) {
+	case 0x00c0:	/* instructions */
+	case 0x003c:	/* cycles */
+	case 0x0300:	/* reference cycles */
+		return true;
+	default:
+		return false;
+	}
 }
 
 /**

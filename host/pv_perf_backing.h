@@ -12,6 +12,9 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  perf_overflow_handler_t overflow);
 bool pv_perf_backing_is_throttled(const struct perf_event *backing);
 
+bool pv_perf_backing_is_fixed(const struct perf_event *backing);
+bool pv_perf_backing_may_be_fixed(const struct perf_event *backing);
+
 bool pv_perf_backing_is_here(struct perf_event *backing);
 bool pv_perf_backing_read_here(struct pv_perf_event *event,
 			       struct pv_perf_reading *reading);

@@ -49,7 +49,7 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
 		return 0;
 
 	ret = event->enabled ? 0 : pv_perf_check_rate(vcpu, event);
-	ret = ret ? : pv_perf_start(event->home, event->backing);
+	ret = ret ? : pv_perf_start(event->home, event, event->backing);
 	if (ret)
 		return ret;
 
@@ -142,7 +142,7 @@ static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
 	lost = event->lost;
 	if (lost && !event->parked && !event->throttled &&
 	    event->backing->hw.target == current &&
-	    !pv_perf_start(event->home, event->backing))
+	    !pv_perf_start(event->home, event, event->backing))
 		event->lost = false;
 
 	ret = pv_perf_update_record(kvm, event, 0, count);

@@ -60,6 +60,8 @@ struct pv_perf_freq {
  * @logged: what the log says of this VM already, bits of enum pv_perf_logged
  * @max_events: open events that the VMM allows, per vCPU
  * @max_rate: overflows per second that it allows, per vCPU
+ * @max_counters: general-purpose counters that it allows, per vCPU
+ * @default_counters: how many it may have where nobody says anything
  * @available: the host can serve it
  * @pmu: what it can count
  * @pmu_is_own: with the PMU of this host's CPUs
@@ -70,6 +72,8 @@ struct pv_perf_vm {
 	unsigned long logged;
 	unsigned int max_events;
 	unsigned int max_rate;
+	unsigned int max_counters;
+	unsigned int default_counters;
 	bool available;
 	struct guest_perf_query pmu;
 	bool pmu_is_own;

@@ -2,9 +2,10 @@
 /*
  * Paravirtual performance events, host side: what a VM may have.
  *
- * For each vCPU of a VM: how many events may be open, how often they may
- * overflow, and how often one may be opened or moved.  Module parameters set
- * what the host allows, and the VMM can set less of the first two for its VM.
+ * For each vCPU of a VM: how many events may be open, how many counters they may
+ * have, how often they may overflow, and how often one may be opened or moved.
+ * Module parameters set what the host allows, and the VMM can set less of all but
+ * the last for its VM.
  * How many may be open is for the VM's vCPUs to share; the rates are each vCPU's
  * own, so that vCPUs that overflow at the same time write no number of the VM's.
  */
@@ -21,6 +22,7 @@
 #include "pv_perf.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
+#include "pv_perf_pmu.h"
 
 static unsigned int pv_perf_max_events = 64;
 module_param(pv_perf_max_events, uint, 0644);
@@ -31,6 +33,11 @@ static unsigned int pv_perf_max_rate = 100000;
 module_param(pv_perf_max_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_rate,
 		 "overflows of a vCPU's paravirtual perf events per second, 0: no sampling (default 100000)");
+
+static unsigned int pv_perf_max_counters;
+module_param(pv_perf_max_counters, uint, 0644);
+MODULE_PARM_DESC(pv_perf_max_counters,
+		 "general-purpose counters that a vCPU's paravirtual perf events may have at a time, 0: all but what the host's own perf and NMI watchdog need (default 0)");
 
 static unsigned int pv_perf_max_open_rate = 10000;
 module_param(pv_perf_max_open_rate, uint, 0644);
@@ -74,20 +81,52 @@ unsigned int pv_perf_rate_allowed(struct kvm *kvm)
 	return kvm ? min(max, kvm->arch.pv_perf->max_rate) : max;
 }
 
+/* What the host lets have a vCPU that may count what @pmu says. */
+static unsigned int pv_perf_host_counters(const struct guest_perf_query *pmu,
+					  unsigned int otherwise)
+{
+	unsigned int max = READ_ONCE(pv_perf_max_counters);
+
+	return max ? min(max, pmu->nr_counters) : otherwise;
+}
+
+/**
+ * pv_perf_counters_allowed - how many counters may the events of a vCPU have?
+ * @kvm: the VM, or NULL for any
+ *
+ * Return: general-purpose counters.
+ */
+unsigned int pv_perf_counters_allowed(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm ? kvm->arch.pv_perf : NULL;
+	struct guest_perf_query pmu;
+	bool own;
+
+	if (vm)
+		return min(vm->max_counters,
+			   pv_perf_host_counters(&vm->pmu,
+						 vm->default_counters));
+
+	pv_perf_query_pmu(&pmu, &own);
+	return pv_perf_host_counters(&pmu, pv_perf_default_counters(&pmu));
+}
+
 /**
  * pv_perf_init_limits - let a VM have what the host allows
- * @vm: of the VM
+ * @vm: of the VM, which knows what it can count
  */
 void pv_perf_init_limits(struct pv_perf_vm *vm)
 {
 	vm->max_events = UINT_MAX;
 	vm->max_rate = UINT_MAX;
+	vm->max_counters = UINT_MAX;
+	vm->default_counters = pv_perf_default_counters(&vm->pmu);
 }
 
 /**
  * pv_perf_check_extension - KVM_CHECK_EXTENSION
  * @kvm: the VM, or NULL where /dev/kvm is asked
- * @cap: KVM_CAP_PV_PERF_EVENTS or KVM_CAP_PV_PERF_RATE
+ * @cap: KVM_CAP_PV_PERF_*
  *
  * Return: the limit, for each vCPU.
  */
@@ -98,25 +137,42 @@ int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
 	if (!pv_perf_available())
 		return 0;
 
-	if (cap == KVM_CAP_PV_PERF_RATE)
+	switch (cap) {
+	case KVM_CAP_PV_PERF_RATE:
 		max = pv_perf_rate_allowed(kvm);
-	else
+		break;
+	case KVM_CAP_PV_PERF_COUNTERS:
+		max = pv_perf_counters_allowed(kvm);
+		break;
+	default:
 		max = pv_perf_max_events_per_vcpu(kvm);
+	}
 
 	return min_t(unsigned int, max, INT_MAX);
+}
+
+static unsigned int *pv_perf_vm_limit(struct pv_perf_vm *vm, unsigned int cap)
+{
+	switch (cap) {
+	case KVM_CAP_PV_PERF_RATE:
+		return &vm->max_rate;
+	case KVM_CAP_PV_PERF_COUNTERS:
+		return &vm->max_counters;
+	default:
+		return &vm->max_events;
+	}
 }
 
 /**
  * pv_perf_enable_cap - KVM_ENABLE_CAP
  * @kvm: the VM
- * @cap: KVM_CAP_PV_PERF_EVENTS or KVM_CAP_PV_PERF_RATE, and the limit
+ * @cap: KVM_CAP_PV_PERF_*, and the limit
  *
  * Return: 0, or -EINVAL for more than the host allows, for anything but 0 in
  * the other arguments, or if the VM has a vCPU already.
  */
 int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 {
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
 	int ret = -EINVAL;
 
 	if (cap->args[1] || cap->args[2] || cap->args[3] ||
@@ -125,16 +181,10 @@ int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 
 	/* Not under the feet of a vCPU that has been told another limit. */
 	mutex_lock(&kvm->lock);
-	if (kvm->created_vcpus)
-		goto unlock;
-
-	if (cap->cap == KVM_CAP_PV_PERF_RATE)
-		vm->max_rate = cap->args[0];
-	else
-		vm->max_events = cap->args[0];
-	ret = 0;
-
-unlock:
+	if (!kvm->created_vcpus) {
+		*pv_perf_vm_limit(kvm->arch.pv_perf, cap->cap) = cap->args[0];
+		ret = 0;
+	}
 	mutex_unlock(&kvm->lock);
 	return ret;
 }

@@ -10,6 +10,7 @@
 void pv_perf_init_limits(struct pv_perf_vm *vm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);
+unsigned int pv_perf_counters_allowed(struct kvm *kvm);
 void pv_perf_charge_open(struct kvm_vcpu *vcpu);
 bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu);
 int pv_perf_charge_event(struct kvm_vcpu *vcpu);

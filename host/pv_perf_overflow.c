@@ -85,7 +85,8 @@ static void pv_perf_unthrottle(struct pv_perf_event *event)
 {
 	event->throttled = false;
 	if (!event->lost)
-		event->lost = pv_perf_start(event->home, event->backing) != 0;
+		event->lost = pv_perf_start(event->home, event,
+					    event->backing) != 0;
 }
 
 /* Stop it until the vCPU's overflows are back at the rate it may have. */

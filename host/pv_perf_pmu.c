@@ -91,6 +91,27 @@ bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own)
 }
 
 /**
+ * pv_perf_default_counters - how many counters may a vCPU's events have?
+ * @pmu: what guests may count
+ *
+ * All but what the host keeps: one for its own perf, whose events would have
+ * none as long as the guest, whose events are pinned, has all; and where the CPU
+ * has no fixed counter for the NMI watchdog's cycles, one for that: it is pinned,
+ * too, and there for good.
+ */
+unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
+{
+	struct x86_pmu_capability cap;
+	unsigned int kept = 1;
+
+	perf_get_x86_pmu_capability(&cap);
+	if (cap.num_counters_gp && !cap.num_counters_fixed)
+		kept++;
+
+	return pmu->nr_counters > kept ? pmu->nr_counters - kept : 1;
+}
+
+/**
  * pv_perf_available - can this host offer paravirtual perf events?
  *
  * Decides whether KVM_GET_SUPPORTED_CPUID has KVM_FEATURE_PV_PERF.  Not on

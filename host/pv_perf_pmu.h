@@ -8,5 +8,6 @@
 #include "kvm_perf.h"
 
 bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own);
+unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu);
 
 #endif /* __KVM_X86_PV_PERF_PMU_H */

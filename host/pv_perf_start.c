@@ -14,6 +14,7 @@
 
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
+#include "pv_perf_limit.h"
 #include "pv_perf_start.h"
 #include "x86.h"
 #include "pmu.h"
@@ -89,10 +90,35 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 	mutex_unlock(&here->lock);
 }
 
+static bool pv_perf_uses_counter(struct pv_perf_event *event)
+{
+	return event->enabled && !event->lost && !event->throttled &&
+	       !event->parked && !pv_perf_backing_is_fixed(event->backing);
+}
+
+/*
+ * May the vCPU have one more general-purpose counter, for this event?  What is
+ * parked or throttled has none, and comes here when it goes on.
+ */
+static bool pv_perf_may_use_counter(struct pv_perf_vcpu *home,
+				    struct pv_perf_event *starting)
+{
+	unsigned int max = pv_perf_counters_allowed(home->vcpu->kvm), n = 0;
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &home->events, node) {
+		if (event != starting && pv_perf_uses_counter(event))
+			n++;
+	}
+
+	return n < max;
+}
+
 /**
  * pv_perf_start - let a backing event count, if perf has a counter for it
  * @home: where its event is, or will be; locked
- * @backing: the backing event, on @home's thread
+ * @event: the event
+ * @backing: its backing event, or the one that it will have, on @home's thread
  *
  * On the backing event's thread the answer is there at once.  perf schedules
  * all pinned events of a thread anew: the one that finds no counter is the
@@ -100,13 +126,19 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
  * counter back; the vCPU is in the host, so it has missed nothing.  Those that
  * had lost theirs before stay so until the guest is told.
  *
+ * Beyond the limit on counters perf is not even asked: to find out, it would
+ * take one from an event of the host, which is not given it back before perf
+ * next rotates those.  Only where it might be a fixed one does perf have to say.
+ *
  * May sleep, with kvm->srcu held for reading.
  *
  * Return: 0, -EBUSY, or -EOPNOTSUPP if the VM's event filter does not allow it.
  */
-int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing)
+int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
+		  struct perf_event *backing)
 {
-	struct pv_perf_event *event;
+	struct pv_perf_event *other;
+	bool only_fixed;
 
 	lockdep_assert_held(&home->lock);
 
@@ -114,11 +146,17 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing)
 	if (!pv_perf_is_allowed(home, backing))
 		return -EOPNOTSUPP;
 
-	list_for_each_entry(event, &home->events, node)
-		pv_perf_note_lost(event);
+	list_for_each_entry(other, &home->events, node)
+		pv_perf_note_lost(other);
+
+	only_fixed = !pv_perf_may_use_counter(home, event);
+	if (only_fixed && !pv_perf_backing_may_be_fixed(backing))
+		return -EBUSY;
 
 	perf_event_enable(backing);
-	if (!pv_perf_backing_has_no_counter(backing) && !pv_perf_any_robbed(home))
+	if (!pv_perf_backing_has_no_counter(backing) &&
+	    !pv_perf_any_robbed(home) &&
+	    !(only_fixed && !pv_perf_backing_is_fixed(backing)))
 		return 0;
 
 	perf_event_disable(backing);

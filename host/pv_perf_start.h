@@ -8,7 +8,8 @@
 #include "pv_perf_event.h"
 
 void pv_perf_apply_filter(struct kvm_vcpu *vcpu);
-int pv_perf_start(struct pv_perf_vcpu *home, struct perf_event *backing);
+int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
+		  struct perf_event *backing);
 bool pv_perf_was_robbed(const struct pv_perf_event *event);
 void pv_perf_note_lost(struct pv_perf_event *event);
 

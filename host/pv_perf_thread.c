@@ -132,7 +132,7 @@ static void pv_perf_unpark(struct pv_perf_vcpu *here,
 	if (event->throttled)
 		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
 	else if (!event->lost)
-		event->lost = pv_perf_start(here, event->backing) != 0;
+		event->lost = pv_perf_start(here, event, event->backing) != 0;
 }
 
 /* Those of its events that count elsewhere are its next thread's already. */
@@ -226,7 +226,7 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	}
 
 	pv_perf_note_lost(event);
-	lost = pv_perf_start(here, backing) || event->lost;
+	lost = pv_perf_start(here, event, backing) || event->lost;
 	pv_perf_replace_backing(event, here, backing);
 	/* READ tells the guest. */
 	event->lost = lost;
@@ -279,7 +279,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 	if (IS_ERR(backing))
 		return PTR_ERR(backing);
 
-	ret = pv_perf_start(here, backing);
+	ret = pv_perf_start(here, event, backing);
 	if (ret) {
 		perf_event_release_kernel(backing);
 		return ret;

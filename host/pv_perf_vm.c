@@ -42,8 +42,8 @@ int pv_perf_init_vm(struct kvm *kvm)
 		return -ENOMEM;
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
-	pv_perf_init_limits(vm);
 	vm->available = pv_perf_query_pmu(&vm->pmu, &vm->pmu_is_own);
+	pv_perf_init_limits(vm);
 	kvm->arch.pv_perf = vm;
 	return 0;
 }

@@ -69,6 +69,32 @@ $vm guest --cpus 4 -- perf stat -x, -e instructions:u "$T/hop" >guest4 2>&1
 is "4 CPUs: moved 1,000 times, the same count as on the host" \
 	"$(count instructions:u guest4)" "$(count instructions:u out)"
 
+# Guests that count more events than there are counters, all the time, and what
+# is left for the host's own perf on their CPU.  Its NMI watchdog has one as well.
+share() {
+	local max=/sys/module/kvm/parameters/pv_perf_max_counters guest old
+	old=$(cat $max)
+	echo "$1" >$max
+	rm -f stop
+	$vm guest -- sh -c "perf stat -a -e \
+instructions,branches,cycles,instructions,branches,cycles,instructions \
+		sh -c 'while [ ! -e stop ]; do $T/loop; done'" >out 2>&1 &
+	guest=$!
+	until_true counting
+	taskset -pac 1 "$(pgrep -f 'accel kvm')" >/dev/null
+	sleep 1
+	perf stat -x, -o share -C 1 -e instructions sleep 2
+	touch stop
+	wait $guest
+	echo "$old" >$max
+	sed 's/^/# /' share
+}
+share 0
+is "the host's perf counts all the time beside a guest that wants all counters" \
+	"$(awk -F, '$3 ~ /^instructions/ { print $5 }' share)" 100.00
+share 6
+has "and does not where that may have all" '^<not counted>|,[0-9][0-9]?\.[0-9]*,' share
+
 # A VMM that dies while events count.
 $vm guest -- perf stat -a -e instructions,cycles sleep 1000 >out 2>&1 &
 victim=$!

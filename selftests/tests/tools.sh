@@ -121,7 +121,7 @@ fi
 dir=$tree/build/tests/tools
 rm -rf "$dir"
 mkdir -p "$dir"
-"$vm" host --timeout 2400 --scratch "$dir" -- "$self" on_host
+"$vm" host --kvm-opt pv_perf_max_counters=6 --timeout 2400 --scratch "$dir" -- "$self" on_host
 is "host and guest end well" $? 0
 cd "$dir" || exit 1
 

@@ -162,7 +162,6 @@ static void sched_event_in(struct perf_event *event)
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
 		return;
 
-	event->hw.idx = 0;
 	event->hw.interrupts = 0;
 	WRITE_ONCE(event->oncpu, smp_processor_id());
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
@@ -180,17 +179,36 @@ static void sched_event_out(struct perf_event *event,
 	set_state(event, state);
 }
 
+/* The fixed counter of an event, as a bit; 0: none. */
+static int fixed_counter(const struct perf_event *event)
+{
+	static const u64 selects[] = { 0xc0, 0x3c, 0x300 };
+	int i;
+
+	for (i = 0; i < pmu_capability.num_counters_fixed; i++)
+		if ((event->hw.config & X86_RAW_EVENT_MASK) == selects[i])
+			return 1 << i;
+	return 0;
+}
+
 /* Pinned events in the order of their age: no counter, and it is in error. */
 static void resched(struct task_struct *task)
 {
 	int left = NR_COUNTERS - cpus[task->cpu].taken;
 	struct perf_event *event;
+	int fixed, used = 0;
 
 	list_for_each_entry(event, &task->events, node) {
 		if (event->state < PERF_EVENT_STATE_INACTIVE)
 			continue;
+		fixed = fixed_counter(event) & ~used;
+		used |= fixed;
+		if (task->running)
+			event->hw.idx = fixed ? INTEL_PMC_IDX_FIXED : 0;
 		if (!task->running)
 			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
+		else if (fixed)
+			sched_event_in(event);
 		else if (left-- > 0)
 			sched_event_in(event);
 		else

@@ -253,6 +253,9 @@ static bool model_start(struct model_event *e, int vcpu)
 	int counters = NR_COUNTERS - cpus[vcpu].taken, older = 0;
 	struct model_event *other;
 
+	/* perf is not asked, where it may have no more. */
+	if (nr_counting(vcpu) >= *param_pv_perf_max_counters)
+		return false;
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
 		if (other->home == vcpu && other->enabled && other->lost)
 			other->noted = true;
@@ -546,7 +549,7 @@ static int model_query(gpa_t gpa)
 {
 	struct guest_perf_query q = {
 		.size = sizeof(q), .version = 1, .features = 15,
-		.max_events = limit, .nr_counters = NR_COUNTERS,
+		.max_events = limit, .nr_counters = *param_pv_perf_max_counters,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 	};
 	u32 size;
@@ -1096,6 +1099,8 @@ static void host_event(int vcpu)
 	case 7:
 		if (n == 0xff)
 			reset(vcpu);
+		else
+			*param_pv_perf_max_counters = 1 + n / 8 % NR_COUNTERS;
 	}
 }
 
@@ -1179,6 +1184,7 @@ static void setup(void)
 	clock_ns = 1000;
 	create_fails = 0;
 	create_error = 0;
+	*param_pv_perf_max_counters = NR_COUNTERS;
 	*param_pv_perf_max_events = 4;
 	/* The clock is the fuzzer's. */
 	*param_pv_perf_max_rate = INT_MAX;

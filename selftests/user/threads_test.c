@@ -327,6 +327,7 @@ int main(int argc, char *argv[])
 	}
 
 	/* Nobody is to be kept waiting by its neighbours. */
+	*param_pv_perf_max_counters = NR_COUNTERS;
 	*param_pv_perf_max_rate = INT_MAX;
 	run_threads((seconds + 1) / 2);
 	ksft_test_result(true, "each thread's own event was exact\n");

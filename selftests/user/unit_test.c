@@ -50,6 +50,7 @@ static void setup(void)
 {
 	int i;
 
+	*param_pv_perf_max_counters = NR_COUNTERS;
 	tasks[0] = task_create(0);
 	on(0);
 	kvm = vm_create();
@@ -139,6 +140,13 @@ static long enter_guest(void)
 	return atomic_xchg(&vcpu->arch.nmi_queued, 0);
 }
 
+static u32 told_counters(void)
+{
+	mem->query.size = sizeof(mem->query);
+	CHECK(!call(KVM_PERF_OP_QUERY, GPA(query)));
+	return mem->query.nr_counters;
+}
+
 static void test_available(void)
 {
 	is("available on AMD", pv_perf_available(), true);
@@ -198,6 +206,8 @@ static void test_nested_host(void)
 	mem->query.size = sizeof(mem->query);
 	is("QUERY", call(KVM_PERF_OP_QUERY, GPA(query)), 0);
 	is("its counters", mem->query.nr_counters, 3);
+	*param_pv_perf_max_counters = 0;
+	is("of which this host keeps one", told_counters(), 2);
 	is("its raw events", mem->query.raw_event_mask, 0xffff);
 	is("its generic events", mem->query.hw_config[1], 0xc0);
 	is("this host's limit", mem->query.max_events, 128);
@@ -983,7 +993,7 @@ static void test_told(void)
 	setup();
 	CHECK(!open_notify(1, 0) && !call(3, 1));
 	take_counters(tasks[0], NR_COUNTERS);
-	pv_perf_vcpu_pause(vcpus[0]);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
 	is("the record of a stopped vCPU says it", mem->record[1].flags,
 	   KVM_PERF_EVENT_LOST);
 	is("and the NMI is pending",
@@ -1034,6 +1044,119 @@ static void test_counters(void)
 	is("DISABLE of a lost one", call(4, NR_COUNTERS + 1), 0);
 	is("is not lost after that", call(5, NR_COUNTERS + 1), 0);
 	teardown();
+}
+
+static int enabled_by_perf;
+
+static void count_enables(const char *where)
+{
+	enabled_by_perf += !strcmp(where, "enable");
+}
+
+/* The host keeps some for itself. */
+static void test_max_counters(void)
+{
+	u32 id;
+
+	setup();
+	*param_pv_perf_max_counters = 0;
+	is("without fixed counters the host keeps two", told_counters(),
+	   NR_COUNTERS - 2);
+	*param_pv_perf_max_counters = NR_COUNTERS + 1;
+	is("there are no more than that", told_counters(), NR_COUNTERS);
+	*param_pv_perf_max_counters = 2;
+	is("QUERY tells the limit", told_counters(), 2);
+	for (id = 1; id <= 4; id++)
+		CHECK(!open_id(id));
+	is("ENABLE", call(3, 1), 0);
+	is("up to the limit", call(3, 2), 0);
+	sleep_hook = count_enables;
+	is("ENABLE beyond it", call(3, 3), -KVM_EBUSY);
+	is("takes no counter from the host meanwhile", enabled_by_perf, 0);
+	sleep_hook = NULL;
+	is("ENABLE again of one that counts", call(3, 2), 0);
+	on(1);
+	is("another vCPU has its own", call(3, 3), 0);
+	is("so ENABLE moves one there", call(3, 2), 0);
+	is("but no more", call(3, 1), -KVM_EBUSY);
+	on(0);
+	is("which makes room", call(3, 4), 0);
+	run_guest(10);
+	is("the others count on", (call(5, 1), mem->record[1].count), 10);
+
+	/* As perf does, a limit that falls takes from those that come next. */
+	*param_pv_perf_max_counters = 1;
+	run_guest(10);
+	is("a lower limit stops nothing", call(5, 4), 0);
+	replace_thread();
+	pv_perf_vcpu_run(vcpus[0]);
+	run_guest(10);
+	is("until it follows a thread", (call(5, 1), call(5, 4)) ||
+	   call(5, 1), true);
+	*param_pv_perf_max_counters = 2;
+	call(5, 1);
+	call(5, 4);
+	is("READ has it go on", call(5, 1) ? : call(5, 4), 0);
+	take_counters(tasks[0], NR_COUNTERS - 1);
+	is("one that has lost its counter has none", call(5, 4), -KVM_EBUSY);
+	teardown();
+
+	/* Others count while it does not. */
+	setup();
+	*param_pv_perf_max_counters = 1;
+	start_on(0, 1, 0);
+	run_on(0, 10);
+	run_on(1, 5);
+	start_on(1, 2, 0);
+	run_on(1, 20);
+	is("vCPUs that run on a thread in turn have a counter each",
+	   count_on(1, 2), 20);
+	run_on(0, 10);
+	is("and the other", count_on(0, 1), 20);
+	teardown();
+}
+
+/* Fixed counters can count nothing else. */
+static void test_fixed_counters(void)
+{
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	pmu_capability.num_counters_fixed = 3;
+	setup();
+	*param_pv_perf_max_counters = 0;
+	is("with fixed counters the host keeps one", told_counters(),
+	   NR_COUNTERS - 1);
+	*param_pv_perf_max_counters = 1;
+	CHECK(!open_id(1) && !open_id(2) && !open_id(3));
+	is("instructions in a fixed counter", call(3, 1), 0);
+	is("and again, in another", call(3, 2), 0);
+	is("which is the last", call(3, 3), -KVM_EBUSY);
+	param(4, 4);
+	mem->attr.config = 0x3c;
+	do_open();
+	is("cycles have one of their own", call(3, 4), 0);
+	param(5, 5);
+	mem->attr.config = 0x2c;
+	do_open();
+	is("others have none", call(3, 5), -KVM_EBUSY);
+	run_guest(10);
+	is("all that were enabled count", call(5, KVM_PERF_ID_ALL), 0);
+	call(4, 2);
+	is("DISABLE makes room", call(3, 5), 0);
+	param(6, 6);
+	mem->attr.config = 0x300;
+	do_open();
+	is("reference cycles", call(3, 6), 0);
+	teardown();
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
+	pmu_capability.num_counters_fixed = 0;
+
+	/* Of two that there are. */
+	pmu_capability.num_counters_gp = 2;
+	setup();
+	*param_pv_perf_max_counters = 0;
+	is("one is for the guest in any case", told_counters(), 1);
+	teardown();
+	pmu_capability.num_counters_gp = NR_COUNTERS;
 }
 
 static void test_query(void)
@@ -1173,6 +1296,14 @@ static void test_caps(void)
 	is("a host without the feature", pv_perf_check_extension(NULL,
 		KVM_CAP_PV_PERF_EVENTS), 0);
 	cpu_has_hybrid = false;
+	*param_pv_perf_max_counters = 3;
+	is("the host's counters", pv_perf_check_extension(NULL,
+		KVM_CAP_PV_PERF_COUNTERS), 3);
+	is("more counters", enable_cap(kvm, KVM_CAP_PV_PERF_COUNTERS, 4),
+	   -EINVAL);
+	is("1 counter", enable_cap(kvm, KVM_CAP_PV_PERF_COUNTERS, 1), 0);
+	is("as reported", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_COUNTERS), 1);
 	is("2 events", enable_cap(kvm, KVM_CAP_PV_PERF_EVENTS, 2), 0);
 	is("no overflows", enable_cap(kvm, KVM_CAP_PV_PERF_RATE, 0), 0);
 	is("as reported", pv_perf_check_extension(kvm, KVM_CAP_PV_PERF_EVENTS),
@@ -1187,6 +1318,7 @@ static void test_caps(void)
 	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH |
 	   KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_NOTIFY);
 	is("QUERY: 2 events", q->max_events, 2);
+	is("QUERY: 1 counter", q->nr_counters, 1);
 	is("OPEN with a period", open_sampling(1, 1000), -KVM_EOPNOTSUPP);
 	is("OPEN to count", open_id(1), 0);
 	is("second", open_id(2), 0);
@@ -2951,6 +3083,8 @@ int main(void)
 	test_lost();
 	test_told();
 	test_counters();
+	test_max_counters();
+	test_fixed_counters();
 	test_query();
 	test_limit();
 	test_home_limit();

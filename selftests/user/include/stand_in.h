@@ -80,6 +80,7 @@ extern bool *const param_pv_perf;
 extern unsigned int *const param_pv_perf_max_events;
 extern unsigned int *const param_pv_perf_max_rate;
 extern unsigned int *const param_pv_perf_max_open_rate;
+extern unsigned int *const param_pv_perf_max_counters;
 
 void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
