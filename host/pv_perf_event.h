@@ -176,6 +176,12 @@ struct pv_perf_position {
  * @past_enabled: their time enabled
  * @past_running: their time running
  *
+ * @charge: nobody looks at it.  perf allocates its events without charging them
+ *	to a memory control group (perf_event_alloc(): its cache is no
+ *	SLAB_ACCOUNT, and is used with GFP_KERNEL), so that a confined VMM could
+ *	get around its limit by events of vCPUs, which are cheap to make.  This
+ *	is as large, and charged, in its place.
+ *
  * The home's lock protects what follows @home.
  */
 struct pv_perf_event {
@@ -205,6 +211,7 @@ struct pv_perf_event {
 	u64 past_count;
 	u64 past_enabled;
 	u64 past_running;
+	u8 charge[sizeof(struct perf_event)];
 };
 
 /**

@@ -61,6 +61,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		goto uncharge;
 
 	ret = -ENOSPC;
+	/* Charged, also for its backing event: see its struct. */
 	event = kzalloc_obj(*event, GFP_KERNEL_ACCOUNT);
 	if (!event)
 		goto uncharge;

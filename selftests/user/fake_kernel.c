@@ -70,8 +70,12 @@ const char *trace_symbol_name(unsigned long value,
 
 struct kmem_cache *radix_tree_node_cachep;
 
+u64 charged;
+
 void *kmalloc(size_t size, gfp_t gfp)
 {
+	if (gfp & __GFP_ACCOUNT)
+		__sync_fetch_and_add(&charged, size);
 	if (gfp & __GFP_DIRECT_RECLAIM)
 		might_sleep_at("kmalloc");
 	if (fault(&alloc_faults) ||

@@ -276,7 +276,8 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 	ret = check_attr(attr);
 	if (ret)
 		return ERR_PTR(ret);
-	event = kzalloc(sizeof(*event), GFP_KERNEL_ACCOUNT);
+	/* As perf, which does not charge it. */
+	event = kzalloc(sizeof(*event), GFP_KERNEL);
 	if (!event)
 		return ERR_PTR(-ENOMEM);
 

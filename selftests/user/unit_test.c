@@ -429,6 +429,20 @@ static void test_attr(void)
 	teardown();
 }
 
+static void test_charge(void)
+{
+	u64 before;
+
+	setup();
+	open_id(1);
+	before = charged;
+	open_id(2);
+	is("an OPEN is charged with what perf allocates for it, too",
+	   charged - before >= sizeof(struct perf_event) +
+	   offsetof(struct pv_perf_event, charge), true);
+	teardown();
+}
+
 static void test_unknown_id(void)
 {
 	setup();
@@ -3070,6 +3084,7 @@ int main(void)
 	test_open_refused();
 	test_attr();
 	test_unknown_id();
+	test_charge();
 	test_counting();
 	test_move();
 	test_follow();

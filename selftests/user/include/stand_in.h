@@ -142,6 +142,9 @@ struct faults {
 
 extern struct faults alloc_faults, guest_faults;
 
+/* Bytes that were allocated to be charged to a memory control group, ever. */
+extern u64 charged;
+
 bool fault(struct faults *faults);
 
 /* Where the host may sleep, and so another vCPU may run. */
