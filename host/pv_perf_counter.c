@@ -53,8 +53,8 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
 	if (ret)
 		return ret;
 
-	event->enabled = true;
-	event->lost = false;
+	WRITE_ONCE(event->enabled, true);
+	WRITE_ONCE(event->lost, false);
 	/* That it counts again; if it cannot be told, nor can the count. */
 	if (pv_perf_has_news(event))
 		pv_perf_update_record(vcpu->kvm, event, 0, &count);
@@ -117,8 +117,8 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 		return -ENOENT;
 
 	perf_event_disable(event->backing);
-	event->enabled = false;
-	event->lost = false;
+	WRITE_ONCE(event->enabled, false);
+	WRITE_ONCE(event->lost, false);
 	event->throttled = false;
 	event->parked = false;
 	ret = pv_perf_update_record(kvm, event, 0, count);
@@ -143,7 +143,7 @@ static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
 	if (lost && !event->parked && !event->throttled &&
 	    event->backing->hw.target == current &&
 	    !pv_perf_start(event->home, event, event->backing))
-		event->lost = false;
+		WRITE_ONCE(event->lost, false);
 
 	ret = pv_perf_update_record(kvm, event, 0, count);
 	return ret ? : lost ? -EBUSY : 0;

@@ -182,7 +182,8 @@ struct pv_perf_position {
  *	get around its limit by events of vCPUs, which are cheap to make.  This
  *	is as large, and charged, in its place.
  *
- * The home's lock protects what follows @home.
+ * The home's lock protects what follows @home.  VM entry looks at @enabled and
+ * @lost without it: pv_perf_was_robbed().
  */
 struct pv_perf_event {
 	u32 id;

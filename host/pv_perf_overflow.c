@@ -84,9 +84,8 @@ static void pv_perf_throttle(struct pv_perf_event *event)
 static void pv_perf_unthrottle(struct pv_perf_event *event)
 {
 	event->throttled = false;
-	if (!event->lost)
-		event->lost = pv_perf_start(event->home, event,
-					    event->backing) != 0;
+	if (!event->lost && pv_perf_start(event->home, event, event->backing))
+		WRITE_ONCE(event->lost, true);
 }
 
 /* Stop it until the vCPU's overflows are back at the rate it may have. */

@@ -25,7 +25,7 @@
  */
 bool pv_perf_was_robbed(const struct pv_perf_event *event)
 {
-	return event->enabled && !event->lost &&
+	return READ_ONCE(event->enabled) && !READ_ONCE(event->lost) &&
 	       pv_perf_backing_has_no_counter(event->backing);
 }
 
@@ -36,7 +36,7 @@ bool pv_perf_was_robbed(const struct pv_perf_event *event)
 void pv_perf_note_lost(struct pv_perf_event *event)
 {
 	if (pv_perf_was_robbed(event))
-		event->lost = true;
+		WRITE_ONCE(event->lost, true);
 }
 
 static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)
@@ -85,7 +85,7 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 			continue;
 		perf_event_disable(event->backing);
 		event->throttled = false;
-		event->lost = true;
+		WRITE_ONCE(event->lost, true);
 	}
 	mutex_unlock(&here->lock);
 }

@@ -132,7 +132,8 @@ static void pv_perf_unpark(struct pv_perf_vcpu *here,
 	if (event->throttled)
 		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
 	else if (!event->lost)
-		event->lost = pv_perf_start(here, event, event->backing) != 0;
+		WRITE_ONCE(event->lost,
+			   pv_perf_start(here, event, event->backing) != 0);
 }
 
 /* Those of its events that count elsewhere are its next thread's already. */
@@ -198,8 +199,8 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->past_running = running;
 	event->backing = backing;
 	event->stopped = false;
-	event->enabled = true;
-	event->lost = false;
+	WRITE_ONCE(event->enabled, true);
+	WRITE_ONCE(event->lost, false);
 	event->throttled = false;
 	event->parked = false;
 	WRITE_ONCE(event->home, here);
@@ -229,7 +230,7 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	lost = pv_perf_start(here, event, backing) || event->lost;
 	pv_perf_replace_backing(event, here, backing);
 	/* READ tells the guest. */
-	event->lost = lost;
+	WRITE_ONCE(event->lost, lost);
 
 	event->throttled = throttled;
 	if (throttled)

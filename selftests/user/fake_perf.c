@@ -162,7 +162,7 @@ static void sched_event_in(struct perf_event *event)
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
 		return;
 
-	event->hw.interrupts = 0;
+	WRITE_ONCE(event->hw.interrupts, 0);
 	WRITE_ONCE(event->oncpu, smp_processor_id());
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
 	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
