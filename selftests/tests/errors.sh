@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The errors that programs see of perf_event_open() and of the system calls on
 # its file descriptor: each on the host and in a guest, as root and as a user.
-# vm: host --host-cpus 2 --timeout 1200
+# vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 1200
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 

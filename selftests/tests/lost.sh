@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Counters that the host takes away, has not, or stops: whatever a guest's perf
+# prints is right, scaled, or not counted, and says so.
+# vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 1800
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+T=$tree/build/tests
+vm=$tree/selftests/vm
+cd "$VM_SCRATCH" || exit 1
+
+wait_for() {
+	while [ ! -e "$1" ]; do sleep 0.1; done
+}
+
+# The host's part of a phase of the guest's, from its begin to its end.
+phase() {
+	echo >"$1.begin"
+	wait_for "$1.end"
+}
+
+in_guest() {
+	cp "$T/loop" "$T/longloop" "$T/longerloop" /dev/shm
+	cd /dev/shm || exit 1
+
+	echo >"$VM_SCRATCH/robbed.begin"
+	perf stat -x, -o robbed -e instructions:u,branches:u ./longerloop
+	# What the host has given back is found within 0.1 seconds.
+	sleep 0.2
+	perf stat -x, -o after -e instructions:u,branches:u ./loop
+	perf record -q -e instructions:u -c 100000 -o data ./loop
+	perf script -i data -F ip 2>/dev/null | wc -l >samples
+	cp robbed after samples "$VM_SCRATCH"
+	echo >"$VM_SCRATCH/robbed.end"
+
+	wait_for "$VM_SCRATCH/watchdog.begin"
+	sleep 2
+	# Each of a new task: nothing is known of what the host has.
+	perf stat -x, -o six -e \
+		'{rc0:u,rc0:u,rc0:u,rc0:u,rc0:u,rc0:u}' ./loop
+	perf stat -x, -o five -e '{rc0:u,rc0:u,rc0:u,rc0:u,rc0:u}' ./loop
+	perf stat -x, -o singles -e \
+		rc0:u,rc0:u,rc0:u,rc0:u,rc0:u,rc0:u ./longloop
+	# Two groups that do not fit together count in turn, each as a whole.
+	perf stat -x, -o two -e \
+		'{rc0:u,rc2:u,rc0:u},{rc0:u,rc2:u,rc0:u}' ./longloop
+	cp six five singles two "$VM_SCRATCH"
+	echo >"$VM_SCRATCH/watchdog.end"
+
+	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
+	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+	for by in limit perf; do
+		wait_for "$VM_SCRATCH/$by.begin"
+		# Another's counts are none of that.
+		perf stat -x, -o "$by.counts" -e instructions:u \
+			perf record -q -e instructions:uD -c 2000 -o data \
+			./longloop
+		perf report -i data -D >dump 2>/dev/null
+		for what in THROTTLE UNTHROTTLE SAMPLE; do
+			echo "$what $(grep -c "PERF_RECORD_$what\\b" dump)"
+		done >"$by"
+		dmesg >"$by.dmesg"
+		cp "$by" "$by.counts" "$by.dmesg" "$VM_SCRATCH"
+		echo >"$VM_SCRATCH/$by.end"
+	done
+}
+
+if [ "$VM_LEVEL" = guest ]; then
+	in_guest
+	exit
+fi
+
+# is_scaled NAME EVENT WANT FILE: the count is WANT by its own estimate, and says
+# that it is one
+is_scaled() {
+	local share
+	share=$(awk -F, -v e="$2" '$3 == e { print int($5); exit }' "$4")
+	echo "# $1: counted for $share % of the time"
+	ok "$1 says that it is scaled" test "$share" -gt 5 -a "$share" -lt 98
+	# The other CPU's instructions take of the same clock.
+	within "$1, scaled" "$(count "$2" "$4")" "$3" 10
+}
+
+# Nothing else has a counter.
+echo 0 >/proc/sys/kernel/nmi_watchdog
+# The guest has a CPU for itself: what is scaled is scaled by time.
+taskset -c 0 "$vm" guest -- "$self" >guest.log 2>&1 &
+guest=$!
+
+wait_for robbed.begin
+sleep 1
+taskset -c 1 perf stat -x, -o host -C 0 \
+	-e rc0:D,rc0:D,rc0:D,rc0:D,rc0:D,rc0:D sleep 1
+wait_for robbed.end
+is "six pinned events of the host have all counters" \
+	"$(grep -c ',100.00' host)" 6
+is_scaled "instructions that lost their counter for a second" instructions:u \
+	2000000004 robbed
+is_scaled "branches that did" branches:u 1000000001 robbed
+is "counts of later are exact" "$(count instructions:u after)" 10000004
+is "and samples" "$(cat samples)" 100
+
+echo 1 >/proc/sys/kernel/nmi_watchdog
+phase watchdog
+sed 's/^/# /' six five singles two
+is "a group of six, the host's watchdog having one of six: not counted" \
+	"$(grep -c '^<not counted>,,rc0:u' six)" 6
+is "a group of five" "$(grep -c '^10000004,,rc0:u,[0-9]*,100.00' five)" 5
+is "six by themselves take turns" \
+	"$(awk -F, '$3 == "rc0:u" && $5 < 100 { n++ } END { print n + 0 }' singles)" 6
+is "and none of them is 0" "$(grep -c '^0,' singles)" 0
+is "of two groups none is 0" "$(grep -c '^0,' two)" 0
+is "and the events of a group count for the same time" \
+	"$(awk -F, 'NF > 4 { print $4 }' two | uniq -c | awk '{ print $1 }' | paste -sd,)" 3,3
+echo 0 >/proc/sys/kernel/nmi_watchdog
+
+rate=/sys/module/kvm/parameters/pv_perf_max_rate
+saved=$(cat $rate)
+echo 1000 >$rate
+phase limit
+echo "$saved" >$rate
+
+echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
+echo 1000 >/proc/sys/kernel/perf_event_max_sample_rate
+echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+phase perf
+wait $guest
+is "the guest ends well" $? 0
+for by in limit perf; do
+	sed "s/^/# $by: /" $by
+	number() { awk -v w="$1" '$1 == w { print $2 }' $by; }
+	more "stopped by the host's $by: the guest's perf tells of it" \
+		"$(number THROTTLE)" 0
+	ok "stopped by the host's $by: as often as it goes on, but for the end" \
+		test $(($(number THROTTLE) - $(number UNTHROTTLE))) -le 1
+	more "and there are samples in between, of a pinned event" \
+		"$(number SAMPLE)" 50
+	has "what another counts meanwhile is not scaled" \
+		'^[0-9]{9},,instructions:u,[0-9]+,100.00' $by.counts
+done
+finish
