@@ -23,6 +23,7 @@ stage := selftests/machine/stage
 vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
+bochs := $(B)/bochs/bochs
 modules := $(addsuffix /modules.built,$(sort $K $G))
 initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
@@ -66,6 +67,7 @@ help:
 	@echo 'make deb        make the packages, in build/deb'
 	@echo 'make shell      a shell in a guest with the pair loaded'
 	@echo 'make qemu       build the emulated machine (5 minutes)'
+	@echo 'make bochs      build the other, with an Intel CPU, for vm --cpu intel (10 minutes)'
 	@echo 'make kernel     fetch and unpack the kernel (1 minute)'
 	@echo 'make modules    build the modules of host and guest (1 minute)'
 	@echo 'make clean      remove what was built, keep the downloads'
@@ -111,6 +113,7 @@ fuzz: $(B)/tests/fuzz_host
 		$(B)/tests/corpus selftests/user/corpus
 
 qemu: $(qemu)
+bochs: $(bochs)
 kernel: $(K)/release
 modules: $(modules)
 
@@ -186,6 +189,13 @@ packages:
 $(qemu): $(wildcard selftests/machine/qemu/*.patch) selftests/machine/build-qemu | packages
 	@$(stage) qemu 'building QEMU, the emulated machine (5 minutes)' \
 		selftests/machine/build-qemu
+
+# With the server of its files.
+$(bochs): $(wildcard selftests/machine/bochs/*.patch) \
+		selftests/machine/bochs/boot.S selftests/machine/build-bochs | packages
+	@$(call install,g++ bochsbios vgabios diod)
+	@$(stage) bochs 'building Bochs, the emulated machine with an Intel CPU (10 minutes)' \
+		selftests/machine/build-bochs
 
 $(B)/linux-%/release: selftests/machine/fetch-kernel | packages
 	@$(stage) kernel-$* 'fetching Linux $*, image and source (1 minute)' \
@@ -370,7 +380,7 @@ $(sample): $(K)/release
 		head -c 2000000 >$@
 
 clean:
-	rm -rf $(B)/qemu $(B)/qemu-src $(B)/linux-*/kvm $(B)/linux-*/guest \
+	rm -rf $(B)/qemu $(B)/qemu-src $(B)/bochs $(B)/bochs-src $(B)/linux-*/kvm $(B)/linux-*/guest \
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
 		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
 		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log \
@@ -379,7 +389,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench test matrix fuzz shell qemu kernel modules check packages \
+.PHONY: help run bench test matrix fuzz shell qemu bochs kernel modules check packages \
 	series series-check test-packages deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
