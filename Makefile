@@ -30,14 +30,15 @@ doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
 	longerloop hypercall_test driver_test hostile attack \
-	sampling_test open_errors overflow_stress workload amd-pmu life_test pressure_test)
+	sampling_test open_errors overflow_stress workload amd-pmu intel-pmu \
+	life_test pressure_test)
 tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 
 # Its checks take their time; what they cannot see need not be tested with them.
 ifdef KERNEL
 export VM_PATIENCE := 10
-TESTS ?= $(filter-out check install matrix nested qemu series user,\
+TESTS ?= $(filter-out bochs check install intel matrix nested qemu series user,\
 	$(notdir $(basename $(wildcard selftests/tests/*.sh))))
 endif
 
@@ -80,7 +81,7 @@ help:
 run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
+test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
 		$(tools) $(debian) deb | test-packages
 	@selftests/run $(TESTS)
 
@@ -373,6 +374,13 @@ $(B)/tests/amd-pmu: $(qemu)
 		-Wl,-melf_x86_64 -Wl,--build-id=none $$D/boot.S \
 		tests/tcg/minilib/printf.c $$D/amd-pmu.c \
 		-o $(CURDIR)/$@ -lgcc
+
+$(B)/tests/intel-pmu: selftests/programs/intel-pmu.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -nostdlib -O2 -Wall -ffreestanding -fno-pie -no-pie -static \
+		-fno-stack-protector -mgeneral-regs-only -mno-red-zone \
+		-fcf-protection=none -mcmodel=large -Wl,-Ttext=0x1000000 \
+		-Wl,--build-id=none -o $@ $<
 
 $(sample): $(K)/release
 	@mkdir -p $(@D)

@@ -10,26 +10,32 @@ dir=$top/build/tests/vm.share
 mkdir -p "$dir" "$dir.scratch"
 echo shared >"$dir/file"
 
-echo input | "$vm" host --share "$dir" --scratch "$dir.scratch" -- sh -c \
-	"cat; echo error >&2; cat $dir/file; echo \$VM_SCRATCH; \
-	 echo written >\$VM_SCRATCH/file; touch $dir/new 2>/dev/null || echo read-only; \
-	 exit 42" >"$out" 2>"$out.err"
-is "the command's exit status" $? 42
-is "its stdin and stdout" "$(tr '\n' ' ' <"$out")" \
-	"input shared $dir.scratch read-only "
-is "its stderr" "$(cat "$out.err")" error
-is "its scratch folder" "$(cat "$dir.scratch/file")" written
+# With both machines; VM_CPU is what --cpu is by default.
+for VM_CPU in amd intel; do
+	export VM_CPU
+	rm -f "$dir.scratch/file"
+	echo input | "$vm" host --share "$dir" --scratch "$dir.scratch" -- sh -c \
+		"cat; echo error >&2; cat $dir/file; echo \$VM_SCRATCH; \
+		 echo written >\$VM_SCRATCH/file; touch $dir/new 2>/dev/null || echo read-only; \
+		 exit 42" >"$out" 2>"$out.err"
+	is "$VM_CPU: the command's exit status" $? 42
+	is "$VM_CPU: its stdin and stdout" "$(tr '\n' ' ' <"$out")" \
+		"input shared $dir.scratch read-only "
+	is "$VM_CPU: its stderr" "$(cat "$out.err")" error
+	is "$VM_CPU: its scratch folder" "$(cat "$dir.scratch/file")" written
 
-"$vm" host --timeout 120 -- sh -c 'echo c >/proc/sysrq-trigger' >"$out" 2>&1
-is "a panic is a failure" $? 125
-has "with the console's last lines" 'Kernel panic - not syncing' "$out"
+	"$vm" host --timeout 120 -- sh -c 'echo c >/proc/sysrq-trigger' >"$out" 2>&1
+	is "$VM_CPU: a panic is a failure" $? 125
+	has "$VM_CPU: with the console's last lines" 'Kernel panic - not syncing' "$out"
+
+	"$vm" host --timeout 20 -- sleep 1000000 >"$out" 2>&1
+	is "$VM_CPU: a timeout" $? 124
+done
+export VM_CPU=amd
 
 "$vm" guest --timeout 120 --pmu=none -- sh -c \
 	'echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg' >"$out" 2>&1
 is "a kernel warning in the guest is a failure" $? 125
-
-"$vm" host --timeout 20 -- sleep 1000000 >"$out" 2>&1
-is "a timeout" $? 124
 
 # On a CPU with two loops, what takes it B seconds takes it 3 B.
 TIMEFORMAT=%U
@@ -46,7 +52,7 @@ kill %1 %2
 # A tree whose build is a symbolic link out of it; vm is to find it there.
 tree=$top/build/tests/vm.tree
 mkdir -p "$tree/selftests"
-cp "$vm" "$tree/selftests/"
+cp -r "$vm" "${vm}lib" "$tree/selftests/"
 ln -sfn "$top/build" "$tree/build"
 "$tree/selftests/vm" guest -- cat /sys/module/kvm_pmu/refcnt >"$out" 2>&1
 is "build as a symbolic link: the guest's module is loaded" \

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Test of the performance counters of the emulated Intel CPU, on the bare
+ * machine: entered by machine/bochs/boot.S in long mode, at CPL 0, with the first 4 GB mapped
+ * where they are. Prints TAP to the serial port, and switches the machine off.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+#define APIC_LVTPC	((volatile u32 *)0xfee00340)
+#define APIC_SPURIOUS	((volatile u32 *)0xfee000f0)
+#define LVT_NMI		0x400
+#define LVT_MASKED	0x10000
+
+#define MSR_PMC0		0xc1
+#define MSR_EVTSEL0		0x186
+#define MSR_LBR_SELECT		0x1c8
+#define MSR_LBR_TOS		0x1c9
+#define MSR_DEBUGCTL		0x1d9
+#define MSR_FIXED0		0x309
+#define MSR_PERF_CAPABILITIES	0x345
+#define MSR_FIXED_CTRL		0x38d
+#define MSR_GLOBAL_STATUS	0x38e
+#define MSR_GLOBAL_CTRL		0x38f
+#define MSR_GLOBAL_OVF_CTRL	0x390
+#define MSR_GLOBAL_STATUS_SET	0x391
+#define MSR_FULL_PMC0		0x4c1
+#define MSR_LBR_FROM0		0x680
+#define MSR_LBR_TO0		0x6c0
+
+#define USR	(1 << 16)
+#define OS	(1 << 17)
+#define EDGE	(1 << 18)
+#define INT	(1 << 20)
+#define EN	(1 << 22)
+#define INV	(1 << 23)
+#define CMASK(n) ((n) << 24)
+
+#define INSTRUCTIONS	(0xc0 | OS | EN)
+#define CYCLES		(0x3c | OS | EN)
+#define BRANCHES	(0xc4 | OS | EN)
+#define NOT_MODELLED	(0x2e | OS | EN)
+
+#define WIDTH_MASK	((1ULL << 48) - 1)
+#define LBR_FRZ		(1ULL << 58)
+#define CTR_FRZ		(1ULL << 59)
+
+/* DEBUGCTL */
+#define LBR			(1 << 0)
+#define FREEZE_LBRS_ON_PMI	(1 << 11)
+#define FREEZE_PERFMON_ON_PMI	(1 << 12)
+
+/* LBR_SELECT: all but calls that are relative */
+#define ONLY_CALLS		0x1f4
+
+asm(".globl _start\n"
+	"_start:\n"
+	"	mov	$stack_end, %rsp\n"
+	"	call	main\n"
+	"1:	hlt\n"
+	"	jmp	1b\n"
+	".bss\n"
+	"	.balign	16\n"
+	"	.skip	16384\n"
+	"stack_end:\n"
+	".text\n");
+
+static u64 rdmsr(u32 msr)
+{
+	u32 low, high;
+
+	asm volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(msr));
+	return low | (u64)high << 32;
+}
+
+static void wrmsr(u32 msr, u64 value)
+{
+	asm volatile("wrmsr" : : "c"(msr), "a"((u32)value),
+		     "d"((u32)(value >> 32)) : "memory");
+}
+
+static u64 rdpmc(u32 counter)
+{
+	u32 low, high;
+
+	asm volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter));
+	return low | (u64)high << 32;
+}
+
+static void outb(u16 port, u8 value)
+{
+	asm volatile("outb %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static u8 inb(u16 port)
+{
+	u8 value;
+
+	asm volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
+	return value;
+}
+
+static void print(const char *text)
+{
+	for (; *text; text++) {
+		while (!(inb(0x3fd) & 0x20))
+			;
+		outb(0x3f8, *text);
+	}
+}
+
+static void print_number(u64 n)
+{
+	char text[21], *p = text + 20;
+
+	*p = 0;
+	do
+		*--p = '0' + n % 10;
+	while (n /= 10);
+	print(p);
+}
+
+static unsigned int results;
+
+static void is(const char *name, u64 got, u64 want)
+{
+	if (got != want) {
+		print("# got ");
+		print_number(got);
+		print(", want ");
+		print_number(want);
+		print("\nnot ");
+	}
+	print("ok ");
+	print_number(++results);
+	print(" ");
+	print(name);
+	print("\n");
+}
+
+/*
+ * Exceptions. A fault goes on behind the instruction, which has 2 bytes (RDMSR,
+ * WRMSR, RDPMC, UD2).
+ */
+static volatile unsigned int faults, nmis;
+static volatile u64 nmi_rip;
+
+__attribute__((used)) static void handle_nmi(u64 rip)
+{
+	nmis++;
+	nmi_rip = rip;
+}
+
+asm("on_fault_code:\n"
+	"	add	$8, %rsp\n"
+	"on_fault:\n"
+	"	addq	$2, (%rsp)\n"
+	"	incl	faults(%rip)\n"
+	"	iretq\n"
+	"on_nmi:\n"
+	"	push	%rax; push %rcx; push %rdx; push %rsi; push %rdi\n"
+	"	push	%r8; push %r9; push %r10; push %r11\n"
+	"	mov	72(%rsp), %rdi\n"
+	"	cld\n"
+	"	call	handle_nmi\n"
+	"	pop	%r11; pop %r10; pop %r9; pop %r8\n"
+	"	pop	%rdi; pop %rsi; pop %rdx; pop %rcx; pop %rax\n"
+	"	iretq\n");
+void on_fault_code(void);
+void on_fault(void);
+void on_nmi(void);
+
+static struct {
+	u16 offset_low, selector, type, offset_middle;
+	u32 offset_high, zero;
+} idt[32];
+
+static void set_gate(unsigned int vector, void (*handler)(void))
+{
+	u64 offset = (u64)handler;
+
+	idt[vector].offset_low = offset;
+	idt[vector].selector = 0x10;
+	idt[vector].type = 0x8e00;
+	idt[vector].offset_middle = offset >> 16;
+	idt[vector].offset_high = offset >> 32;
+}
+
+static void set_up(void)
+{
+	struct {
+		u16 limit;
+		u64 base;
+	} __attribute__((packed)) idtr = { sizeof(idt) - 1, (u64)idt };
+
+	set_gate(2, on_nmi);
+	set_gate(6, on_fault);
+	set_gate(13, on_fault_code);
+	asm volatile("lidt %0" : : "m"(idtr));
+	*APIC_SPURIOUS = 0x1ff;
+	*APIC_LVTPC = LVT_NMI;
+	outb(0x3fb, 3);		/* 8 bits a character */
+}
+
+static bool write_faults(u32 msr, u64 value)
+{
+	unsigned int before = faults;
+
+	wrmsr(msr, value);
+	return faults != before;
+}
+
+static bool read_faults(u32 msr)
+{
+	unsigned int before = faults;
+
+	rdmsr(msr);
+	return faults != before;
+}
+
+static bool rdpmc_faults(u32 counter)
+{
+	unsigned int before = faults;
+
+	rdpmc(counter);
+	return faults != before;
+}
+
+/* What counters are compared over, with the same instructions around it. */
+enum work { LOOP, REP, FAULT, NOTHING };
+
+static void do_work(enum work work, u64 times)
+{
+	static u8 buffer[4096];
+	void *to = buffer;
+
+	switch (work) {
+	case LOOP:
+		asm volatile("1: dec %0; jnz 1b" : "+r"(times));
+		break;
+	case REP:
+		asm volatile("rep stosb" : "+D"(to), "+c"(times) : "a"(0)
+			     : "memory");
+		break;
+	case FAULT:
+		asm volatile("1: ud2; dec %0; jnz 1b" : "+r"(times));
+		break;
+	case NOTHING:
+		break;
+	}
+}
+
+static void all_off(void)
+{
+	int n;
+
+	wrmsr(MSR_GLOBAL_CTRL, 0);
+	wrmsr(MSR_FIXED_CTRL, 0);
+	for (n = 0; n < 4; n++)
+		wrmsr(MSR_EVTSEL0 + n, 0);
+	wrmsr(MSR_GLOBAL_OVF_CTRL, rdmsr(MSR_GLOBAL_STATUS));
+}
+
+/* What the enabled counter `counter`, of rdpmc, counts meanwhile */
+__attribute__((noipa))
+static u64 count(u32 counter, u64 global, enum work work, u64 times)
+{
+	u64 before = rdpmc(counter);
+
+	wrmsr(MSR_GLOBAL_CTRL, global);
+	do_work(work, times);
+	wrmsr(MSR_GLOBAL_CTRL, 0);
+	return (rdpmc(counter) - before) & WIDTH_MASK;
+}
+
+/* By how much the count differs for 1000 times and 3000 */
+static u64 differs(u32 counter, u64 global, enum work work)
+{
+	u64 less = count(counter, global, work, 1000);
+
+	return count(counter, global, work, 3000) - less;
+}
+
+static u64 with_select(u32 select, enum work work)
+{
+	all_off();
+	wrmsr(MSR_EVTSEL0, select);
+	return differs(0, 1, work);
+}
+
+static u32 version(void)
+{
+	u32 a = 10, b, c = 0, d;
+
+	asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	return a & 0xff;
+}
+
+static void test_cpuid(void)
+{
+	u32 a = 10, b, c = 0, d;
+
+	asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	print("# version ");
+	print_number(version());
+	print("\n");
+	is("4 general counters", a >> 8 & 0xff, 4);
+	is("of 48 bits", a >> 16 & 0xff, 48);
+	is("3 fixed counters", d & 0x1f, 3);
+	is("of 48 bits", d >> 5 & 0xff, 48);
+	is("writes of full width",
+	   rdmsr(MSR_PERF_CAPABILITIES) >> 13 & 1, 1);
+}
+
+static void test_counts(void)
+{
+	int n;
+
+	for (n = 0; n < 4; n++) {
+		all_off();
+		wrmsr(MSR_EVTSEL0 + n, INSTRUCTIONS);
+		is("a general counter counts instructions",
+		   differs(n, 1 << n, LOOP), 4000);
+	}
+	for (n = 0; n < 3; n++) {
+		all_off();
+		wrmsr(MSR_FIXED_CTRL, 1ULL << (4 * n));
+		is("a fixed counter counts",
+		   differs(1 << 30 | n, 1ULL << (32 + n), LOOP), 4000);
+	}
+	is("cycles", with_select(CYCLES, LOOP), 4000);
+	is("branches", with_select(BRANCHES, LOOP), 2000);
+	is("an event that is not modelled", with_select(NOT_MODELLED, LOOP), 0);
+	is("REP is one instruction", with_select(INSTRUCTIONS, REP), 0);
+	/* UD2 faults; 3 are the handler's, 2 the loop's. */
+	is("an instruction that faults is none",
+	   with_select(INSTRUCTIONS, FAULT), 10000);
+}
+
+static void test_selects(void)
+{
+	is("user only", with_select(0xc0 | USR | EN, LOOP), 0);
+	is("not enabled", with_select(0xc0 | OS, LOOP), 0);
+	is("counter mask 1", with_select(BRANCHES | CMASK(1), LOOP), 2000);
+	is("counter mask 2", with_select(BRANCHES | CMASK(2), LOOP), 0);
+	is("and inverted: each cycle",
+	   with_select(BRANCHES | CMASK(2) | INV, LOOP), 4000);
+	is("edges of instructions", with_select(INSTRUCTIONS | EDGE, LOOP), 0);
+	all_off();
+	wrmsr(MSR_EVTSEL0, INSTRUCTIONS);
+	is("off by the global control", differs(0, 0, LOOP), 0);
+}
+
+static void test_registers(void)
+{
+	all_off();
+	wrmsr(MSR_PMC0, 0x80000000);
+	is("32 bits are written with their sign", rdmsr(MSR_PMC0),
+	   0xffff80000000);
+	wrmsr(MSR_FULL_PMC0, 0x123456789abc);
+	is("48 by the alias", rdmsr(MSR_PMC0), 0x123456789abc);
+	is("RDPMC reads them", rdpmc(0), 0x123456789abc);
+	is("more are refused", write_faults(MSR_FULL_PMC0, 1ULL << 48), true);
+	is("so are reserved bits of a select",
+	   write_faults(MSR_EVTSEL0, 1ULL << 32), true);
+	is("of the fixed control", write_faults(MSR_FIXED_CTRL, 1 << 12), true);
+	is("of the global control", write_faults(MSR_GLOBAL_CTRL, 1 << 4), true);
+	is("a write of the status", write_faults(MSR_GLOBAL_STATUS, 0), true);
+	is("a fifth counter", read_faults(MSR_PMC0 + 4), true);
+	is("by RDPMC, too", rdpmc_faults(4), true);
+	is("and a fourth that is fixed", rdpmc_faults(1 << 30 | 3), true);
+}
+
+/* Runs until the counter of instructions overflows; where to */
+extern char overflow_enabled[];
+
+__attribute__((noipa))
+static u64 overflow(u64 global, u64 extra)
+{
+	asm volatile("	wrmsr\n"
+		     "overflow_enabled:\n"
+		     "	.rept 200; nop; .endr\n"
+		     : : "c"(MSR_GLOBAL_CTRL), "a"((u32)(global | extra)),
+			 "d"((u32)(global >> 32)) : "memory");
+	wrmsr(MSR_GLOBAL_CTRL, 0);
+	return nmi_rip - (u64)overflow_enabled;
+}
+
+static void test_overflow(u64 left)
+{
+	unsigned int before = nmis;
+
+	all_off();
+	*APIC_LVTPC = LVT_NMI;
+	wrmsr(MSR_EVTSEL0, INSTRUCTIONS | INT);
+	/* WRMSR, which starts it, is one. */
+	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - left - 1);
+	is("an overflow interrupts right behind the instruction",
+	   overflow(1, 0), left);
+	is("once", nmis, before + 1);
+	is("the status says which", rdmsr(MSR_GLOBAL_STATUS), 1);
+	is("the entry is masked", *APIC_LVTPC, LVT_NMI | LVT_MASKED);
+
+	wrmsr(MSR_FULL_PMC0, WIDTH_MASK);
+	overflow(1, 0);
+	is("a masked entry does not interrupt", nmis, before + 1);
+	wrmsr(MSR_GLOBAL_OVF_CTRL, 1);
+	is("the status is reset", rdmsr(MSR_GLOBAL_STATUS), 0);
+}
+
+static void test_fixed_overflow(void)
+{
+	all_off();
+	*APIC_LVTPC = LVT_NMI;
+	wrmsr(MSR_FIXED_CTRL, 9);
+	wrmsr(MSR_FIXED0, WIDTH_MASK + 1 - 51);
+	is("a fixed counter as well", overflow(1ULL << 32, 0), 50);
+	is("with its status", rdmsr(MSR_GLOBAL_STATUS), 1ULL << 32);
+}
+
+static void test_version_4(void)
+{
+	all_off();
+	wrmsr(MSR_GLOBAL_STATUS_SET, 2);
+	is("a status is set", rdmsr(MSR_GLOBAL_STATUS), 2);
+	all_off();
+
+	*APIC_LVTPC = LVT_NMI;
+	wrmsr(MSR_DEBUGCTL, FREEZE_PERFMON_ON_PMI);
+	wrmsr(MSR_EVTSEL0, INSTRUCTIONS | INT);
+	wrmsr(MSR_EVTSEL0 + 1, INSTRUCTIONS);
+	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - 51);
+	wrmsr(MSR_FULL_PMC0 + 1, 0);
+	overflow(1, 2);
+	is("counters freeze on the interrupt", rdmsr(MSR_PMC0 + 1), 51);
+	is("which the status says", rdmsr(MSR_GLOBAL_STATUS), CTR_FRZ | 1);
+	wrmsr(MSR_GLOBAL_OVF_CTRL, CTR_FRZ | 1);
+	is("and count again when that is reset", differs(1, 2, LOOP), 4000);
+	wrmsr(MSR_DEBUGCTL, 0);
+}
+
+extern char lbr_call[], lbr_called[];
+
+__attribute__((noipa))
+static void test_branch_records(void)
+{
+	u64 depth = 16, tos = rdmsr(MSR_LBR_TOS);
+
+	all_off();
+	wrmsr(MSR_LBR_SELECT, ONLY_CALLS);
+	wrmsr(MSR_DEBUGCTL, LBR);
+	asm volatile("lbr_call:	call lbr_called\n"
+		     "		jmp 1f\n"
+		     "lbr_called:	ret\n"
+		     "1:" : : : "memory");
+	wrmsr(MSR_DEBUGCTL, 0);
+	tos = (tos + 1) % depth;
+	is("one branch record that is selected", rdmsr(MSR_LBR_TOS), tos);
+	is("from where", rdmsr(MSR_LBR_FROM0 + tos), (u64)lbr_call);
+	is("to where", rdmsr(MSR_LBR_TO0 + tos), (u64)lbr_called);
+
+	*APIC_LVTPC = LVT_NMI;
+	wrmsr(MSR_DEBUGCTL, LBR | FREEZE_LBRS_ON_PMI);
+	wrmsr(MSR_EVTSEL0, INSTRUCTIONS | INT);
+	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - 51);
+	overflow(1, 0);
+	is("they freeze on the interrupt, whose handler has a call",
+	   rdmsr(MSR_LBR_TOS), tos);
+	if (version() >= 4)
+		is("which the status says", rdmsr(MSR_GLOBAL_STATUS),
+		   LBR_FRZ | 1);
+	else
+		is("by being switched off", rdmsr(MSR_DEBUGCTL),
+		   FREEZE_LBRS_ON_PMI);
+	wrmsr(MSR_DEBUGCTL, 0);
+	all_off();
+}
+
+int main(void)
+{
+	const char *off;
+
+	set_up();
+	test_cpuid();
+	test_counts();
+	test_selects();
+	test_registers();
+	test_overflow(1);
+	test_overflow(33);
+	test_overflow(100);
+	test_fixed_overflow();
+	if (version() >= 4)
+		test_version_4();
+	test_branch_records();
+	print("1..");
+	print_number(results);
+	print("\n");
+	while (!(inb(0x3fd) & 0x40))
+		;
+	for (off = "Shutdown"; *off; off++)
+		outb(0x8900, *off);
+	return 0;
+}

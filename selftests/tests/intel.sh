@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The pair on the emulated machine with an Intel CPU, and that machine.
+# vm: host --cpu intel --timeout 1200
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+cd "$VM_SCRATCH" || exit 1
+
+# Fixed and general counters at once, as 10,000 instructions are 5,000 branches.
+counts() {
+	local i
+	for i in 1 2 3; do
+		perf stat -x, -o out -e instructions:u,cycles:u,branches:u,r00c0:u \
+			"$T/loop"
+		is "$1, run $i: instructions, cycles, branches and a raw event" \
+			"$(awk -F, '/:u/ { print $1 }' out | paste -sd' ')" \
+			"10000004 10000004 5000001 10000004"
+	done
+}
+
+samples() {
+	# None is throttled for the time that it takes.
+	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
+	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+	perf record -q -e instructions:u -c 10000 -o data "$T/loop"
+	perf script -i data -F ip 2>/dev/null | sort | uniq -c >out
+	is "$1: 1,000 samples at one address" "$(awk '{ print NR, $1 }' out)" \
+		"1 1000"
+}
+
+doctor() {
+	"$VM_TREE/build/pv-perf-doctor" >out 2>&1
+	is "$1: the doctor finds nothing" $? 0
+	grep '^not ok' out | sed 's/^/# /'
+}
+
+if [ "$VM_LEVEL" = guest ]; then
+	counts guest
+	samples guest
+	doctor guest
+	finish
+fi
+
+dmesg >dmesg
+has "the kernel finds the Intel PMU" 'Intel PMU driver' dmesg
+is "it reads no MSR that is not there" "$(grep -c 'unchecked MSR' dmesg)" 0
+counts host
+samples host
+doctor host
+
+tracing=/sys/kernel/tracing/events/kvm
+echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
+echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
+"$VM_TREE/selftests/vm" guest -- "$0" >guest.tap
+is "the guest ends well" $? 0
+tap_file guest guest.tap
+# hits HIST REGEX: of the line that matches
+hits() {
+	awk -v r="$2" '$0 ~ r { print $NF; exit }' "$tracing/$1/hist"
+}
+overflows=$(hits kvm_pv_perf_overflow hitcount)
+more "overflows that were delivered" "${overflows:-0}" 999
+# That of a fault, and of the host's own counters, is the same reason.
+within "one exit for each, EXCEPTION_NMI" \
+	"$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')" "$overflows" 1
+finish
