@@ -96,7 +96,7 @@ void pv_perf_freq_overflow(struct pv_perf_event *event,
 	now = local_clock();
 	count = event->past_count + local64_read(&backing->count);
 	ns = now - READ_ONCE(freq->overflow_time);
-	if (ns && ns < 2 * TICK_NSEC && count > freq->overflow_count)
+	if (ns && ns < 2 * TICK_NSEC)
 		pv_perf_adapt(event, backing, ns, count - freq->overflow_count);
 
 	WRITE_ONCE(freq->overflow_time, now);

@@ -2278,6 +2278,35 @@ static void test_frequency(void)
 	teardown();
 }
 
+/* Half of the time it counts, and the other half its ticks tell nothing. */
+static void test_frequency_mode(void)
+{
+	struct guest_perf_event *r;
+	int i;
+
+	setup();
+	r = &mem->record[1];
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_HOST | KVM_PERF_ATTR_FREQ,
+			 50000));
+	for (i = 0; i < 400; i++) {
+		run_mode(true, TICK_NSEC);
+		run_mode(false, TICK_NSEC);
+		enter_guest();
+	}
+	is("the period is that of half as much",
+	   near(event(1)->backing->hw.sample_period, 10000), true);
+	call(KVM_PERF_OP_READ, 1);
+	is("count", r->count, 400 * TICK_NSEC);
+	run_mode(true, 10);
+	is("SET_LEFT as it counts", call3(KVM_PERF_OP_SET_LEFT, 1, 50, 0), 0);
+	enter_guest();
+	run_mode(true, 49);
+	is("not yet", enter_guest(), 0);
+	run_mode(true, 1);
+	is("overflow", enter_guest(), 1);
+	teardown();
+}
+
 static void test_memslots(void)
 {
 	struct kvm_memory_slot *slot;
@@ -3120,6 +3149,7 @@ int main(void)
 	test_filter();
 	test_period();
 	test_frequency();
+	test_frequency_mode();
 	test_memslots();
 	test_batch();
 	test_debugfs();
