@@ -57,7 +57,6 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 #define xchg(p, v)		__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
 #define div_u64(a, b)		((u64)(a) / (u32)(b))
 #define div64_u64(a, b)		((u64)(a) / (u64)(b))
-#define fls64(n)		((n) ? 64 - __builtin_clzll(n) : 0)
 #define swap(a, b)		({ typeof(a) t = (a); (a) = (b); (b) = t; })
 /* Atomic, unlike that of tools/. */
 #define atomic_add(i, v)	((void)__sync_fetch_and_add(&(v)->counter, i))
