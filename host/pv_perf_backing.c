@@ -15,7 +15,6 @@
 #include <linux/sched/clock.h>
 
 #include <asm/perf_event.h>
-#include <asm/processor.h>
 
 #include "compat.h"
 #include "pv_perf_backing.h"
