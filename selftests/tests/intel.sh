@@ -57,7 +57,7 @@ is "the guest ends well" $? 0
 tap_file guest guest.tap
 # hits HIST REGEX: of the line that matches
 hits() {
-	awk -v r="$2" '$0 ~ r { print $NF; exit }' "$tracing/$1/hist"
+	awk -v r="$2" '!/^#/ && $0 ~ r { print $NF; exit }' "$tracing/$1/hist"
 }
 overflows=$(hits kvm_pv_perf_overflow hitcount)
 more "overflows that were delivered" "${overflows:-0}" 999
