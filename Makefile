@@ -53,6 +53,7 @@ help:
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (30 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
+	@echo 'make test-intel those of the pair on the emulated Intel machine (30 minutes)'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
@@ -81,9 +82,12 @@ help:
 run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
+test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
 		$(tools) $(debian) deb | test-packages
 	@selftests/run $(TESTS)
+
+test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(programs) $(doctor)
+	@VM_CPUS='amd intel' selftests/run bochs intel vm
 
 # Packages that only some targets need.
 install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
@@ -397,7 +401,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench test matrix fuzz shell qemu bochs kernel modules check packages \
+.PHONY: help run bench test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
 	series series-check test-packages deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
