@@ -204,7 +204,8 @@ static void resched(struct task_struct *task)
 		fixed = fixed_counter(event) & ~used;
 		used |= fixed;
 		if (task->running)
-			event->hw.idx = fixed ? INTEL_PMC_IDX_FIXED : 0;
+			WRITE_ONCE(event->hw.idx,
+				   fixed ? INTEL_PMC_IDX_FIXED : 0);
 		if (!task->running)
 			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
 		else if (fixed)
