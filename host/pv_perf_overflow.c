@@ -244,7 +244,7 @@ static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
 		ret = pv_perf_deliver_irqoff(vcpu, event);
 		nmi |= ret > 0;
 		/* These may sleep, and the request was for them, too. */
-		if (ret < 0 || event->throttled || pv_perf_was_robbed(event))
+		if (ret < 0 || event->throttled || pv_perf_has_news(event))
 			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 	}
 

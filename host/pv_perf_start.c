@@ -35,8 +35,12 @@ bool pv_perf_was_robbed(const struct pv_perf_event *event)
  */
 void pv_perf_note_lost(struct pv_perf_event *event)
 {
-	if (pv_perf_was_robbed(event))
-		WRITE_ONCE(event->lost, true);
+	if (!pv_perf_was_robbed(event))
+		return;
+
+	WRITE_ONCE(event->lost, true);
+	/* VM entry does not find it any more, and the guest is to be told. */
+	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 }
 
 static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)

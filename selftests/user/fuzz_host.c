@@ -247,6 +247,16 @@ static void model_begin(struct model_event *e)
 	}
 }
 
+/* The host has seen that an event has lost its counter: it will tell. */
+static void model_note(struct model_event *e)
+{
+	if (!e->open || !e->enabled || !e->lost || e->noted)
+		return;
+
+	e->noted = true;
+	request[e->home] = true;
+}
+
 /* Whether an event gets a counter that is free. */
 static bool model_start(struct model_event *e, int vcpu)
 {
@@ -257,8 +267,8 @@ static bool model_start(struct model_event *e, int vcpu)
 	if (nr_counting(vcpu) >= *param_pv_perf_max_counters)
 		return false;
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
-		if (other->home == vcpu && other->enabled && other->lost)
-			other->noted = true;
+		if (other->home == vcpu)
+			model_note(other);
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
 		older += counts(other) && other->home == vcpu &&
 			 other->age < e->age;
@@ -429,7 +439,7 @@ static int model_read_event(int vcpu, struct model_event *e, u64 *count)
 {
 	bool lost = e->enabled && e->lost;
 
-	e->noted |= lost;
+	model_note(e);
 	if (lost && e->home == vcpu && !is_denied(&e->attr))
 		model_start(e, vcpu);
 	return model_update(e, count) ? : lost ? -KVM_EBUSY : 0;
@@ -816,7 +826,7 @@ static void model_enter(int vcpu)
 	filter_changed[vcpu] = false;
 	while ((e = model_next(vcpu, place, false))) {
 		place = e->place;
-		e->noted |= e->enabled && e->lost;
+		model_note(e);
 		any |= model_deliver(e);
 		any |= model_tell(e);
 	}
