@@ -826,7 +826,7 @@ static void model_enter(int vcpu)
 	filter_changed[vcpu] = false;
 	while ((e = model_next(vcpu, place, false))) {
 		place = e->place;
-		model_note(e);
+		e->noted |= e->enabled && e->lost;
 		any |= model_deliver(e);
 		any |= model_tell(e);
 	}
