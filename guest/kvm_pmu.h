@@ -241,12 +241,19 @@ void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
 void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
 
+/* kvm_pmu_find.c */
+struct kvm_pmu_counter *kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu,
+					       struct perf_event *event);
+
+/* kvm_pmu_plan.c */
+void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
+		    u32 op, u64 arg);
+void kvm_pmu_plan(struct kvm_pmu_cpu *cpu);
+
 /* kvm_pmu_flush.c */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
 unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
-		    u32 op, u64 arg);
 void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_nmi.c */
