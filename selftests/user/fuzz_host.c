@@ -263,12 +263,12 @@ static bool model_start(struct model_event *e, int vcpu)
 	int counters = NR_COUNTERS - cpus[vcpu].taken, older = 0;
 	struct model_event *other;
 
-	/* perf is not asked, where it may have no more. */
-	if (nr_counting(vcpu) >= *param_pv_perf_max_counters)
-		return false;
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
 		if (other->home == vcpu)
 			model_note(other);
+	/* perf is not asked, where it may have no more. */
+	if (nr_counting(vcpu) >= *param_pv_perf_max_counters)
+		return false;
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
 		older += counts(other) && other->home == vcpu &&
 			 other->age < e->age;
@@ -1114,14 +1114,16 @@ static void host_event(int vcpu)
 	}
 }
 
+/* Where the filter has changed, the guest may be told at once or in two steps. */
 static void enter_guest(int vcpu)
 {
+	bool at_once = filter_changed[vcpu];
 	unsigned long flags;
 
 	model_enter(vcpu);
 	/* Who calls it injects the NMI. */
 	local_irq_save(flags);
-	if (pv_perf_handle_nmi_exit(vcpus[vcpu]))
+	if (!at_once && pv_perf_handle_nmi_exit(vcpus[vcpu]))
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
 	local_irq_restore(flags);
 	handle_requests(vcpus[vcpu]);
