@@ -29,11 +29,12 @@ initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
-	longerloop hypercall_test driver_test hostile attack \
+	longerloop hypercall_test driver_test flush_test hostile attack \
 	sampling_test open_errors overflow_stress workload amd-pmu intel-pmu \
 	life_test pressure_test)
 tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
+record32 := $(B)/tests/record32_test
 
 # Its checks take their time; what they cannot see need not be tested with them.
 ifdef KERNEL
@@ -83,7 +84,7 @@ run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
 test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
-		$(tools) $(debian) deb | test-packages
+		$(record32) $(tools) $(debian) deb | test-packages
 	@selftests/run $(TESTS)
 
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(programs) $(doctor)
@@ -96,7 +97,7 @@ install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
 		libvirt-clients papi-tools libpfm4-dev bpftrace unifdef \
-		patchutils uuid-dev)
+		patchutils uuid-dev gcc-multilib)
 
 bench: $(qemu) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
@@ -275,7 +276,7 @@ $(B)/tests/calltree: selftests/programs/calltree.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O0 -g -Wall -static -Wl,--eh-frame-hdr -o $@ $<
 
-$(addprefix $(B)/tests/,hypercall_test driver_test hostile attack): $(B)/tests/%: \
+$(addprefix $(B)/tests/,hypercall_test driver_test flush_test hostile attack): $(B)/tests/%: \
 		selftests/hypercall/%.c \
 		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h \
 		$(K)/release
@@ -345,6 +346,12 @@ $(user): $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
 		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
 		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
 		$(source)/tools/lib/ctype.c -lurcu -lpthread
+
+$(record32): selftests/user/record32_test.c guest/kvm_pmu_record.c \
+		abi/kvm_perf.h $(K)/release | test-packages
+	@mkdir -p $(@D)
+	@$(CC) -m32 -O2 -Wall -Iabi -I$(source)/tools/testing/selftests \
+		-o $@ $< -lpthread
 
 # With the kernel's KVM selftests: a VMM whose guest is in the same C file.  No
 # red zone and no vectors, as there are NMIs.

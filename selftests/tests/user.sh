@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The host side in user space: every operation and error, every allocation and
-# access to guest memory failing in turn, 8 vCPUs at once, hostile memory.
+# access to guest memory failing in turn, 8 vCPUs at once, hostile memory.  And
+# what the guest reads in 32-bit code.
 # vm: none
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
@@ -25,6 +26,7 @@ run() {
 export LLVM_PROFILE_FILE=$dir/%p.profraw
 run unit_test "$T/unit_test"
 run threads_test "$T/threads_test" 14
+run record32_test "$T/record32_test"
 run "the seeds of fuzz_host" "$T/fuzz_host" -runs=0 "$corpus"
 mkdir new
 run fuzz_host "$T/fuzz_host" -runs=20000 -max_len=2048 -timeout=100 \

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What comes in the middle of a flush, where the guest's driver has the host do
+ * what perf has changed: an NMI that ends an event, or throttles a group; and a
+ * BPF program that reads a counter, which the host has lost.
+ *
+ * Usage: flush_test SKID
+ *
+ * @SKID: what the kernel may execute from an overflow until the NMI has stopped
+ * the event, in instructions
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/bpf.h>
+#include <linux/kvm_para.h>
+#include <linux/perf_event.h>
+
+#include "kselftest.h"
+#include "kvm_perf.h"
+#include "kvm_perf_hypercall.h"
+
+/* Each is two instructions, of which one is a branch. */
+#define LOOPS	100000ULL
+/* What a task executes in user mode from one read() to the next. */
+#define SLACK	100
+
+static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu, int group)
+{
+	int fd = syscall(SYS_perf_event_open, attr, pid, cpu, group, 0);
+
+	if (fd < 0)
+		ksft_exit_fail_msg("perf_event_open: %s\n", strerror(errno));
+	return fd;
+}
+
+static int count(uint64_t config, int group, bool cpu_wide)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.type		= PERF_TYPE_HARDWARE,
+		.config		= config,
+		.exclude_kernel	= 1,
+	};
+
+	return cpu_wide ? open_event(&attr, -1, 0, group) :
+			  open_event(&attr, 0, -1, group);
+}
+
+/* Overflows in the kernel, where flushes are. */
+static int sample(uint64_t period, bool disabled)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.type		= PERF_TYPE_HARDWARE,
+		.config		= PERF_COUNT_HW_INSTRUCTIONS,
+		.sample_period	= period,
+		.exclude_user	= 1,
+		.disabled	= disabled,
+	};
+
+	return open_event(&attr, 0, -1, -1);
+}
+
+static void do_ioctl(int fd, unsigned long what, uint64_t arg)
+{
+	uint64_t *p = what == PERF_EVENT_IOC_PERIOD ? &arg : (void *)arg;
+
+	if (ioctl(fd, what, p))
+		ksft_exit_fail_msg("ioctl: %s\n", strerror(errno));
+}
+
+static uint64_t count_of(int fd)
+{
+	uint64_t n;
+
+	if (read(fd, &n, sizeof(n)) != sizeof(n))
+		ksft_exit_fail_msg("read: %s\n", strerror(errno));
+	return n;
+}
+
+static void loop(void)
+{
+	uint64_t n = LOOPS;
+
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
+}
+
+/* Flushes: perf takes all events off and puts them back for it. */
+static void toggle(int fd)
+{
+	do_ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+	do_ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+/* Does the event count what it has to, and no more? */
+static bool counts(int fd)
+{
+	uint64_t before = count_of(fd), n;
+
+	loop();
+	n = count_of(fd) - before;
+	ksft_print_msg("%llu of %llu\n", (unsigned long long)n, 2 * LOOPS);
+	return n >= 2 * LOOPS && n <= 2 * LOOPS + SLACK;
+}
+
+/*
+ * An event that ends with its first sample, of which there are none in a flush:
+ * then it is that of a later period.  What has ended has not gone on where it was
+ * in a flush that it ended.
+ */
+static void test_end(uint64_t most)
+{
+	int always = count(PERF_COUNT_HW_INSTRUCTIONS, -1, false);
+	int toggled = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, -1, false);
+	int ending = sample(1 << 30, true);
+	unsigned int late = 0, on = 0, in_flush = 0;
+	uint64_t n, start, end;
+	bool ok;
+	int i;
+
+	srand(1);
+	for (int round = 0; round < 500; round++) {
+		uint64_t period = 5000 + rand() % 20000;
+
+		start = count_of(ending);
+		do_ioctl(ending, PERF_EVENT_IOC_PERIOD, period);
+		do_ioctl(ending, PERF_EVENT_IOC_REFRESH, 1);
+		end = start;
+		for (i = 0; i < 100; i++) {
+			toggle(toggled);
+			n = count_of(ending);
+			if (n == end)
+				break;
+			end = n;
+		}
+		on += i == 100;
+		n = end - start;
+		late += n < period || n % period > most;
+		in_flush += n > 2 * period;
+	}
+
+	ksft_print_msg("%u have overflowed in a flush before\n", in_flush);
+	ksft_test_result(!on, "an NMI ends an event beside flushes\n");
+	ksft_test_result(!late, "and nothing is counted once it has\n");
+	ksft_print_msg("%u have counted on\n", late);
+	ok = counts(always);
+	ksft_test_result(ok, "another counts on, exactly\n");
+	close(always);
+	close(toggled);
+	close(ending);
+}
+
+/* From Linux 6.16 on the NMI stops all events of the group, some as they start. */
+static void test_throttle(void)
+{
+	int leader = sample(500, false);
+	int always = count(PERF_COUNT_HW_INSTRUCTIONS, leader, false);
+	int toggled = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, leader, false);
+	double end = seconds() + 1;
+	bool ok;
+
+	while (seconds() < end)
+		toggle(toggled);
+	do_ioctl(leader, PERF_EVENT_IOC_PERIOD, 1ULL << 40);
+	/* perf starts at a tick what it has throttled. */
+	end = seconds() + 0.1;
+	while (seconds() < end)
+		;
+
+	ok = counts(always);
+	ksft_test_result(ok, "throttled in the middle of flushes: a group counts on\n");
+	close(leader);
+	close(always);
+	close(toggled);
+}
+
+static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)
+{
+	int ret = syscall(SYS_bpf, cmd, attr, sizeof(*attr));
+
+	if (ret < 0)
+		ksft_exit_fail_msg("bpf %d: %s\n", cmd, strerror(errno));
+	return ret;
+}
+
+/* A map that holds the event, for CPU 0. */
+static int create_map(int event)
+{
+	unsigned int cpu = 0;
+	union bpf_attr create = {
+		.map_type = BPF_MAP_TYPE_PERF_EVENT_ARRAY,
+		.key_size = 4,
+		.value_size = 4,
+		.max_entries = sysconf(_SC_NPROCESSORS_CONF),
+	};
+	int map = bpf(BPF_MAP_CREATE, &create);
+	union bpf_attr update = {
+		.map_fd = map,
+		.key = (unsigned long)&cpu,
+		.value = (unsigned long)&event,
+	};
+
+	bpf(BPF_MAP_UPDATE_ELEM, &update);
+	return map;
+}
+
+/* Reads the event of this CPU.  perf counts how often it returns 1: has read. */
+static int load_program(int map)
+{
+	struct bpf_insn program[] = {
+		{ BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map },
+		{ 0 },
+		{ BPF_ALU | BPF_MOV | BPF_K, BPF_REG_2, 0, 0, -1 },
+		{ BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_3, BPF_REG_10, 0, 0 },
+		{ BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_3, 0, 0, -24 },
+		{ BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_4, 0, 0, 24 },
+		{ BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_perf_event_read_value },
+		{ BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 1 },
+		{ BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_0, 0, 1, 0 },
+		{ BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 0 },
+		{ BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_0, BPF_REG_1, 0, 0 },
+		{ BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr load = {
+		.prog_type = BPF_PROG_TYPE_KPROBE,
+		.insns = (unsigned long)program,
+		.insn_cnt = ARRAY_SIZE(program),
+		.license = (unsigned long)"GPL",
+	};
+
+	return bpf(BPF_PROG_LOAD, &load);
+}
+
+/* An event that runs the program where a flush tells perf of a new count. */
+static int attach(int program)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.config1	= (unsigned long)"perf_event_update_userpage",
+		.disabled	= 1,
+	};
+	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "r");
+	int fd;
+
+	if (!f || fscanf(f, "%u", &attr.type) != 1)
+		ksft_exit_fail_msg("no kprobes: %s\n", strerror(errno));
+	fclose(f);
+	fd = open_event(&attr, -1, 0, -1);
+	do_ioctl(fd, PERF_EVENT_IOC_SET_BPF, program);
+	do_ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+	return fd;
+}
+
+static int dev;
+static volatile bool stop;
+
+static void run_on(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		ksft_exit_fail_msg("no CPU %d\n", cpu);
+}
+
+/* Makes the host lose all events of this VM, as a migration does. */
+static void *reset_host(void *arg)
+{
+	run_on(1);
+	while (!stop) {
+		struct kvm_perf_hypercall c = {
+			.nr = KVM_PERF_OP, .a = { KVM_PERF_OP_RESET },
+		};
+
+		if (ioctl(dev, KVM_PERF_HYPERCALL_CALL, &c))
+			ksft_exit_fail_msg("RESET: %s\n", strerror(errno));
+	}
+	return NULL;
+}
+
+/* The event that BPF reads counts on while perf changes those of the task. */
+static void test_bpf(void)
+{
+	int always = count(PERF_COUNT_HW_INSTRUCTIONS, -1, true);
+	int toggled = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, -1, false);
+	int probe = attach(load_program(create_map(always)));
+	double end = seconds() + 3;
+	unsigned int toggles = 0;
+	pthread_t resetter;
+	bool ok;
+	uint64_t reads;
+
+	if (pthread_create(&resetter, NULL, reset_host, NULL))
+		ksft_exit_fail_msg("no thread\n");
+	for (; seconds() < end; toggles++)
+		toggle(toggled);
+	stop = true;
+	pthread_join(resetter, NULL);
+	reads = count_of(probe);
+	close(probe);
+
+	/* A flush that finds what was lost last. */
+	toggle(toggled);
+	count_of(always);
+	ksft_print_msg("%llu reads in %u flushes\n", (unsigned long long)reads,
+		       toggles * 2);
+	ksft_test_result(reads > toggles, "BPF reads what the host has lost, in a flush\n");
+	ok = counts(always);
+	ksft_test_result(ok, "and it counts on, exactly\n");
+	close(always);
+	close(toggled);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		ksft_exit_fail_msg("usage: flush_test SKID\n");
+
+	dev = open("/dev/kvm_perf_hypercall", O_RDWR);
+	if (dev < 0)
+		ksft_exit_fail_msg("/dev/kvm_perf_hypercall: %s\n",
+				   strerror(errno));
+
+	run_on(0);
+	ksft_print_header();
+	ksft_set_plan(6);
+	test_end(strtoull(argv[1], NULL, 0));
+	test_throttle();
+	test_bpf();
+	ksft_finished();
+}

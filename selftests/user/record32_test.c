@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The guest reads a record in 32-bit code, to which each of its numbers is two,
+ * while the host writes it.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "kselftest.h"
+#include "kvm_perf.h"
+
+/* What guest/kvm_pmu_record.c has of the kernel and of kvm_pmu.h. */
+#define _KVM_PMU_H
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t s64;
+typedef struct { u64 value; } local64_t;
+
+#define READ_ONCE(x)		(*(const volatile typeof(x) *)&(x))
+#define virt_rmb()		atomic_signal_fence(memory_order_seq_cst)
+#define KVM_PMU_NO_OVERFLOW	INT64_MAX
+
+static u64 local64_read(const local64_t *l)
+{
+	return l->value;
+}
+
+static void local64_set(local64_t *l, u64 value)
+{
+	l->value = value;
+}
+
+static void local64_add(u64 value, local64_t *l)
+{
+	l->value += value;
+}
+
+static u64 local64_cmpxchg(local64_t *l, u64 old, u64 new)
+{
+	u64 value = l->value;
+
+	if (value == old)
+		l->value = new;
+	return value;
+}
+
+struct perf_event {
+	struct {
+		local64_t prev_count;
+		local64_t period_left;
+	} hw;
+	local64_t count;
+};
+
+struct kvm_pmu_counter {
+	struct guest_perf_event record;
+};
+
+u64 kvm_pmu_record_count(const struct guest_perf_event *record);
+u64 kvm_pmu_record_left(const struct guest_perf_event *record);
+u64 kvm_pmu_record_last_period(const struct guest_perf_event *record);
+void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
+		       struct perf_event *event);
+void kvm_pmu_count(struct perf_event *event, u64 count);
+void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
+			    struct perf_event *event);
+
+#include "../../guest/kvm_pmu_record.c"
+
+static struct kvm_pmu_counter counter;
+static volatile bool stop;
+
+static void wmb(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* As the host does, of numbers whose halves are the same. */
+static void *host(void *arg)
+{
+	volatile struct guest_perf_event *record = &counter.record;
+
+	for (u32 n = 0; !stop; n++) {
+		u64 value = (u64)n << 32 | n;
+
+		record->sequence++;
+		wmb();
+		record->count = value;
+		record->period_left = value;
+		record->last_period = value;
+		wmb();
+		record->sequence++;
+	}
+	return NULL;
+}
+
+static bool is_torn(u64 value)
+{
+	return (u32)value != value >> 32;
+}
+
+int main(void)
+{
+	u64 (*const reads[])(const struct guest_perf_event *) = {
+		kvm_pmu_record_count, kvm_pmu_record_left,
+		kvm_pmu_record_last_period,
+	};
+	const char *const names[] = { "count", "period_left", "last_period" };
+	u32 torn[ARRAY_SIZE(reads)] = {};
+	time_t end = time(NULL) + 3;
+	u64 changes = 0, last = 0;
+	pthread_t thread;
+
+	ksft_print_header();
+	ksft_set_plan(ARRAY_SIZE(reads) + 1);
+	if (sizeof(long) != 4 || pthread_create(&thread, NULL, host, NULL))
+		ksft_exit_fail_msg("not in 32-bit code, or no thread\n");
+	while (time(NULL) < end) {
+		for (unsigned int i = 0; i < ARRAY_SIZE(reads); i++)
+			torn[i] += is_torn(reads[i](&counter.record));
+		changes += counter.record.count != last;
+		last = counter.record.count;
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+
+	ksft_print_msg("%llu changes seen\n", (unsigned long long)changes);
+	ksft_test_result(changes > 100, "it changes meanwhile\n");
+	for (unsigned int i = 0; i < ARRAY_SIZE(reads); i++)
+		ksft_test_result(!torn[i], "%s is read as a whole\n", names[i]);
+	ksft_finished();
+}
