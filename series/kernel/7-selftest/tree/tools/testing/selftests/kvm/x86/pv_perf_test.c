@@ -555,6 +555,34 @@ TEST(two_events)
 	run_limited(KVM_CAP_PV_PERF_EVENTS, 2, guest_two_events);
 }
 
+/* Raw, as there may be a fixed counter for a generic event. */
+static long open_raw(u32 id)
+{
+	fill_open(id, 0);
+	area->attr.type = KVM_PERF_TYPE_RAW;
+	area->attr.config = area->query.hw_config[PERF_COUNT_HW_BRANCH_INSTRUCTIONS];
+	return do_open();
+}
+
+static void guest_one_counter(void)
+{
+	area->query.size = sizeof(area->query);
+	GUEST_ASSERT_EQ(op_addr(KVM_PERF_OP_QUERY, &area->query), 0);
+	GUEST_ASSERT_EQ(area->query.nr_counters, 1);
+	GUEST_ASSERT_EQ(open_raw(0), 0);
+	GUEST_ASSERT_EQ(open_raw(1), 0);
+	GUEST_ASSERT_EQ(op(KVM_PERF_OP_ENABLE, 0, 0), 0);
+	GUEST_ASSERT_EQ(op(KVM_PERF_OP_ENABLE, 1, 0), -KVM_EBUSY);
+	GUEST_ASSERT_EQ(op(KVM_PERF_OP_DISABLE, 0, 0), 0);
+	GUEST_ASSERT_EQ(op(KVM_PERF_OP_ENABLE, 1, 0), 0);
+	GUEST_DONE();
+}
+
+TEST(one_counter)
+{
+	run_limited(KVM_CAP_PV_PERF_COUNTERS, 1, guest_one_counter);
+}
+
 static void guest_no_sampling(void)
 {
 	area->query.size = sizeof(area->query);
@@ -573,7 +601,8 @@ TEST(no_sampling)
 TEST(too_much)
 {
 	struct kvm_vm *vm = vm_create(1);
-	u32 caps[] = { KVM_CAP_PV_PERF_EVENTS, KVM_CAP_PV_PERF_RATE };
+	u32 caps[] = { KVM_CAP_PV_PERF_EVENTS, KVM_CAP_PV_PERF_RATE,
+		       KVM_CAP_PV_PERF_COUNTERS };
 	int i, max;
 
 	for (i = 0; i < ARRAY_SIZE(caps); i++) {
