@@ -222,10 +222,13 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 		WRITE_ONCE(counter->leaving, NULL);
 		if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
 			continue;
-		if (counter->host == KVM_PMU_RUNNING)
-			kvm_pmu_set_counting(counter);
-		else
+		if (counter->host != KVM_PMU_RUNNING) {
 			failed++;
+			continue;
+		}
+		kvm_pmu_set_counting(counter);
+		/* SET_LEFT, or an NMI since, may have told that it does not. */
+		kvm_pmu_look_at_flags(cpu, counter);
 	}
 
 	return failed;

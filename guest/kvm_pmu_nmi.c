@@ -48,7 +48,8 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
  * @cpu: this CPU's
  * @counter: the counter
  *
- * May be called in NMI context.
+ * Not of one that is starting: the flush looks once it counts.  May be called in
+ * NMI context.
  *
  * Return: whether there is anything new.
  */
@@ -57,6 +58,9 @@ bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 {
 	u32 flags = READ_ONCE(counter->record.flags);
 	u32 new = flags & ~counter->flags;
+
+	if (READ_ONCE(counter->state) == KVM_PMU_STARTING)
+		return new;
 
 	counter->flags = flags;
 	if (!new)

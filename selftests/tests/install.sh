@@ -4,7 +4,6 @@
 # the emulated host and in a guest; what the doctor says where something is
 # missing, and what tools/install refuses.
 # vm: none
-# alone: builds the modules
 tree=$(realpath "$(dirname "$0")/../..")
 . "$tree/selftests/tap.sh"
 kernel=$tree/build/linux-6.1

@@ -770,15 +770,21 @@ static void model_filter(int vcpu)
 			e->lost = true;
 }
 
-/* An event that has lost its counter is found at the entry. */
-static void model_look(int vcpu)
+static bool model_any_to_note(int vcpu)
 {
 	struct model_event *e;
 
 	for (e = model; e < model + ARRAY_SIZE(model); e++)
 		if (e->open && e->home == vcpu && e->enabled && e->lost &&
 		    !e->noted)
-			request[vcpu] = true;
+			return true;
+	return false;
+}
+
+/* An event that has lost its counter is found at the entry. */
+static void model_look(int vcpu)
+{
+	request[vcpu] |= model_any_to_note(vcpu);
 }
 
 /* True for an NMI. */
@@ -1114,10 +1120,13 @@ static void host_event(int vcpu)
 	}
 }
 
-/* Where the filter has changed, the guest may be told at once or in two steps. */
+/*
+ * No NMI exit where an entry has been given up for a loss; and where the filter has
+ * changed, the guest may be told at once or in two steps.
+ */
 static void enter_guest(int vcpu)
 {
-	bool at_once = filter_changed[vcpu];
+	bool at_once = filter_changed[vcpu] || model_any_to_note(vcpu);
 	unsigned long flags;
 
 	model_enter(vcpu);
