@@ -295,6 +295,9 @@ struct guest_perf_op {
 /* Number of entries of guest_perf_query.hw_config. */
 #define KVM_PERF_NR_HW_EVENTS		10
 
+/* Number of bits of guest_perf_query.fixed_counters. */
+#define KVM_PERF_NR_FIXED_COUNTERS	3
+
 /**
  * struct guest_perf_query - what KVM_PERF_OP_QUERY fills
  * @size: in: size of this struct as the guest knows it, in bytes, at least
@@ -305,7 +308,9 @@ struct guest_perf_op {
  *	these, one vCPU may have 32, or its share if that is more
  * @nr_counters: number of general-purpose counters that the events of a vCPU
  *	may have at a time.  What else runs on the host may use some of them.
- * @reserved: 0
+ * @fixed_counters: Intel's fixed counters, which there are besides, a bit each: of
+ *	instructions (raw config 0xc0), cycles (0x3c), reference cycles (0x300).
+ *	0 before this field was added.  (Intel SDM volume 3B, 20.2.2)
  * @raw_event_mask: the bits that guest_perf_attr.config may have for
  *	KVM_PERF_TYPE_RAW
  * @hw_config: the raw config of each PERF_COUNT_HW_* event, 0 if the host has
@@ -319,7 +324,7 @@ struct guest_perf_query {
 	__u32	features;
 	__u32	max_events;
 	__u32	nr_counters;
-	__u32	reserved;
+	__u32	fixed_counters;
 	__aligned_u64	raw_event_mask;
 	__aligned_u64	hw_config[KVM_PERF_NR_HW_EVENTS];
 };

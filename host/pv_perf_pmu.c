@@ -46,6 +46,8 @@ static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 		return false;
 
 	pmu->nr_counters = cap.num_counters_gp;
+	pmu->fixed_counters = BIT(min_t(unsigned int, cap.num_counters_fixed,
+					KVM_PERF_NR_FIXED_COUNTERS)) - 1;
 	pmu->raw_event_mask = pv_perf_is_amd() ? AMD64_RAW_EVENT_MASK :
 						 X86_RAW_EVENT_MASK;
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
@@ -67,6 +69,8 @@ static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
 	if (from)
 		*pmu = *from;
 	symbol_put(kvm_pmu_query);
+	/* Which event has one is not known here. */
+	pmu->fixed_counters = 0;
 	return pmu->features & KVM_PERF_FEATURE_NESTED;
 }
 

@@ -1139,6 +1139,7 @@ static void test_fixed_counters(void)
 	*param_pv_perf_max_counters = 0;
 	is("with fixed counters the host keeps one", told_counters(),
 	   NR_COUNTERS - 1);
+	is("QUERY tells of the fixed ones", mem->query.fixed_counters, 7);
 	*param_pv_perf_max_counters = 1;
 	CHECK(!open_id(1) && !open_id(2) && !open_id(3));
 	is("instructions in a fixed counter", call(3, 1), 0);
@@ -1194,7 +1195,7 @@ static void test_query(void)
 	is("features", q->features, 15);
 	is("max_events", q->max_events, 128);
 	is("counters", q->nr_counters, NR_COUNTERS);
-	is("reserved", q->reserved, 0);
+	is("fixed counters", q->fixed_counters, 0);
 	is("mask", q->raw_event_mask == AMD64_RAW_EVENT_MASK, true);
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
 		CHECK(q->hw_config[i] == hw_event_config[i]);
