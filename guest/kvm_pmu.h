@@ -78,10 +78,29 @@ enum kvm_pmu_event_state {
 	KVM_PMU_COUNTING,
 };
 
+/* Which counters of the hardware an event can have: the general, or a fixed one too. */
+enum kvm_pmu_kind {
+	KVM_PMU_FIXED_INSTRUCTIONS,
+	KVM_PMU_FIXED_CYCLES,
+	KVM_PMU_FIXED_REF_CYCLES,
+	KVM_PMU_GENERAL,
+};
+
+/**
+ * struct kvm_pmu_use - counters of the hardware that some events take
+ * @general: number of general-purpose counters
+ * @fixed: fixed counters, a bit each
+ */
+struct kvm_pmu_use {
+	unsigned int general;
+	unsigned int fixed;
+};
+
 /**
  * struct kvm_pmu_counter - an event of the host that a CPU keeps open
  * @record: the host writes it from OPEN to CLOSE
  * @attr: what it counts
+ * @kind: which counters of the hardware it can have
  * @param: argument of OPEN; its id never changes
  * @host: state of the host's event
  * @state: of @event
@@ -95,6 +114,7 @@ enum kvm_pmu_event_state {
 struct kvm_pmu_counter {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
 	struct guest_perf_attr attr;
+	enum kvm_pmu_kind kind;
 	struct guest_perf_event_param param;
 	enum kvm_pmu_host_state host;
 	enum kvm_pmu_event_state state;
@@ -128,9 +148,9 @@ struct kvm_pmu_counter {
  * @no_space: the host allows this VM no more events
  * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
  * @used: number of counters that have an event
- * @proven: how many have counted at the same time since the host last had too
- *	few counters, or none of these was in use
- * @limit: how many can count at the same time
+ * @proven: what has counted at the same time since the host last had too few
+ *	counters, or none of these was in use
+ * @limit: how many general-purpose counters can count at the same time
  * @limit_until: when to try more, in jiffies_64
  * @work: what cannot be done where it is noticed
  * @watch: looks after counters that run, or that nobody uses
@@ -159,7 +179,7 @@ struct kvm_pmu_cpu {
 	bool no_space;
 	bool fresh;
 	unsigned int used;
-	unsigned int proven;
+	struct kvm_pmu_use proven;
 	unsigned int limit;
 	u64 limit_until;
 	struct irq_work work;
@@ -183,6 +203,36 @@ static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
 static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
 {
 	return counter->attr.sample_period;
+}
+
+static inline void kvm_pmu_add_use(struct kvm_pmu_use *use,
+				   enum kvm_pmu_kind kind)
+{
+	if (kind == KVM_PMU_GENERAL || use->fixed & BIT(kind))
+		use->general++;
+	else
+		use->fixed |= BIT(kind);
+}
+
+/* What those of a CPU's counters take that pass the test. */
+static __always_inline struct kvm_pmu_use
+kvm_pmu_use(const struct kvm_pmu_cpu *cpu,
+	    bool (*test)(const struct kvm_pmu_counter *counter))
+{
+	struct kvm_pmu_use use = { };
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (test(&cpu->counters[i]))
+			kvm_pmu_add_use(&use, cpu->counters[i].kind);
+	}
+
+	return use;
+}
+
+static inline bool kvm_pmu_has_event(const struct kvm_pmu_counter *counter)
+{
+	return counter->event;
 }
 
 static inline void kvm_pmu_set_stopped(struct perf_event *event)
@@ -253,7 +303,7 @@ void kvm_pmu_plan(struct kvm_pmu_cpu *cpu);
 /* kvm_pmu_flush.c */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
-unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu);
+struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_nmi.c */
@@ -274,6 +324,7 @@ void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 			    struct perf_event *event);
 
 /* kvm_pmu_limit.c */
+enum kvm_pmu_kind kvm_pmu_kind(u64 config);
 unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit);
 void kvm_pmu_refuse(struct perf_event *event);

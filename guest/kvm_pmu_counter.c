@@ -118,7 +118,7 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_forget(&cpu->counters[i]);
 	}
 
-	cpu->proven = 0;
+	cpu->proven = (struct kvm_pmu_use) { };
 	cpu->changed = true;
 	/* What the new host can count may be something else. */
 	kvm_pmu_config_forget();
@@ -182,6 +182,14 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 	kvm_pmu_set_counter(cpu, to, event, state);
 }
 
+static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_use use = kvm_pmu_use(cpu, kvm_pmu_has_event);
+
+	kvm_pmu_add_use(&use, kvm_pmu_kind(event->hw.config));
+	return use.general <= kvm_pmu_limit(cpu);
+}
+
 /**
  * kvm_pmu_counter_get - find a counter for an event
  * @cpu: this CPU's
@@ -195,7 +203,7 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter, *left;
 
-	if (cpu->used >= kvm_pmu_limit(cpu) || kvm_pmu_is_refused(event))
+	if (!kvm_pmu_has_room(cpu, event) || kvm_pmu_is_refused(event))
 		return -EAGAIN;
 
 	counter = kvm_pmu_find_or_reopen(cpu, event);

@@ -263,17 +263,21 @@ static bool kvm_pmu_has_extended_regs(const struct perf_event_attr *attr)
 static bool kvm_pmu_group_fits(struct perf_event *event)
 {
 	struct perf_event *leader = event->group_leader, *sibling;
-	unsigned int n = 1;
+	struct kvm_pmu_use use = { };
 
 	if (leader == event)
 		return true;
 
-	n += leader->pmu == event->pmu;
-	for_each_sibling_event(sibling, leader)
-		n += sibling->pmu == event->pmu &&
-		     sibling->state > PERF_EVENT_STATE_OFF;
+	kvm_pmu_add_use(&use, kvm_pmu_kind(event->hw.config));
+	if (leader->pmu == event->pmu)
+		kvm_pmu_add_use(&use, kvm_pmu_kind(leader->hw.config));
+	for_each_sibling_event(sibling, leader) {
+		if (sibling->pmu == event->pmu &&
+		    sibling->state > PERF_EVENT_STATE_OFF)
+			kvm_pmu_add_use(&use, kvm_pmu_kind(sibling->hw.config));
+	}
 
-	return n <= kvm_pmu_host->nr_counters;
+	return use.general <= kvm_pmu_host->nr_counters;
 }
 
 static int kvm_pmu_event_init(struct perf_event *event)
@@ -296,6 +300,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	if (IS_ERR(config))
 		return PTR_ERR(config);
 
+	event->hw.config = kvm_pmu_event_select(&attr);
 	if (!kvm_pmu_group_fits(event)) {
 		kvm_pmu_config_put(config);
 		return -EINVAL;
@@ -305,7 +310,6 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	event->destroy = kvm_pmu_destroy;
 	event->hw.idx = -1;
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-	event->hw.config = kvm_pmu_event_select(&attr);
 	if (attr.flags & KVM_PERF_ATTR_FREQ)
 		kvm_pmu_hide_freq(event);
 	return 0;
@@ -382,9 +386,11 @@ int kvm_pmu_register(const char *no_sampling)
 		return ret;
 	}
 
-	pr_info("PMU '%s'%s: %u counters of the host, at most %u events%s%s%s\n",
+	pr_info("PMU '%s'%s: %u counters of the host and %u fixed ones, at most %u events%s%s%s\n",
 		name, slot ? "" : " (another PMU has 'cpu')",
-		kvm_pmu_host->nr_counters, kvm_pmu_host->max_events,
+		kvm_pmu_host->nr_counters,
+		hweight32(kvm_pmu_host->fixed_counters),
+		kvm_pmu_host->max_events,
 		no_sampling ? ", counting only (" : "", no_sampling ? : "",
 		no_sampling ? ")" : "");
 	return 0;

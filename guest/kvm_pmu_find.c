@@ -61,7 +61,7 @@ static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 /* One that is closed, or else the one that was not used for longest. */
 static struct kvm_pmu_counter *
 kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
-	       u64 period)
+	       struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter, *oldest = NULL;
 	unsigned int i;
@@ -88,7 +88,8 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 	kvm_pmu_drop_overflows(cpu, oldest);
 
 	oldest->attr = *attr;
-	oldest->attr.sample_period = period;
+	oldest->attr.sample_period = event->hw.sample_period;
+	oldest->kind = kvm_pmu_kind(event->hw.config);
 	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
 			     oldest - cpu->counters + 1);
 	return oldest;
@@ -108,6 +109,5 @@ kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
 	struct kvm_pmu_counter *counter = kvm_pmu_find(cpu, attr, event);
 
-	return counter ? :
-	       kvm_pmu_reopen(cpu, attr, event->hw.sample_period);
+	return counter ? : kvm_pmu_reopen(cpu, attr, event);
 }

@@ -234,20 +234,18 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 	return failed;
 }
 
+static bool kvm_pmu_counts(const struct kvm_pmu_counter *counter)
+{
+	return counter->host == KVM_PMU_RUNNING && !counter->lost;
+}
+
 /**
- * kvm_pmu_nr_running - how many counters run at the host, lost ones apart?
+ * kvm_pmu_running - what the counters take that run at the host, lost ones apart
  * @cpu: this CPU's
  */
-unsigned int kvm_pmu_nr_running(struct kvm_pmu_cpu *cpu)
+struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
 {
-	unsigned int n = 0;
-	unsigned int i;
-
-	for (i = 0; i < cpu->nr_open; i++)
-		n += cpu->counters[i].host == KVM_PMU_RUNNING &&
-		     !cpu->counters[i].lost;
-
-	return n;
+	return kvm_pmu_use(cpu, kvm_pmu_counts);
 }
 
 static bool kvm_pmu_any_unused(struct kvm_pmu_cpu *cpu)
@@ -290,10 +288,26 @@ static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
 	if (!xchg(&cpu->no_counter, false) && !cpu->no_space)
 		return false;
 
-	kvm_pmu_set_limit(cpu, kvm_pmu_nr_running(cpu));
+	kvm_pmu_set_limit(cpu, kvm_pmu_running(cpu).general);
 
 	return kvm_pmu_any_unused(cpu) ||
 	       (xchg(&cpu->no_space, false) && kvm_pmu_close_stopped(cpu));
+}
+
+/* Has so much counted at the same time already? */
+static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu,
+			      struct kvm_pmu_use use)
+{
+	return use.general <= cpu->proven.general &&
+	       !(use.fixed & ~cpu->proven.fixed);
+}
+
+static void kvm_pmu_prove(struct kvm_pmu_cpu *cpu, bool all)
+{
+	struct kvm_pmu_use use = kvm_pmu_running(cpu);
+
+	if (!all || !kvm_pmu_is_proven(cpu, use))
+		cpu->proven = use;
 }
 
 /* Has every event that is to start a counter that counts now? */
@@ -322,11 +336,7 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	cpu->no_space = false;
 	cpu->flushing = false;
 
-	if (failed)
-		cpu->proven = kvm_pmu_nr_running(cpu);
-	else
-		cpu->proven = max(cpu->proven, kvm_pmu_nr_running(cpu));
-
+	kvm_pmu_prove(cpu, !failed);
 	kvm_pmu_start_watch(cpu);
 	return !failed;
 }
@@ -386,7 +396,8 @@ static bool kvm_pmu_has_started(const struct kvm_pmu_counter *counter)
  */
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->used <= cpu->proven || kvm_pmu_added_all(cpu, kvm_pmu_runs))
+	if (kvm_pmu_is_proven(cpu, kvm_pmu_use(cpu, kvm_pmu_has_event)) ||
+	    kvm_pmu_added_all(cpu, kvm_pmu_runs))
 		return true;
 
 	kvm_pmu_flush_all(cpu);

@@ -87,6 +87,21 @@ static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
 }
 
+/* May it run on, for nobody, beside what takes @use already? */
+static bool kvm_pmu_may_run(const struct kvm_pmu_counter *counter,
+			    struct kvm_pmu_use *use, unsigned int limit)
+{
+	struct kvm_pmu_use with = *use;
+
+	if (!kvm_pmu_has_event(counter))
+		kvm_pmu_add_use(&with, counter->kind);
+	if (with.general > limit)
+		return false;
+
+	*use = with;
+	return true;
+}
+
 /**
  * kvm_pmu_plan - note the operations of a flush
  * @cpu: this CPU's
@@ -95,7 +110,8 @@ static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
  */
 void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 {
-	int room = kvm_pmu_limit(cpu) - cpu->used;
+	struct kvm_pmu_use use = kvm_pmu_use(cpu, kvm_pmu_has_event);
+	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_counter *counter;
 	unsigned int i;
 
@@ -105,7 +121,9 @@ void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 		counter = &cpu->counters[i];
 		counter->sequence = READ_ONCE(counter->record.sequence);
 		if (kvm_pmu_is_unused(counter))
-			kvm_pmu_plan_unused(cpu, counter, room-- > 0);
+			kvm_pmu_plan_unused(cpu, counter,
+					    kvm_pmu_may_run(counter, &use,
+							    limit));
 	}
 
 	for (i = 0; i < cpu->nr_open; i++) {

@@ -141,8 +141,8 @@ static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		cpu->resched = true;
 	}
 
-	cpu->proven = kvm_pmu_nr_running(cpu);
-	kvm_pmu_set_limit(cpu, cpu->proven);
+	cpu->proven = kvm_pmu_running(cpu);
+	kvm_pmu_set_limit(cpu, cpu->proven.general);
 }
 
 /**
@@ -207,7 +207,7 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 	}
 	if (!cpu->nr_ops) {
 		/* By the time that any runs again, the host may have others. */
-		cpu->proven = 0;
+		cpu->proven = (struct kvm_pmu_use) { };
 		return;
 	}
 

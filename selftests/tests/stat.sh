@@ -22,7 +22,7 @@ in_guest() {
 	cpu=/sys/bus/event_source/devices/cpu
 	dmesg >dmesg
 	has "the module says what it found" \
-		"kvm_pmu: PMU 'cpu': 6 counters of the host, at most 128" dmesg
+		"kvm_pmu: PMU 'cpu': 6 counters of the host and 0 fixed ones, at most 128" dmesg
 
 	perf stat -x, -o out -e cycles,instructions,branches,dTLB-load-misses \
 		gzip -c /usr/bin/perf >/dev/null
