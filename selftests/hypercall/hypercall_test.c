@@ -327,11 +327,6 @@ static void test_open_attr(void)
 	expect_open_fails("a generic event that is none: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
-	shared->attr.config = PERF_COUNT_HW_BUS_CYCLES;
-	expect_open_fails("a generic event that the CPU has not: EOPNOTSUPP",
-			  -KVM_EOPNOTSUPP);
-
-	default_open(ID, &shared->record[0]);
 	shared->attr.config = 4ULL << 32;
 	expect_open_fails("a generic event of a chosen PMU: EINVAL",
 			  -KVM_EINVAL);
@@ -396,9 +391,27 @@ static void test_query(void)
 		    shared->after_query[0] == (char)0xff);
 	expect("QUERY tells the version", q->version, KVM_PERF_ABI_VERSION);
 	expect_true("QUERY tells counters and a limit",
-		    q->nr_counters >= 4 && q->max_events >= 1);
+		    q->nr_counters >= 2 && q->max_events >= 1);
 	expect_true("QUERY tells the raw config of instructions",
 		    q->hw_config[PERF_COUNT_HW_INSTRUCTIONS] == 0xc0);
+}
+
+/* Of the generic events the first that QUERY tells no raw config of. */
+static void test_missing_event(void)
+{
+	const char what[] = "a generic event that the CPU has not: EOPNOTSUPP";
+	unsigned int i = 0;
+
+	while (i < KVM_PERF_NR_HW_EVENTS && shared->query.hw_config[i])
+		i++;
+	if (i == KVM_PERF_NR_HW_EVENTS) {
+		ksft_test_result_skip("%s: it has all\n", what);
+		return;
+	}
+
+	default_open(ID, &shared->record[0]);
+	shared->attr.config = i;
+	expect_open_fails(what, -KVM_EOPNOTSUPP);
 }
 
 static void test_counting(void)
@@ -877,6 +890,7 @@ int main(int argc, char **argv)
 		test_open_attr();
 		test_raw_filter();
 		test_query();
+	test_missing_event();
 		test_counting();
 		test_raw();
 		test_modes();
