@@ -89,6 +89,7 @@ test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
 
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(programs) $(doctor)
 	@VM_CPUS='amd intel' selftests/run bochs intel vm
+	@VM_CPU=intel selftests/run hypercall pressure
 
 # Packages that only some targets need.
 install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \

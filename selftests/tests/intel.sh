@@ -52,6 +52,10 @@ counts host
 samples host
 doctor host
 
+"$T/life_test" >out 2>&1
+is "life_test ends well" $? 0
+tap_file life_test out
+
 tracing=/sys/kernel/tracing/events/kvm
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
