@@ -165,7 +165,7 @@ static void guest_query(void)
 	GUEST_ASSERT(query->features & KVM_PERF_FEATURE_BATCH);
 	GUEST_ASSERT(query->nr_counters);
 	GUEST_ASSERT(query->max_events);
-	GUEST_ASSERT_EQ(query->reserved, 0);
+	GUEST_ASSERT_EQ(query->fixed_counters >> KVM_PERF_NR_FIXED_COUNTERS, 0);
 	GUEST_ASSERT(query->hw_config[PERF_COUNT_HW_INSTRUCTIONS]);
 	GUEST_ASSERT_EQ(query->hw_config[PERF_COUNT_HW_INSTRUCTIONS] &
 			~query->raw_event_mask, 0);
