@@ -52,7 +52,7 @@ sample := $(B)/tests/sample
 help:
 	@echo 'make run        perf stat, record and top in a guest: builds what is missing (10'
 	@echo '                minutes the first time), boots machine, host and guest'
-	@echo 'make test       run every test (30 minutes), build what is missing'
+	@echo 'make test       run every test (40 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
 	@echo 'make test-intel those of the pair on the emulated Intel machine (30 minutes)'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
@@ -89,7 +89,7 @@ test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
 
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(programs) $(doctor)
 	@VM_CPUS='amd intel' selftests/run bochs intel vm
-	@VM_CPU=intel selftests/run hypercall pressure
+	@VM_CPU=intel selftests/run pressure
 
 # Packages that only some targets need.
 install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
