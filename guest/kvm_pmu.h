@@ -22,9 +22,18 @@
 #define kzalloc_obj(obj, gfp)	kzalloc(sizeof(obj), gfp)
 #endif
 
+/* Which counters of the hardware an event can have: the general, or a fixed one too. */
+enum kvm_pmu_kind {
+	KVM_PMU_FIXED_INSTRUCTIONS,
+	KVM_PMU_FIXED_CYCLES,
+	KVM_PMU_FIXED_REF_CYCLES,
+	KVM_PMU_GENERAL,
+};
+
 /**
  * struct kvm_pmu_config - something that perf_events here count
  * @attr: as the host is asked for it, but for the sample_period
+ * @kind: which counters of the hardware it can have
  * @error: what event_init returns for it: 0 if the host can count it
  * @users: number of perf_events that count it; it is not forgotten while
  *	there are any
@@ -34,6 +43,7 @@
  */
 struct kvm_pmu_config {
 	struct guest_perf_attr attr;
+	enum kvm_pmu_kind kind;
 	int error;
 	atomic_t users;
 	bool refused;
@@ -78,22 +88,15 @@ enum kvm_pmu_event_state {
 	KVM_PMU_COUNTING,
 };
 
-/* Which counters of the hardware an event can have: the general, or a fixed one too. */
-enum kvm_pmu_kind {
-	KVM_PMU_FIXED_INSTRUCTIONS,
-	KVM_PMU_FIXED_CYCLES,
-	KVM_PMU_FIXED_REF_CYCLES,
-	KVM_PMU_GENERAL,
-};
-
 /**
  * struct kvm_pmu_use - counters of the hardware that some events take
  * @general: number of general-purpose counters
- * @fixed: fixed counters, a bit each
+ * @fixed: for each fixed counter, the events that can have it: one of them does,
+ *	the others take general ones
  */
 struct kvm_pmu_use {
 	unsigned int general;
-	unsigned int fixed;
+	unsigned int fixed[KVM_PMU_GENERAL];
 };
 
 /**
@@ -148,6 +151,8 @@ struct kvm_pmu_counter {
  * @no_space: the host allows this VM no more events
  * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
  * @used: number of counters that have an event
+ * @use: what these take
+ * @leaving: an event may have left its counter since the last flush
  * @proven: what has counted at the same time since the host last had too few
  *	counters, or none of these was in use
  * @limit: how many general-purpose counters can count at the same time
@@ -179,6 +184,8 @@ struct kvm_pmu_cpu {
 	bool no_space;
 	bool fresh;
 	unsigned int used;
+	struct kvm_pmu_use use;
+	bool leaving;
 	struct kvm_pmu_use proven;
 	unsigned int limit;
 	u64 limit_until;
@@ -208,31 +215,15 @@ static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
 static inline void kvm_pmu_add_use(struct kvm_pmu_use *use,
 				   enum kvm_pmu_kind kind)
 {
-	if (kind == KVM_PMU_GENERAL || use->fixed & BIT(kind))
+	if (kind == KVM_PMU_GENERAL || use->fixed[kind]++)
 		use->general++;
-	else
-		use->fixed |= BIT(kind);
 }
 
-/* What those of a CPU's counters take that pass the test. */
-static __always_inline struct kvm_pmu_use
-kvm_pmu_use(const struct kvm_pmu_cpu *cpu,
-	    bool (*test)(const struct kvm_pmu_counter *counter))
+static inline void kvm_pmu_sub_use(struct kvm_pmu_use *use,
+				   enum kvm_pmu_kind kind)
 {
-	struct kvm_pmu_use use = { };
-	unsigned int i;
-
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (test(&cpu->counters[i]))
-			kvm_pmu_add_use(&use, cpu->counters[i].kind);
-	}
-
-	return use;
-}
-
-static inline bool kvm_pmu_has_event(const struct kvm_pmu_counter *counter)
-{
-	return counter->event;
+	if (kind == KVM_PMU_GENERAL || --use->fixed[kind])
+		use->general--;
 }
 
 static inline void kvm_pmu_set_stopped(struct perf_event *event)
@@ -274,6 +265,7 @@ void kvm_pmu_resched(void);
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
 void kvm_pmu_config_put(struct kvm_pmu_config *config);
 void kvm_pmu_config_forget(void);
+u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
 #ifdef MODULE
 void kvm_pmu_config_destroy(void);
 #endif
@@ -324,7 +316,6 @@ void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 			    struct perf_event *event);
 
 /* kvm_pmu_limit.c */
-enum kvm_pmu_kind kvm_pmu_kind(u64 config);
 unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit);
 void kvm_pmu_refuse(struct perf_event *event);

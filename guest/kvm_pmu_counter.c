@@ -184,9 +184,9 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	struct kvm_pmu_use use = kvm_pmu_use(cpu, kvm_pmu_has_event);
+	struct kvm_pmu_use use = cpu->use;
 
-	kvm_pmu_add_use(&use, kvm_pmu_kind(event->hw.config));
+	kvm_pmu_add_use(&use, to_kvm_pmu_config(event)->kind);
 	return use.general <= kvm_pmu_limit(cpu);
 }
 
@@ -215,7 +215,7 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	 * known only after the flush that would start it elsewhere: let it go
 	 * on there.
 	 */
-	left = kvm_pmu_find_left(cpu, event);
+	left = cpu->leaving ? kvm_pmu_find_left(cpu, event) : NULL;
 	if (left) {
 		kvm_pmu_move(cpu, left, counter);
 		counter = left;
@@ -225,6 +225,7 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	kvm_pmu_set_counter(cpu, counter, event, KVM_PMU_HELD);
 	cpu->added |= BIT(event->hw.idx);
 	cpu->used++;
+	kvm_pmu_add_use(&cpu->use, counter->kind);
 	return 0;
 }
 
@@ -239,12 +240,14 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	if (kvm_pmu_hold(counter) == KVM_PMU_COUNTING) {
 		WRITE_ONCE(counter->leaving, event);
+		cpu->leaving = true;
 		cpu->changed = true;
 	}
 
 	kvm_pmu_clear_counter(counter);
 	counter->last_used = jiffies;
 	cpu->used--;
+	kvm_pmu_sub_use(&cpu->use, counter->kind);
 }
 
 /**

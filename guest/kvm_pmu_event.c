@@ -212,20 +212,6 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->flags |= KVM_PERF_ATTR_NOTIFY;
 }
 
-/* For the event filter of a KVM on top.  0 where only the host knows it. */
-static u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
-{
-	switch (attr->type) {
-	case KVM_PERF_TYPE_RAW:
-		return attr->config;
-	case KVM_PERF_TYPE_HARDWARE:
-		return attr->config < KVM_PERF_NR_HW_EVENTS ?
-		       kvm_pmu_host->hw_config[attr->config] : 0;
-	default:
-		return 0;
-	}
-}
-
 /* An event type of its own holds raw events. */
 static bool kvm_pmu_serves(const struct perf_event_attr *attr)
 {
@@ -260,7 +246,8 @@ static bool kvm_pmu_has_extended_regs(const struct perf_event_attr *attr)
  * A group counts as a whole, or not at all.  As for x86's own PMU, siblings that
  * are disabled do not count.
  */
-static bool kvm_pmu_group_fits(struct perf_event *event)
+static bool kvm_pmu_group_fits(struct perf_event *event,
+			       const struct kvm_pmu_config *config)
 {
 	struct perf_event *leader = event->group_leader, *sibling;
 	struct kvm_pmu_use use = { };
@@ -268,13 +255,13 @@ static bool kvm_pmu_group_fits(struct perf_event *event)
 	if (leader == event)
 		return true;
 
-	kvm_pmu_add_use(&use, kvm_pmu_kind(event->hw.config));
+	kvm_pmu_add_use(&use, config->kind);
 	if (leader->pmu == event->pmu)
-		kvm_pmu_add_use(&use, kvm_pmu_kind(leader->hw.config));
+		kvm_pmu_add_use(&use, to_kvm_pmu_config(leader)->kind);
 	for_each_sibling_event(sibling, leader) {
 		if (sibling->pmu == event->pmu &&
 		    sibling->state > PERF_EVENT_STATE_OFF)
-			kvm_pmu_add_use(&use, kvm_pmu_kind(sibling->hw.config));
+			kvm_pmu_add_use(&use, to_kvm_pmu_config(sibling)->kind);
 	}
 
 	return use.general <= kvm_pmu_host->nr_counters;
@@ -300,14 +287,15 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	if (IS_ERR(config))
 		return PTR_ERR(config);
 
-	event->hw.config = kvm_pmu_event_select(&attr);
-	if (!kvm_pmu_group_fits(event)) {
+	if (!kvm_pmu_group_fits(event, config)) {
 		kvm_pmu_config_put(config);
 		return -EINVAL;
 	}
 
 	event->pmu_private = config;
 	event->destroy = kvm_pmu_destroy;
+	/* For the event filter of a KVM on top. */
+	event->hw.config = kvm_pmu_event_select(&attr);
 	event->hw.idx = -1;
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
 	if (attr.flags & KVM_PERF_ATTR_FREQ)

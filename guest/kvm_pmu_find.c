@@ -20,9 +20,9 @@ static bool kvm_pmu_fits(const struct kvm_pmu_counter *counter,
 }
 
 static struct kvm_pmu_counter *
-kvm_pmu_find(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
-	     struct perf_event *event)
+kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
+	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
 	struct kvm_pmu_counter *counter, *found = NULL;
 	unsigned int i;
 
@@ -60,9 +60,9 @@ static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 
 /* One that is closed, or else the one that was not used for longest. */
 static struct kvm_pmu_counter *
-kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
-	       struct perf_event *event)
+kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
+	const struct kvm_pmu_config *config = to_kvm_pmu_config(event);
 	struct kvm_pmu_counter *counter, *oldest = NULL;
 	unsigned int i;
 
@@ -87,9 +87,9 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 	/* OPEN would zero them. */
 	kvm_pmu_drop_overflows(cpu, oldest);
 
-	oldest->attr = *attr;
+	oldest->attr = config->attr;
 	oldest->attr.sample_period = event->hw.sample_period;
-	oldest->kind = kvm_pmu_kind(event->hw.config);
+	oldest->kind = config->kind;
 	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
 			     oldest - cpu->counters + 1);
 	return oldest;
@@ -106,8 +106,5 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, const struct guest_perf_attr *attr,
 struct kvm_pmu_counter *
 kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
-	struct kvm_pmu_counter *counter = kvm_pmu_find(cpu, attr, event);
-
-	return counter ? : kvm_pmu_reopen(cpu, attr, event);
+	return kvm_pmu_find(cpu, event) ? : kvm_pmu_reopen(cpu, event);
 }

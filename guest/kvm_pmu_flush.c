@@ -230,13 +230,9 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 		/* SET_LEFT, or an NMI since, may have told that it does not. */
 		kvm_pmu_look_at_flags(cpu, counter);
 	}
+	cpu->leaving = false;
 
 	return failed;
-}
-
-static bool kvm_pmu_counts(const struct kvm_pmu_counter *counter)
-{
-	return counter->host == KVM_PMU_RUNNING && !counter->lost;
 }
 
 /**
@@ -245,7 +241,17 @@ static bool kvm_pmu_counts(const struct kvm_pmu_counter *counter)
  */
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
 {
-	return kvm_pmu_use(cpu, kvm_pmu_counts);
+	const struct kvm_pmu_counter *counter;
+	struct kvm_pmu_use use = { };
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (counter->host == KVM_PMU_RUNNING && !counter->lost)
+			kvm_pmu_add_use(&use, counter->kind);
+	}
+
+	return use;
 }
 
 static bool kvm_pmu_any_unused(struct kvm_pmu_cpu *cpu)
@@ -295,19 +301,19 @@ static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
 }
 
 /* Has so much counted at the same time already? */
-static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu,
-			      struct kvm_pmu_use use)
+static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu)
 {
-	return use.general <= cpu->proven.general &&
-	       !(use.fixed & ~cpu->proven.fixed);
-}
+	unsigned int i;
 
-static void kvm_pmu_prove(struct kvm_pmu_cpu *cpu, bool all)
-{
-	struct kvm_pmu_use use = kvm_pmu_running(cpu);
+	if (cpu->use.general > cpu->proven.general)
+		return false;
 
-	if (!all || !kvm_pmu_is_proven(cpu, use))
-		cpu->proven = use;
+	for (i = 0; i < KVM_PMU_GENERAL; i++) {
+		if (cpu->use.fixed[i] && !cpu->proven.fixed[i])
+			return false;
+	}
+
+	return true;
 }
 
 /* Has every event that is to start a counter that counts now? */
@@ -336,7 +342,8 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	cpu->no_space = false;
 	cpu->flushing = false;
 
-	kvm_pmu_prove(cpu, !failed);
+	if (failed || !kvm_pmu_is_proven(cpu))
+		cpu->proven = kvm_pmu_running(cpu);
 	kvm_pmu_start_watch(cpu);
 	return !failed;
 }
@@ -396,7 +403,7 @@ static bool kvm_pmu_has_started(const struct kvm_pmu_counter *counter)
  */
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 {
-	if (kvm_pmu_is_proven(cpu, kvm_pmu_use(cpu, kvm_pmu_has_event)) ||
+	if (kvm_pmu_is_proven(cpu) ||
 	    kvm_pmu_added_all(cpu, kvm_pmu_runs))
 		return true;
 

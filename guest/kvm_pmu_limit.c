@@ -16,28 +16,6 @@
 #define KVM_PMU_LIMIT		(HZ / 10)
 
 /**
- * kvm_pmu_kind - which counters of the hardware can an event have?
- * @config: its raw config
- */
-enum kvm_pmu_kind kvm_pmu_kind(u64 config)
-{
-	static const u64 configs[] = {
-		[KVM_PMU_FIXED_INSTRUCTIONS]	= 0x00c0,
-		[KVM_PMU_FIXED_CYCLES]		= 0x003c,
-		[KVM_PMU_FIXED_REF_CYCLES]	= 0x0300,
-	};
-	enum kvm_pmu_kind kind;
-
-	for (kind = 0; kind < KVM_PMU_GENERAL; kind++) {
-		if (config == configs[kind] &&
-		    kvm_pmu_host->fixed_counters & BIT(kind))
-			return kind;
-	}
-
-	return KVM_PMU_GENERAL;
-}
-
-/**
  * kvm_pmu_limit - how many general-purpose counters can count at the same time?
  * @cpu: this CPU's
  */

@@ -93,7 +93,7 @@ static bool kvm_pmu_may_run(const struct kvm_pmu_counter *counter,
 {
 	struct kvm_pmu_use with = *use;
 
-	if (!kvm_pmu_has_event(counter))
+	if (!counter->event)
 		kvm_pmu_add_use(&with, counter->kind);
 	if (with.general > limit)
 		return false;
@@ -110,7 +110,7 @@ static bool kvm_pmu_may_run(const struct kvm_pmu_counter *counter,
  */
 void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_use use = kvm_pmu_use(cpu, kvm_pmu_has_event);
+	struct kvm_pmu_use use = cpu->use;
 	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_counter *counter;
 	unsigned int i;

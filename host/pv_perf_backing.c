@@ -68,16 +68,6 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_backing_is_throttled - has perf stopped it for overflowing too often?
- * @backing: the backing event; perf starts it again at a tick
- */
-bool pv_perf_backing_is_throttled(const struct perf_event *backing)
-{
-	/* MAX_INTERRUPTS of kernel/events/core.c. */
-	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
-}
-
-/**
  * pv_perf_backing_is_fixed - does it have a counter that can count nothing else?
  * @backing: the backing event, which counts, or did last, with that counter
  */

@@ -10,7 +10,6 @@
 
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  perf_overflow_handler_t overflow);
-bool pv_perf_backing_is_throttled(const struct perf_event *backing);
 
 bool pv_perf_backing_is_fixed(const struct perf_event *backing);
 bool pv_perf_backing_may_be_fixed(const struct perf_event *backing);
@@ -32,6 +31,13 @@ void pv_perf_backing_copy_position(const struct perf_event *from,
 static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backing)
 {
 	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
+}
+
+/* Has perf stopped it for overflowing too often?  It starts it again at a tick. */
+static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing)
+{
+	/* MAX_INTERRUPTS of kernel/events/core.c. */
+	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
 }
 
 void pv_perf_backing_stop(struct perf_event *backing,

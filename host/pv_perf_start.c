@@ -20,16 +20,6 @@
 #include "pmu.h"
 
 /**
- * pv_perf_was_robbed - has a host's event taken its counter, as it counted?
- * @event: the event.  Without its home's lock the answer may be out of date.
- */
-bool pv_perf_was_robbed(const struct pv_perf_event *event)
-{
-	return READ_ONCE(event->enabled) && !READ_ONCE(event->lost) &&
-	       pv_perf_backing_has_no_counter(event->backing);
-}
-
-/**
  * pv_perf_note_lost - see whether an event has lost its counter
  * @event: the event, its home locked
  */
