@@ -11,6 +11,8 @@
  *	  life_test spin SECONDS	2 vCPUs that count and sample, so long
  *					from when both do; prints whether their
  *					counts ever went back
+ *	  life_test hold N		a vCPU that opens N events, prints "held"
+ *					and keeps them until it is killed
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -873,6 +875,24 @@ static void spin(int seconds)
 		       area->record[8 + i].count / PERIOD);
 }
 
+static void guest_hold(int vcpu)
+{
+	uint32_t id;
+
+	for (id = 0; id < seen(&guest_area->phase); id++)
+		GUEST_ASSERT_EQ(guest_perf_open(vcpu, id, 0), 0);
+	GUEST_DONE();
+}
+
+static void hold(int n)
+{
+	create(1, guest_hold);
+	set(&area->phase, n);
+	run_for_ever(vcpus[0]);
+	puts("held");
+	pause();
+}
+
 int main(int argc, char **argv)
 {
 	setbuf(stdout, NULL);
@@ -882,6 +902,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 2 && !strcmp(argv[1], "spin")) {
 		spin(atoi(argv[2]));
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[1], "hold")) {
+		hold(atoi(argv[2]));
 		return 0;
 	}
 

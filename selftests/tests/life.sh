@@ -63,6 +63,26 @@ echo "# free memory: $free_before kB before, $free_after after"
 ok "killed: less than 16 MB of memory are gone" \
 	test $((free_before - free_after)) -lt 16384
 
+# A VMM's memory control group.
+slab_of() {
+	local group=/sys/fs/cgroup/held vmm
+	mkdir $group
+	sh -c "echo \$\$ >$group/cgroup.procs; exec $T/life_test hold $1" >held 2>&1 &
+	vmm=$!
+	until_true grep -q held held
+	awk '$1 == "slab" { print $2 }' $group/memory.stat
+	kill -9 $vmm
+	wait $vmm 2>/dev/null
+	until_true rmdir $group
+}
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+none=$(slab_of 0)
+held=$(slab_of 64)
+event=$(awk '$1 == "perf_event" { print $4 }' /proc/slabinfo)
+ok "64 events, with the host's $event bytes each, count as memory of the VMM" \
+	test $((held - none)) -gt $((64 * event))
+echo "# slab: $none bytes without events, $held with"
+
 # CPUs of the host.
 cpu1=/sys/devices/system/cpu/cpu1/online
 "$T/life_test" spin 8 >out 2>&1 &
