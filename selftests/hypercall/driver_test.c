@@ -158,6 +158,23 @@ static void test_refused_frequency(uint64_t hz)
 	close(branches);
 }
 
+/* The counters are all others'. */
+static void test_stray_start(void)
+{
+	int instructions = count(PERF_COUNT_HW_INSTRUCTIONS, 0, false);
+	uint64_t before;
+
+	errno = 0;
+	ksft_test_result(!ioctl(dev, KVM_PERF_HYPERCALL_STRAY),
+			 "an event without a counter is started and stopped: %s\n",
+			 strerror(errno));
+	before = count_of(instructions);
+	loop();
+	expect_near("one that has a counter counts on",
+		    count_of(instructions) - before, 2 * LOOPS);
+	close(instructions);
+}
+
 int main(int argc, char **argv)
 {
 	cpu_set_t cpus;
@@ -175,8 +192,9 @@ int main(int argc, char **argv)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 
 	ksft_print_header();
-	ksft_set_plan(5);
+	ksft_set_plan(7);
 	test_some_lost();
 	test_refused_frequency(strtoull(argv[1], NULL, 0));
+	test_stray_start();
 	ksft_finished();
 }

@@ -9,7 +9,10 @@
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/perf_event.h>
 #include <linux/sched/signal.h>
+#include <linux/smp.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include <asm/nmi.h>
@@ -56,6 +59,39 @@ static long hypercall_calls(void __user *arg)
 	return 0;
 }
 
+static void hypercall_start_stray(void *arg)
+{
+	struct perf_event *event = arg;
+
+	event->pmu->start(event, 0);
+	event->pmu->stop(event, 0);
+}
+
+static long hypercall_stray(void)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_HARDWARE,
+		.config		= PERF_COUNT_HW_INSTRUCTIONS,
+		.size		= sizeof(attr),
+		.disabled	= 1,
+	};
+	unsigned int cpu = raw_smp_processor_id();
+	struct perf_event *event;
+	struct hw_perf_event before;
+	bool changed;
+
+	event = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
+	if (IS_ERR(event))
+		return PTR_ERR(event);
+
+	before = event->hw;
+	smp_call_function_single(cpu, hypercall_start_stray, event, 1);
+	changed = memcmp(&before, &event->hw, sizeof(before));
+	perf_event_release_kernel(event);
+
+	return changed ? -ESTALE : 0;
+}
+
 static long hypercall_ioctl(struct file *file, unsigned int cmd,
 			    unsigned long arg)
 {
@@ -68,6 +104,8 @@ static long hypercall_ioctl(struct file *file, unsigned int cmd,
 		return put_user(phys, (u64 __user *)arg);
 	case KVM_PERF_HYPERCALL_CALLS:
 		return hypercall_calls((void __user *)arg);
+	case KVM_PERF_HYPERCALL_STRAY:
+		return hypercall_stray();
 	default:
 		return -ENOTTY;
 	}

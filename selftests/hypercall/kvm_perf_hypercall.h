@@ -39,5 +39,10 @@ struct kvm_perf_hypercalls {
 #define KVM_PERF_HYPERCALL_PHYS	_IOR('P', 2, __u64)
 /* Make several, on whichever CPU it is meanwhile. */
 #define KVM_PERF_HYPERCALL_CALLS _IOW('P', 3, struct kvm_perf_hypercalls)
+/*
+ * Start and stop a disabled event of this CPU, which has no counter, as perf did
+ * from Linux 6.16 on when it unthrottled a group.  ESTALE where that changes it.
+ */
+#define KVM_PERF_HYPERCALL_STRAY _IO('P', 4)
 
 #endif
