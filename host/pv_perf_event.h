@@ -65,6 +65,7 @@ struct pv_perf_freq {
  * @available: the host can serve it
  * @pmu: what it can count
  * @pmu_is_own: with the PMU of this host's CPUs
+ * @held: an event of the host that keeps its PMU set up; or NULL
  */
 struct pv_perf_vm {
 	struct xarray events;
@@ -77,6 +78,7 @@ struct pv_perf_vm {
 	bool available;
 	struct guest_perf_query pmu;
 	bool pmu_is_own;
+	struct perf_event *held;
 };
 
 /**

@@ -28,6 +28,49 @@
 #include "x86.h"
 #include "pmu.h"
 
+/*
+ * On Intel the first hardware event of all has perf allocate the debug store of
+ * every CPU, and the last has it freed, with an interrupt to each CPU
+ * (reserve_ds_buffers()): a guest that opens and closes an event would do that all
+ * the time.  A disabled event of the host's own, until the VM is gone, keeps it.
+ */
+static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
+{
+	/* It does not stand in the way of the mediated virtual PMU. */
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_HARDWARE,
+		.size		= sizeof(attr),
+		.config		= PERF_COUNT_HW_CPU_CYCLES,
+		.disabled	= 1,
+		.exclude_guest	= 1,
+	};
+	struct perf_event *held;
+
+	if (READ_ONCE(vm->held) || !vm->pmu_is_own ||
+	    boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
+		return;
+
+	/* Of a CPU, so that perf does not look at each switch of a thread. */
+	held = perf_event_create_kernel_counter(&attr, raw_smp_processor_id(),
+						NULL, NULL, NULL);
+	if (IS_ERR(held))
+		return;
+
+	/* Another vCPU may have been faster. */
+	if (cmpxchg(&vm->held, NULL, held))
+		perf_event_release_kernel(held);
+}
+
+/**
+ * pv_perf_release_pmu - the last of a VM's events is closed
+ * @vm: the VM, which opens none any more
+ */
+void pv_perf_release_pmu(struct pv_perf_vm *vm)
+{
+	if (vm->held)
+		perf_event_release_kernel(vm->held);
+}
+
 /**
  * pv_perf_event_open - create an event, disabled
  * @vcpu: the vCPU that asks
@@ -89,6 +132,8 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	ret = pv_perf_init_record(vcpu->kvm, event, gpa);
 	if (ret)
 		goto release_backing;
+
+	pv_perf_hold_pmu(vm);
 
 	mutex_lock(&home->lock);
 	pv_perf_link(home, event);

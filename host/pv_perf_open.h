@@ -13,5 +13,6 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 int pv_perf_event_close(struct kvm *kvm, u32 id);
 void pv_perf_close_vm_events(struct kvm *kvm);
 void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
+void pv_perf_release_pmu(struct pv_perf_vm *vm);
 
 #endif /* __KVM_X86_PV_PERF_OPEN_H */

@@ -58,6 +58,7 @@ void pv_perf_destroy_vm(struct kvm *kvm)
 
 	WARN_ON_ONCE(!xa_empty(&vm->events));
 	xa_destroy(&vm->events);
+	pv_perf_release_pmu(vm);
 	kfree(vm);
 }
 

@@ -13,6 +13,8 @@
  *					counts ever went back
  *	  life_test hold N		a vCPU that opens N events, prints "held"
  *					and keeps them until it is killed
+ *	  life_test reopen N		a vCPU that opens and closes an event N
+ *					times
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -893,6 +895,24 @@ static void hold(int n)
 	pause();
 }
 
+static void guest_reopen(int vcpu)
+{
+	uint64_t n;
+
+	for (n = seen(&guest_area->phase); n; n--) {
+		GUEST_ASSERT_EQ(guest_perf_open(vcpu, 0, 0), 0);
+		GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_CLOSE, 0, 0), 0);
+	}
+	GUEST_DONE();
+}
+
+static void reopen(int n)
+{
+	create(1, guest_reopen);
+	set(&area->phase, n);
+	run_for_ever(vcpus[0]);
+}
+
 int main(int argc, char **argv)
 {
 	setbuf(stdout, NULL);
@@ -906,6 +926,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 2 && !strcmp(argv[1], "hold")) {
 		hold(atoi(argv[2]));
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[1], "reopen")) {
+		reopen(atoi(argv[2]));
 		return 0;
 	}
 

@@ -56,6 +56,20 @@ doctor host
 is "life_test ends well" $? 0
 tap_file life_test out
 
+# The debug store of every CPU, which takes an interrupt to each.
+(
+	cd /sys/kernel/tracing || exit 1
+	sysctl -q kernel.nmi_watchdog=0
+	echo reserve_ds_buffers release_ds_buffers >set_ftrace_filter
+	echo function >current_tracer
+	"$T/life_test" reopen 100
+	grep -o '[a-z]*_ds_buffers' trace
+	echo nop >current_tracer
+) >out 2>&1
+is "a guest that opens an event 100 times has perf set up the PMU once" \
+	"$(sort out | uniq -c | awk '{ print $2, $1 }' | paste -sd' ')" \
+	"release_ds_buffers 1 reserve_ds_buffers 1"
+
 tracing=/sys/kernel/tracing/events/kvm
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger

@@ -7,7 +7,7 @@
 #include "stand_in.h"
 
 int create_error;
-atomic_t nr_backing_events, nr_freq_events;
+atomic_t nr_backing_events, nr_held_events, nr_freq_events;
 int max_sample_rate = 100000;
 u64 clock_ns = 1000;
 u64 hw_event_config[PERF_COUNT_HW_MAX] = {
@@ -256,6 +256,21 @@ static int check_attr(const struct perf_event_attr *attr)
 	return eventsel(attr) ? 0 : -ENOENT;
 }
 
+/* It never counts, and the mediated virtual PMU may take the whole PMU. */
+static struct perf_event *create_held(struct perf_event_attr *attr, int cpu)
+{
+	struct perf_event *event;
+
+	CHECK(cpu == smp_processor_id());
+	CHECK(attr->disabled && attr->exclude_guest && !attr->sample_period);
+	event = kzalloc(sizeof(*event), GFP_KERNEL);
+	if (!event)
+		return ERR_PTR(-ENOMEM);
+
+	atomic_inc(&nr_held_events);
+	return event;
+}
+
 struct perf_event *
 perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 				 struct task_struct *task,
@@ -266,6 +281,9 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 	int ret;
 
 	might_sleep_at("create");
+	if (!task)
+		return create_held(attr, cpu);
+
 	/* What no guest may get around. */
 	CHECK(cpu == -1 && task == current);
 	CHECK(attr->size == sizeof(*attr) && attr->disabled && attr->pinned);
@@ -313,6 +331,12 @@ int perf_event_release_kernel(struct perf_event *event)
 	struct task_struct *task = event->hw.target;
 
 	might_sleep_at("perf");
+	if (!task) {
+		free(event);
+		atomic_dec(&nr_held_events);
+		return 0;
+	}
+
 	irq_lock(task->cpu);
 	sched_event_out(event, PERF_EVENT_STATE_DEAD);
 	list_del(&event->node);

@@ -78,6 +78,7 @@ static void teardown(void)
 	CHECK(!atomic_read(&nr_backing_events));
 	CHECK(!atomic_read(&kvm->arch.pv_perf->nr_events));
 	vm_destroy(kvm);
+	CHECK(!atomic_read(&nr_held_events));
 	rcu_barrier();
 }
 
@@ -1172,6 +1173,41 @@ static void test_fixed_counters(void)
 	is("one is for the guest in any case", told_counters(), 1);
 	teardown();
 	pmu_capability.num_counters_gp = NR_COUNTERS;
+}
+
+/* On Intel perf stays set up for the next event, as long as the VM is there. */
+static void test_held_pmu(void)
+{
+	int n = 0;
+
+	setup();
+	CHECK(!open_id(1));
+	is("nothing is held on AMD", atomic_read(&nr_held_events), 0);
+	teardown();
+
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	setup();
+	is("nor on Intel before the first OPEN", atomic_read(&nr_held_events),
+	   0);
+	/* Whatever fails before it fails the OPEN. */
+	do
+		alloc_faults = (struct faults){ .fail_at = ++n };
+	while (open_id(1));
+	alloc_faults.fail_at = 0;
+	is("that there is no memory for it is no error",
+	   atomic_read(&nr_held_events), 0);
+	CHECK(!open_id(2));
+	is("the next OPEN tries again", atomic_read(&nr_held_events), 1);
+	on(1);
+	CHECK(!open_id(3));
+	is("no more by another vCPU", atomic_read(&nr_held_events), 1);
+	call(2, 1);
+	call(2, 2);
+	call(2, 3);
+	is("nor is it given back by CLOSE", atomic_read(&nr_held_events), 1);
+	/* Sees that it is given back with the VM. */
+	teardown();
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
 }
 
 static void test_query(void)
@@ -3130,6 +3166,7 @@ int main(void)
 	test_counters();
 	test_max_counters();
 	test_fixed_counters();
+	test_held_pmu();
 	test_query();
 	test_limit();
 	test_home_limit();

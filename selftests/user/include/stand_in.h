@@ -185,6 +185,7 @@ void task_sched_in(struct task_struct *task);
 void take_counters(struct task_struct *task, int n);
 
 int smp_processor_id(void);
+#define raw_smp_processor_id()	smp_processor_id()
 void irq_lock(int cpu);
 void irq_unlock(int cpu);
 u64 local_clock(void);
@@ -397,6 +398,8 @@ u64 perf_event_read_value(struct perf_event *event, u64 *enabled, u64 *running);
 /* The next create fails with this, once. */
 extern int create_error;
 extern atomic_t nr_backing_events;
+/* Those that belong to no guest's event. */
+extern atomic_t nr_held_events;
 /* Those that make perf keep the tick, on all CPUs. */
 extern atomic_t nr_freq_events;
 extern int max_sample_rate;
