@@ -54,7 +54,7 @@ help:
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (40 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
-	@echo 'make test-intel those of the pair on the emulated Intel machine (30 minutes)'
+	@echo 'make test-intel all of the pair on the emulated Intel machine (30 minutes)'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
@@ -83,10 +83,11 @@ help:
 run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
+test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
 		$(record32) $(tools) $(debian) deb | test-packages
 	@selftests/run $(TESTS)
 
+# What "make test" has of it, and more.
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(programs) $(doctor)
 	@VM_CPUS='amd intel' selftests/run bochs intel vm
 	@VM_CPU=intel selftests/run pressure

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The emulated machine's Bochs.
-# named: by `make test-intel`, which builds it
 # vm: none
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"

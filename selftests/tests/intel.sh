@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The pair on the emulated machine with an Intel CPU, and that machine.
-# named: by `make test-intel`, which builds the machine
 # vm: host --cpu intel --timeout 1200
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
