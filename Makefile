@@ -31,7 +31,7 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack \
 	sampling_test open_errors overflow_stress workload amd-pmu intel-pmu \
-	life_test pressure_test)
+	fault-rip life_test pressure_test)
 tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 record32 := $(B)/tests/record32_test
@@ -388,7 +388,9 @@ $(B)/tests/amd-pmu: $(qemu)
 		tests/tcg/minilib/printf.c $$D/amd-pmu.c \
 		-o $(CURDIR)/$@ -lgcc
 
-$(B)/tests/intel-pmu: selftests/programs/intel-pmu.c | packages
+# On the bare machine
+$(B)/tests/intel-pmu $(B)/tests/fault-rip: $(B)/tests/%: selftests/programs/%.c \
+		selftests/programs/bare.h | packages
 	@mkdir -p $(@D)
 	@$(CC) -nostdlib -O2 -Wall -ffreestanding -fno-pie -no-pie -static \
 		-fno-stack-protector -mgeneral-regs-only -mno-red-zone \

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Test of the performance counters of the emulated Intel CPU, on the bare
- * machine: entered by machine/bochs/boot.S in long mode, at CPL 0, with the first 4 GB mapped
- * where they are. Prints TAP to the serial port, and switches the machine off.
+ * machine (bare.h).
  */
-#include <stdbool.h>
-#include <stdint.h>
-
-typedef uint8_t u8;
-typedef uint16_t u16;
-typedef uint32_t u32;
-typedef uint64_t u64;
+#include "bare.h"
 
 #define APIC_LVTPC	((volatile u32 *)0xfee00340)
 #define APIC_SPURIOUS	((volatile u32 *)0xfee000f0)
@@ -58,18 +51,6 @@ typedef uint64_t u64;
 /* LBR_SELECT: all but calls that are relative */
 #define ONLY_CALLS		0x1f4
 
-asm(".globl _start\n"
-	"_start:\n"
-	"	mov	$stack_end, %rsp\n"
-	"	call	main\n"
-	"1:	hlt\n"
-	"	jmp	1b\n"
-	".bss\n"
-	"	.balign	16\n"
-	"	.skip	16384\n"
-	"stack_end:\n"
-	".text\n");
-
 static u64 rdmsr(u32 msr)
 {
 	u32 low, high;
@@ -90,57 +71,6 @@ static u64 rdpmc(u32 counter)
 
 	asm volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter));
 	return low | (u64)high << 32;
-}
-
-static void outb(u16 port, u8 value)
-{
-	asm volatile("outb %0, %1" : : "a"(value), "Nd"(port));
-}
-
-static u8 inb(u16 port)
-{
-	u8 value;
-
-	asm volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
-	return value;
-}
-
-static void print(const char *text)
-{
-	for (; *text; text++) {
-		while (!(inb(0x3fd) & 0x20))
-			;
-		outb(0x3f8, *text);
-	}
-}
-
-static void print_number(u64 n)
-{
-	char text[21], *p = text + 20;
-
-	*p = 0;
-	do
-		*--p = '0' + n % 10;
-	while (n /= 10);
-	print(p);
-}
-
-static unsigned int results;
-
-static void is(const char *name, u64 got, u64 want)
-{
-	if (got != want) {
-		print("# got ");
-		print_number(got);
-		print(", want ");
-		print_number(want);
-		print("\nnot ");
-	}
-	print("ok ");
-	print_number(++results);
-	print(" ");
-	print(name);
-	print("\n");
 }
 
 /*
@@ -175,36 +105,14 @@ void on_fault_code(void);
 void on_fault(void);
 void on_nmi(void);
 
-static struct {
-	u16 offset_low, selector, type, offset_middle;
-	u32 offset_high, zero;
-} idt[32];
-
-static void set_gate(unsigned int vector, void (*handler)(void))
-{
-	u64 offset = (u64)handler;
-
-	idt[vector].offset_low = offset;
-	idt[vector].selector = 0x10;
-	idt[vector].type = 0x8e00;
-	idt[vector].offset_middle = offset >> 16;
-	idt[vector].offset_high = offset >> 32;
-}
-
 static void set_up(void)
 {
-	struct {
-		u16 limit;
-		u64 base;
-	} __attribute__((packed)) idtr = { sizeof(idt) - 1, (u64)idt };
-
 	set_gate(2, on_nmi);
 	set_gate(6, on_fault);
 	set_gate(13, on_fault_code);
-	asm volatile("lidt %0" : : "m"(idtr));
+	set_up_machine();
 	*APIC_SPURIOUS = 0x1ff;
 	*APIC_LVTPC = LVT_NMI;
-	outb(0x3fb, 3);		/* 8 bits a character */
 }
 
 static bool write_faults(u32 msr, u64 value)
@@ -483,8 +391,6 @@ static void test_branch_records(void)
 
 int main(void)
 {
-	const char *off;
-
 	set_up();
 	test_cpuid();
 	test_counts();
@@ -497,12 +403,6 @@ int main(void)
 	if (version() >= 4)
 		test_version_4();
 	test_branch_records();
-	print("1..");
-	print_number(results);
-	print("\n");
-	while (!(inb(0x3fd) & 0x40))
-		;
-	for (off = "Shutdown"; *off; off++)
-		outb(0x8900, *off);
+	finish();
 	return 0;
 }

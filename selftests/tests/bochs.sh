@@ -5,14 +5,24 @@
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 
-# Every counter and bit of the emulated PMU, without a kernel, with 16 branch
-# records and with 32.
 out=$(mktemp)
+# bare TITLE OPTION... PROGRAM: without a kernel
+bare() {
+	local title=$1 before=$tap_n
+	shift
+	"$top/selftests/machine/run-bare" "${@:1:$#-1}" \
+		"$top/build/tests/${*: -1}" >"$out"
+	tap_file "$title" "$out"
+	is "$title has come to its end" "$(tail -n 1 "$out")" \
+		"1..$((tap_n - before))"
+}
+
+# Every counter and bit of the emulated PMU, with 16 branch records and with 32.
 for model in corei7_haswell_4770 corei7_skylake_x; do
-	before=$tap_n
-	"$top/selftests/machine/run-bare" "$top/build/tests/intel-pmu" $model >"$out"
-	tap_file "intel-pmu on $model" "$out"
-	is "it has come to its end" "$(tail -n 1 "$out")" "1..$((tap_n - before))"
+	bare "intel-pmu on $model" --model $model intel-pmu
+done
+for cpus in 1 2; do
+	bare "fault-rip, CPUs: $cpus" --cpus $cpus fault-rip
 done
 rm "$out"
 finish

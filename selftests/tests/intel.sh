@@ -58,6 +58,7 @@ tap_file life_test out
 # The debug store of every CPU, which takes an interrupt to each.
 (
 	cd /sys/kernel/tracing || exit 1
+	# From here on the host has no counter of its own.
 	sysctl -q kernel.nmi_watchdog=0
 	echo reserve_ds_buffers release_ds_buffers >set_ftrace_filter
 	echo function >current_tracer
