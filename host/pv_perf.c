@@ -135,6 +135,11 @@ static int pv_perf_check_config(const struct guest_perf_query *pmu,
 	case KVM_PERF_TYPE_RAW:
 		if (attr->config & ~pmu->raw_event_mask)
 			return -EINVAL;
+		/* No event: perf's own, for KVM to have the branch records. */
+		if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL &&
+		    (attr->config & X86_RAW_EVENT_MASK) ==
+		    INTEL_FIXED_VLBR_EVENT)
+			return -EOPNOTSUPP;
 		return 0;
 	default:
 		return -EINVAL;

@@ -68,6 +68,26 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 }
 
 /**
+ * pv_perf_backing_counters - how many general-purpose counters does it take?
+ * @backing: the backing event
+ *
+ * From Zen on perf has what may count more than 15 in a cycle, floating-point
+ * operations, merge two (amd_is_pair_event_code(); PPR of family 17h, Large
+ * Increment per Cycle Events).
+ */
+unsigned int pv_perf_backing_counters(const struct perf_event *backing)
+{
+	u64 config = backing->hw.config;
+	unsigned int event = ((config >> 24) & 0xf00) | (config & 0xff);
+
+	if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL ||
+	    boot_cpu_data.x86 < 0x17)
+		return 1;
+
+	return event == 0x003 ? 2 : 1;
+}
+
+/**
  * pv_perf_backing_is_fixed - does it have a counter that can count nothing else?
  * @backing: the backing event, which counts, or did last, with that counter
  */

@@ -11,6 +11,7 @@
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  perf_overflow_handler_t overflow);
 
+unsigned int pv_perf_backing_counters(const struct perf_event *backing);
 bool pv_perf_backing_is_fixed(const struct perf_event *backing);
 bool pv_perf_backing_may_be_fixed(const struct perf_event *backing);
 

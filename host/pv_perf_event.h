@@ -65,7 +65,7 @@ struct pv_perf_freq {
  * @available: the host can serve it
  * @pmu: what it can count
  * @pmu_is_own: with the PMU of this host's CPUs
- * @held: an event of the host that keeps its PMU set up; or NULL
+ * @holds_pmu: it is among those that keep perf's set up, see pv_perf_hold_pmu()
  */
 struct pv_perf_vm {
 	struct xarray events;
@@ -78,7 +78,7 @@ struct pv_perf_vm {
 	bool available;
 	struct guest_perf_query pmu;
 	bool pmu_is_own;
-	struct perf_event *held;
+	bool holds_pmu;
 };
 
 /**

@@ -28,13 +28,12 @@
 #include "x86.h"
 #include "pmu.h"
 
-/*
- * On Intel the first hardware event of all has perf allocate the debug store of
- * every CPU, and the last has it freed, with an interrupt to each CPU
- * (reserve_ds_buffers()): a guest that opens and closes an event would do that all
- * the time.  A disabled event of the host's own, until the VM is gone, keeps it.
- */
-static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
+/* The lock protects all of these, and each VM's holds_pmu. */
+static DEFINE_MUTEX(pv_perf_hold_lock);
+static struct perf_event *pv_perf_held;
+static unsigned int pv_perf_holders;
+
+static struct perf_event *pv_perf_create_held(void)
 {
 	/* It does not stand in the way of the mediated virtual PMU. */
 	struct perf_event_attr attr = {
@@ -46,29 +45,53 @@ static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
 	};
 	struct perf_event *held;
 
-	if (READ_ONCE(vm->held) || !vm->pmu_is_own ||
-	    boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
-		return;
-
 	/* Of a CPU, so that perf does not look at each switch of a thread. */
 	held = perf_event_create_kernel_counter(&attr, raw_smp_processor_id(),
 						NULL, NULL, NULL);
-	if (IS_ERR(held))
+	return IS_ERR(held) ? NULL : held;
+}
+
+/*
+ * On Intel the first hardware event of all has perf allocate the debug store of
+ * every CPU, and the last has it freed, with interrupts to each CPU
+ * (reserve_ds_buffers()): a guest that opens and closes an event, or has an OPEN
+ * fail, would do that all the time.  A disabled event of the host's own keeps it,
+ * as long as there is a VM that has tried to open any.
+ */
+static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
+{
+	if (READ_ONCE(vm->holds_pmu) || !vm->pmu_is_own ||
+	    boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
 		return;
 
+	mutex_lock(&pv_perf_hold_lock);
+	if (!pv_perf_held)
+		pv_perf_held = pv_perf_create_held();
 	/* Another vCPU may have been faster. */
-	if (cmpxchg(&vm->held, NULL, held))
-		perf_event_release_kernel(held);
+	if (pv_perf_held && !vm->holds_pmu) {
+		pv_perf_holders++;
+		WRITE_ONCE(vm->holds_pmu, true);
+	}
+	mutex_unlock(&pv_perf_hold_lock);
 }
 
 /**
  * pv_perf_release_pmu - the last of a VM's events is closed
  * @vm: the VM, which opens none any more
+ *
+ * May sleep.
  */
 void pv_perf_release_pmu(struct pv_perf_vm *vm)
 {
-	if (vm->held)
-		perf_event_release_kernel(vm->held);
+	if (!vm->holds_pmu)
+		return;
+
+	mutex_lock(&pv_perf_hold_lock);
+	if (!--pv_perf_holders) {
+		perf_event_release_kernel(pv_perf_held);
+		pv_perf_held = NULL;
+	}
+	mutex_unlock(&pv_perf_hold_lock);
 }
 
 /**
@@ -118,6 +141,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	refcount_set(&event->refs, 1);
 	pv_perf_freq_init(event);
 
+	pv_perf_hold_pmu(vm);
 	event->backing = pv_perf_backing_create(event, pv_perf_overflow);
 	if (IS_ERR(event->backing)) {
 		ret = PTR_ERR(event->backing);
@@ -132,8 +156,6 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	ret = pv_perf_init_record(vcpu->kvm, event, gpa);
 	if (ret)
 		goto release_backing;
-
-	pv_perf_hold_pmu(vm);
 
 	mutex_lock(&home->lock);
 	pv_perf_link(home, event);

@@ -91,21 +91,22 @@ static bool pv_perf_uses_counter(struct pv_perf_event *event)
 }
 
 /*
- * May the vCPU have one more general-purpose counter, for this event?  What is
+ * May the vCPU have what this event takes of general-purpose counters?  What is
  * parked or throttled has none, and comes here when it goes on.
  */
 static bool pv_perf_may_use_counter(struct pv_perf_vcpu *home,
-				    struct pv_perf_event *starting)
+				    struct pv_perf_event *starting,
+				    const struct perf_event *backing)
 {
-	unsigned int max = pv_perf_counters_allowed(home->vcpu->kvm), n = 0;
+	unsigned int n = pv_perf_backing_counters(backing);
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &home->events, node) {
 		if (event != starting && pv_perf_uses_counter(event))
-			n++;
+			n += pv_perf_backing_counters(event->backing);
 	}
 
-	return n < max;
+	return n <= pv_perf_counters_allowed(home->vcpu->kvm);
 }
 
 /**
@@ -143,7 +144,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	list_for_each_entry(other, &home->events, node)
 		pv_perf_note_lost(other);
 
-	only_fixed = !pv_perf_may_use_counter(home, event);
+	only_fixed = !pv_perf_may_use_counter(home, event, backing);
 	if (only_fixed && !pv_perf_backing_may_be_fixed(backing))
 		return -EBUSY;
 

@@ -24,7 +24,7 @@ __thread struct task_struct *current;
 static __thread int acting_cpu;
 static __thread bool irqs_off;
 
-struct cpuinfo_x86 boot_cpu_data = { X86_VENDOR_AMD };
+struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD };
 bool cpu_has_perfctr_core = true, cpu_has_hybrid;
 struct x86_pmu_capability pmu_capability = {
 	.version = 2, .num_counters_gp = NR_COUNTERS,

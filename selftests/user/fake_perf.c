@@ -191,6 +191,14 @@ static int fixed_counter(const struct perf_event *event)
 	return 0;
 }
 
+/* Floating-point operations, on AMD, take two. */
+static int counters(const struct perf_event *event)
+{
+	return boot_cpu_data.x86 >= 0x17 &&
+	       boot_cpu_data.x86_vendor == X86_VENDOR_AMD &&
+	       (event->hw.config & 0xf000000ff) == 3 ? 2 : 1;
+}
+
 /* Pinned events in the order of their age: no counter, and it is in error. */
 static void resched(struct task_struct *task)
 {
@@ -210,7 +218,7 @@ static void resched(struct task_struct *task)
 			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
 		else if (fixed)
 			sched_event_in(event);
-		else if (left-- > 0)
+		else if ((left -= counters(event)) >= 0)
 			sched_event_in(event);
 		else
 			sched_event_out(event, PERF_EVENT_STATE_ERROR);

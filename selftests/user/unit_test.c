@@ -1131,6 +1131,33 @@ static void test_max_counters(void)
 	teardown();
 }
 
+static long open_raw(u32 id, u64 config)
+{
+	param(id, id);
+	mem->attr.config = config;
+	return do_open();
+}
+
+/* Some events take two counters. */
+static void test_pairs(void)
+{
+	setup();
+	*param_pv_perf_max_counters = 3;
+	CHECK(!open_raw(1, 0x3) && !open_raw(2, 0xff03));
+	CHECK(!open_raw(3, 0x100000003));
+	is("a pair of counters", call(3, 1), 0);
+	is("another is beyond the limit", call(3, 2), -KVM_EBUSY);
+	is("an event whose number is longer is not", call(3, 3), 0);
+	is("a limit of four", (*param_pv_perf_max_counters = 4), 4);
+	is("is three and a pair, too", call(3, 2), -KVM_EBUSY);
+	call(4, 3);
+	is("but two pairs are not", call(3, 2), 0);
+	boot_cpu_data.x86 = 0x15;
+	is("before Zen each takes one", call(3, 3), 0);
+	boot_cpu_data.x86 = 0x17;
+	teardown();
+}
+
 /* Fixed counters can count nothing else. */
 static void test_fixed_counters(void)
 {
@@ -1146,21 +1173,17 @@ static void test_fixed_counters(void)
 	is("instructions in a fixed counter", call(3, 1), 0);
 	is("and again, in another", call(3, 2), 0);
 	is("which is the last", call(3, 3), -KVM_EBUSY);
-	param(4, 4);
-	mem->attr.config = 0x3c;
-	do_open();
+	open_raw(4, 0x3c);
 	is("cycles have one of their own", call(3, 4), 0);
-	param(5, 5);
-	mem->attr.config = 0x2c;
-	do_open();
+	open_raw(5, 0x2c);
 	is("others have none", call(3, 5), -KVM_EBUSY);
 	run_guest(10);
 	is("all that were enabled count", call(5, KVM_PERF_ID_ALL), 0);
 	call(4, 2);
 	is("DISABLE makes room", call(3, 5), 0);
-	param(6, 6);
-	mem->attr.config = 0x300;
-	do_open();
+	open_raw(6, 0x300);
+	is("perf's own event for the branch records", open_raw(7, 0x1b00),
+	   -KVM_EOPNOTSUPP);
 	is("reference cycles", call(3, 6), 0);
 	teardown();
 	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
@@ -1189,15 +1212,15 @@ static void test_held_pmu(void)
 	setup();
 	is("nor on Intel before the first OPEN", atomic_read(&nr_held_events),
 	   0);
-	/* Whatever fails before it fails the OPEN. */
-	do
+	/* Each tries again, and fails with the memory for what comes after it. */
+	do {
 		alloc_faults = (struct faults){ .fail_at = ++n };
-	while (open_id(1));
+		CHECK(open_id(1));
+	} while (!atomic_read(&nr_held_events));
 	alloc_faults.fail_at = 0;
-	is("that there is no memory for it is no error",
-	   atomic_read(&nr_held_events), 0);
-	CHECK(!open_id(2));
-	is("the next OPEN tries again", atomic_read(&nr_held_events), 1);
+	is("an OPEN that fails has it held", atomic_read(&nr_held_events), 1);
+	CHECK(!open_id(1) && !open_id(2));
+	is("no more by those that do not", atomic_read(&nr_held_events), 1);
 	on(1);
 	CHECK(!open_id(3));
 	is("no more by another vCPU", atomic_read(&nr_held_events), 1);
@@ -3165,6 +3188,7 @@ int main(void)
 	test_told();
 	test_counters();
 	test_max_counters();
+	test_pairs();
 	test_fixed_counters();
 	test_held_pmu();
 	test_query();

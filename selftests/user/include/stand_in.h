@@ -208,6 +208,9 @@ struct mutex {
 	struct task_struct *owner;
 };
 
+#define DEFINE_MUTEX(name) \
+	struct mutex name = { .mutex = PTHREAD_MUTEX_INITIALIZER }
+
 void mutex_init(struct mutex *lock);
 void mutex_lock(struct mutex *lock);
 bool mutex_trylock(struct mutex *lock);
@@ -299,6 +302,7 @@ int schedule_hrtimeout_range(ktime_t *expires, u64 delta, int mode);
 #define X86_VENDOR_HYGON	9
 
 struct cpuinfo_x86 {
+	int x86;
 	int x86_vendor;
 };
 
