@@ -139,8 +139,10 @@ static void kvm_pmu_set_counter(struct kvm_pmu_cpu *cpu,
 				struct perf_event *event,
 				enum kvm_pmu_event_state state)
 {
-	event->hw.idx = counter - cpu->counters;
 	WRITE_ONCE(counter->event, event);
+	/* An NMI that throttles its group stops it by the counter that it has. */
+	barrier();
+	event->hw.idx = counter - cpu->counters;
 	/* An NMI looks at the event of a counter that is not FREE. */
 	barrier();
 	WRITE_ONCE(counter->state, state);
@@ -152,6 +154,7 @@ static void kvm_pmu_clear_counter(struct kvm_pmu_counter *counter)
 	/* As above. */
 	barrier();
 	counter->event->hw.idx = -1;
+	barrier();
 	WRITE_ONCE(counter->event, NULL);
 }
 
@@ -178,6 +181,9 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 	struct perf_event *event = from->event;
 	enum kvm_pmu_event_state state = from->state;
 
+	/* Where it has just been added, it is that counter that is to count. */
+	if (cpu->added & BIT(event->hw.idx))
+		cpu->added |= BIT(to - cpu->counters);
 	kvm_pmu_clear_counter(from);
 	kvm_pmu_set_counter(cpu, to, event, state);
 }
@@ -187,7 +193,7 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	struct kvm_pmu_use use = cpu->use;
 
 	kvm_pmu_add_use(&use, to_kvm_pmu_config(event)->kind);
-	return use.general <= kvm_pmu_limit(cpu);
+	return !kvm_pmu_host_is_gone() && use.general <= kvm_pmu_limit(cpu);
 }
 
 /**

@@ -165,7 +165,10 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		break;
 	case KVM_PMU_NO_COUNTER:
 		if (op->op == KVM_PERF_OP_READ) {
-			kvm_pmu_note_lost(cpu, counter);
+			/* All may have been read: the record says of which. */
+			if (READ_ONCE(counter->record.flags) &
+			    KVM_PERF_EVENT_LOST)
+				kvm_pmu_note_lost(cpu, counter);
 			kvm_pmu_done(counter, op);
 		} else {
 			cpu->no_counter = true;
@@ -407,6 +410,9 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 	    kvm_pmu_added_all(cpu, kvm_pmu_runs))
 		return true;
 
-	kvm_pmu_flush_all(cpu);
+	/* Others that perf has been told of before may have failed: see them off. */
+	if (!kvm_pmu_flush_all(cpu))
+		cpu->changed = true;
+
 	return kvm_pmu_added_all(cpu, kvm_pmu_has_started);
 }
