@@ -24,6 +24,8 @@ vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
 bochs := $(B)/bochs/bochs
+# What a guest's host runs on, and the guest.
+machine := $(qemu) $(if $(filter intel,$(VM_CPU)),$(bochs))
 modules := $(addsuffix /modules.built,$(sort $K $G))
 initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
@@ -78,9 +80,10 @@ help:
 	@echo
 	@echo 'LINE=6.1 is the kernel line. KERNEL=debug builds a kernel of it with KASAN, lockdep'
 	@echo 'and more (15 minutes) for host and guest; GUEST_KERNEL=6.1 keeps it to the host.'
+	@echo 'VM_CPU=intel with run, bench or shell: on the machine with an Intel CPU.'
 	@echo 'On real machines: see README.md.'
 
-run: $(qemu) $(modules) $(initrd) $(programs) $(sample)
+run: $(machine) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
 test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
@@ -101,7 +104,7 @@ test-packages:
 		libvirt-clients papi-tools libpfm4-dev bpftrace unifdef \
 		patchutils uuid-dev gcc-multilib)
 
-bench: $(qemu) $(modules) $(initrd) $(programs)
+bench: $(machine) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
 	@selftests/bench/bench
 
@@ -109,7 +112,7 @@ bench: $(qemu) $(modules) $(initrd) $(programs)
 matrix: $(qemu) $(programs)
 	@selftests/matrix $(foreach h,$(LINES),$(foreach g,$(GUEST_LINES),$h/$g))
 
-shell: $(qemu) $(modules) $(initrd)
+shell: $(machine) $(modules) $(initrd)
 	@$(vm) guest -i
 
 # What makes it fail is kept among the seeds, and from then on tested.

@@ -5,6 +5,9 @@
 
 tap_n=0
 tap_failed=0
+# The module of KVM for this machine's CPU: kvm-amd or kvm-intel; lsmod and sysfs
+# call it kvm_amd or kvm_intel.
+kvm_vendor=kvm-$(grep -q GenuineIntel /proc/cpuinfo && echo intel || echo amd)
 
 # ok NAME COMMAND...: passes when the command succeeds
 ok() {

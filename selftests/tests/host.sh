@@ -60,23 +60,25 @@ for n in 1 2; do
 done
 
 # The host often takes the CPU away in the middle of the guest's NMI handler, for
-# milliseconds.  What that is allowed is 25 us on average.
+# milliseconds: 90 us on average, and 50 are allowed.  What the guest is not told
+# of, as a page fault of the host that waits, is once in a while.
 touch competing
 while [ -e competing ]; do "$T/longloop"; done &
 competitor=$!
 taskset -pc 1 $competitor >/dev/null
 taskset -c 1 "$vm" guest -- sh -c "cp $T/longloop /dev/shm
-	echo 25 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 50 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 10000 >/proc/sys/kernel/perf_event_max_sample_rate
 	perf record -q -o /dev/shm/data -e instructions:u -c 100000 \
 		sh -c 'for _ in 1 2; do /dev/shm/longloop; done'
 	perf report -i /dev/shm/data --stats
+	dmesg | grep 'perf: interrupt took'
 	cat /proc/sys/kernel/perf_event_max_sample_rate" >out 2>&1
 rm competing
 wait $competitor
 is "time that the host takes does not lower the guest's sample rate" \
 	"$(tail -1 out)" 10000
-has "which it has had samples at" "SAMPLE events: +100[0-9]{2}" out
+has "which it has had samples at" "SAMPLE events: +(99|100)[0-9]{2}" out
 cat $tracing/trace >trace
 has "kvm_pv_perf_op in the trace" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
 has "kvm_pv_perf_open in the trace" 'kvm_pv_perf_open: vcpu 0 id' trace
@@ -125,9 +127,9 @@ gone() {
 }
 ok "killed: no VM is left in debugfs" until_true gone
 used() {
-	[ "$(cat /sys/module/kvm_amd/refcnt)" = 0 ]
+	[ "$(cat /sys/module/${kvm_vendor/-/_}/refcnt)" = 0 ]
 }
-ok "killed: kvm_amd has no users" until_true used
+ok "killed: $kvm_vendor has no users" until_true used
 perf stat -x, -o out -e "{instructions:u,instructions:u,instructions:u,instructions:u,instructions:u}" "$T/loop"
 is "killed: all counters are free" "$(grep -c '^10000004,' out)" 5
 none_left() {
@@ -136,8 +138,8 @@ none_left() {
 }
 ok "killed: no perf_event is left in the slab" until_true none_left
 echo "# perf_event slab: $slab_before objects before, $slab_after after"
-ok "the modules unload" rmmod kvm_amd kvm
-ok "and the stock ones load" modprobe kvm_amd
+ok "the modules unload" rmmod $kvm_vendor kvm
+ok "and the stock ones load" modprobe $kvm_vendor
 "$vm" guest --pmu=none -- true >out 2>&1
 is "and run a guest" $? 0
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The life cycle: VMMs that are killed, vCPUs that get another thread, host CPUs
-# and kvm-amd that go and come.
+# and modules that go and come.
 # vm: host --no-icount --host-cpus 2 --timeout 3000
 #
 # LIFE_KILLS: how many VMMs to kill
@@ -26,7 +26,7 @@ no_more() {
 
 no_vm() {
 	[ -z "$(find $kvm -name pv_perf)" ] &&
-		[ "$(cat /sys/module/kvm_amd/refcnt)" = 0 ]
+		[ "$(cat /sys/module/${kvm_vendor/-/_}/refcnt)" = 0 ]
 }
 
 "$T/life_test" >out 2>&1
@@ -52,7 +52,7 @@ free_before=$(free_kb)
 "$T/life_test" kill "${LIFE_KILLS:-50}" >out 2>&1
 is "VMMs are killed" $? 0
 sed 's/^/# /' out
-ok "killed: no VM is left, and kvm_amd has no users" until_true no_vm
+ok "killed: no VM is left, and $kvm_vendor has no users" until_true no_vm
 for slab in $slabs; do
 	ok "killed: no $slab is left in the slab" \
 		until_true no_more "$slab" "${before[$slab]}"
@@ -106,15 +106,15 @@ a_vm() {
 	[ -n "$(find $kvm -name pv_perf)" ]
 }
 until_true a_vm
-ok "rmmod kvm-amd is refused while a VM runs" sh -c '! rmmod kvm_amd 2>/dev/null'
+ok "rmmod $kvm_vendor is refused while a VM runs" sh -c "! rmmod $kvm_vendor 2>/dev/null"
 kill -9 $spin
 wait $spin 2>/dev/null
 until_true no_vm
 for i in 1 2 3; do
-	rmmod kvm_amd && insmod "$built/kvm-amd.ko" && "$T/life_test" spin 1 >out 2>&1
-	is "kvm-amd unloaded and loaded again, $i: VMs count" $? 0
+	rmmod $kvm_vendor && insmod "$built/$kvm_vendor.ko" && "$T/life_test" spin 1 >out 2>&1
+	is "$kvm_vendor unloaded and loaded again, $i: VMs count" $? 0
 done
-rmmod kvm_amd kvm && insmod "$built/kvm.ko" && insmod "$built/kvm-amd.ko" &&
+rmmod $kvm_vendor kvm && insmod "$built/kvm.ko" && insmod "$built/$kvm_vendor.ko" &&
 	"$T/life_test" spin 1 >out 2>&1
 is "and kvm" $? 0
 finish

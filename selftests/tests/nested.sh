@@ -55,7 +55,7 @@ check_clean() {
 	perf stat -x, -o "$1.counts" -e instructions:u "$T/loop"
 	perf stat -x, -a -o "$1.split" -e instructions:uG sleep 0.5
 	answer "$1.perf_events" back_to "$2"
-	rmmod kvm_amd kvm >"$1.rmmod" 2>&1
+	rmmod $kvm_vendor kvm >"$1.rmmod" 2>&1
 	echo $? >>"$1.rmmod"
 }
 
@@ -63,7 +63,7 @@ load() {
 	local dir=$tree/build/linux-$VM_KERNEL
 
 	insmod "$dir/guest/kvm_pmu.ko" && insmod "$dir/kvm/kvm.ko" &&
-		insmod "$dir/kvm/kvm-amd.ko"
+		insmod "$dir/kvm/$kvm_vendor.ko"
 }
 
 nested_measures() {
