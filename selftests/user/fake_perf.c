@@ -204,7 +204,7 @@ static void resched(struct task_struct *task)
 {
 	int left = NR_COUNTERS - cpus[task->cpu].taken;
 	struct perf_event *event;
-	int fixed, used = 0;
+	int fixed, needs, used = 0;
 
 	list_for_each_entry(event, &task->events, node) {
 		if (event->state < PERF_EVENT_STATE_INACTIVE)
@@ -214,14 +214,15 @@ static void resched(struct task_struct *task)
 		if (task->running)
 			WRITE_ONCE(event->hw.idx,
 				   fixed ? INTEL_PMC_IDX_FIXED : 0);
-		if (!task->running)
+		needs = fixed ? 0 : counters(event);
+		if (!task->running) {
 			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
-		else if (fixed)
+		} else if (needs <= left) {
+			left -= needs;
 			sched_event_in(event);
-		else if ((left -= counters(event)) >= 0)
-			sched_event_in(event);
-		else
+		} else {
 			sched_event_out(event, PERF_EVENT_STATE_ERROR);
+		}
 	}
 }
 
