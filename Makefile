@@ -54,7 +54,7 @@ sample := $(B)/tests/sample
 help:
 	@echo 'make run        perf stat, record and top in a guest: builds what is missing (10'
 	@echo '                minutes the first time), boots machine, host and guest'
-	@echo 'make test       run every test (40 minutes), build what is missing'
+	@echo 'make test       run every test (45 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
 	@echo 'make test-intel all of the pair on the emulated Intel machine (30 minutes)'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
