@@ -144,6 +144,17 @@ static void kvm_pmu_done(struct kvm_pmu_counter *counter,
 	}
 }
 
+/*
+ * READ has found that a counter was lost.  All may have been read: the record says
+ * of which, by a host that tells.  What that has found and mended at once has cost
+ * the guest nothing, as each VM entry looks.
+ */
+static bool kvm_pmu_may_be_lost(const struct kvm_pmu_counter *counter)
+{
+	return !(kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY) ||
+	       READ_ONCE(counter->record.flags) & KVM_PERF_EVENT_LOST;
+}
+
 static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_counter *counter,
 			   const struct guest_perf_op *op)
@@ -165,9 +176,7 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		break;
 	case KVM_PMU_NO_COUNTER:
 		if (op->op == KVM_PERF_OP_READ) {
-			/* All may have been read: the record says of which. */
-			if (READ_ONCE(counter->record.flags) &
-			    KVM_PERF_EVENT_LOST)
+			if (kvm_pmu_may_be_lost(counter))
 				kvm_pmu_note_lost(cpu, counter);
 			kvm_pmu_done(counter, op);
 		} else {
