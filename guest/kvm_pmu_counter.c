@@ -151,7 +151,7 @@ static void kvm_pmu_set_counter(struct kvm_pmu_cpu *cpu,
 static void kvm_pmu_clear_counter(struct kvm_pmu_counter *counter)
 {
 	WRITE_ONCE(counter->state, KVM_PMU_FREE);
-	/* As above. */
+	/* As above, the other way round. */
 	barrier();
 	counter->event->hw.idx = -1;
 	barrier();
