@@ -31,12 +31,12 @@ is "driver_test ends well" $status 0
 # What the NMI's handler takes at most, in instructions; with checks that is more
 # than a period. A guest whose samples take all its time is to reach the limit on
 # the rate, also where each takes over a millisecond, or an instruction 5 ns.
-skid=3000
+skid=3000 limit=$before
 case $VM_KERNEL-$kvm_vendor in
-*-debug-*)	skid=2000000 before=200 ;;
-*-kvm-intel)	before=2000 ;;
+*-debug-*)	skid=2000000 limit=200 ;;
+*-kvm-intel)	limit=2000 ;;
 esac
-echo "$before" >$rate
+echo "$limit" >$rate
 $vm guest --cpus 2 -- sh -c "$load; $T/flush_test $skid" >out 2>&1
 status=$?
 tap_file flush out
