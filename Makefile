@@ -56,7 +56,7 @@ help:
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (45 minutes), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests'
-	@echo 'make test-intel all of the pair on the emulated Intel machine (30 minutes)'
+	@echo 'make test-intel bochs, intel, vm and pressure, on the emulated Intel machine'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
