@@ -99,6 +99,10 @@
  * can each have a period of their own under way.  An event with a frequency
  * may overflow earlier, as the host adapts its period, unless 2^62 or more are
  * left.  -%KVM_EINVAL if the event was opened with a sample_period of 0.
+ *
+ * %KVM_PERF_OP_SET_AREA (low, high: address of struct guest_perf_area, or 0): the
+ * host keeps this vCPU's area up to date there, and no more where it was before;
+ * 0 for nowhere.  A reset of the vCPU and KVM_PERF_OP_RESET have it nowhere, too.
  */
 #define KVM_PERF_OP_OPEN		1
 #define KVM_PERF_OP_CLOSE		2
@@ -110,6 +114,7 @@
 #define KVM_PERF_OP_BATCH		8
 #define KVM_PERF_OP_RESET		9
 #define KVM_PERF_OP_SET_LEFT		10
+#define KVM_PERF_OP_SET_AREA		11
 
 /* No event's id: stands for all events of this vCPU. */
 #define KVM_PERF_ID_ALL			0xffffffffU
@@ -263,6 +268,35 @@ struct guest_perf_event_param {
 };
 
 /**
+ * struct guest_perf_area - what a vCPU can know without asking
+ * @size: in: size of this struct as the guest knows it, in bytes, at least
+ *	GUEST_PERF_AREA_SIZE_VER0; out: how many of them the host fills
+ * @epoch: not 0 as long as this host has what was opened on this vCPU since
+ *	SET_AREA.  Another number, or 0, where it does not: the guest runs on
+ *	another host, was restored from a snapshot, or its vCPU was reset.
+ *
+ * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on
+ * SET_AREA, before it enters the guest with something new, and before the VMM can
+ * save the vCPU: what is saved has an @epoch of 0.
+ */
+struct guest_perf_area {
+	__u32	size;
+	__u32	epoch;
+};
+
+#define GUEST_PERF_AREA_SIZE_VER0	8
+#define GUEST_PERF_AREA_ALIGN		4096
+
+/*
+ * A vCPU with an area sets the LVTPC register of its local APIC to this: an NMI,
+ * whose vector the APIC ignores.  VMMs save that register.  A host on which such a
+ * vCPU first runs, without having set an area there, has been given it by another:
+ * it injects an NMI, so that the guest sees that its events are gone before it
+ * executes anything else.
+ */
+#define KVM_PERF_LVTPC			0x4a5
+
+/**
  * struct guest_perf_op - an operation of a KVM_PERF_OP_BATCH
  * @op: KVM_PERF_OP_*, but not KVM_PERF_OP_BATCH: that has the result
  *	-KVM_EINVAL
@@ -291,6 +325,7 @@ struct guest_perf_op {
 #define KVM_PERF_FEATURE_BATCH		(1U << 1)
 #define KVM_PERF_FEATURE_NESTED		(1U << 2)
 #define KVM_PERF_FEATURE_NOTIFY		(1U << 3)
+#define KVM_PERF_FEATURE_AREA		(1U << 4)
 
 /* Number of entries of guest_perf_query.hw_config. */
 #define KVM_PERF_NR_HW_EVENTS		10
@@ -369,6 +404,7 @@ KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, period_left) == 40);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, flags) == 48);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_op) == 24);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER0);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER0);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, hw_config) == 32);
 

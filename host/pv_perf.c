@@ -15,6 +15,7 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
+#include "pv_perf_area.h"
 #include "pv_perf_counter.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
@@ -253,7 +254,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.size = min_t(u32, size, sizeof(query));
 	query.version = KVM_PERF_ABI_VERSION;
 	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED |
-			 KVM_PERF_FEATURE_NOTIFY;
+			 KVM_PERF_FEATURE_NOTIFY | KVM_PERF_FEATURE_AREA;
 	if (pv_perf_rate_allowed(vcpu->kvm))
 		query.features |= KVM_PERF_FEATURE_SAMPLING;
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
@@ -289,9 +290,12 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 		return pv_perf_event_set_period(vcpu, op->id, op->arg);
 	case KVM_PERF_OP_RESET:
 		pv_perf_close_vm_events(kvm);
+		pv_perf_area_end_all(kvm);
 		return 0;
 	case KVM_PERF_OP_SET_LEFT:
 		return pv_perf_event_set_left(vcpu, op->id, &op->arg);
+	case KVM_PERF_OP_SET_AREA:
+		return pv_perf_area_set(vcpu, op->arg);
 	default:
 		return -KVM_ENOSYS;
 	}
@@ -347,6 +351,7 @@ static int pv_perf_op_decode(struct guest_perf_op *op, unsigned long nr,
 	case KVM_PERF_OP_OPEN:
 	case KVM_PERF_OP_QUERY:
 	case KVM_PERF_OP_BATCH:
+	case KVM_PERF_OP_SET_AREA:
 		op->arg = (u64)a2 << 32 | a1;
 		return 0;
 	case KVM_PERF_OP_SET_PERIOD:

@@ -82,6 +82,19 @@ struct pv_perf_vm {
 };
 
 /**
+ * struct pv_perf_area - what a vCPU can know without asking
+ * @where: the guest's struct guest_perf_area
+ * @epoch: the number that stands for what is open on this vCPU here; 0 where
+ *	there is no area
+ * @shown: it is in the guest's memory
+ */
+struct pv_perf_area {
+	struct gfn_to_hva_cache where;
+	u32 epoch;
+	bool shown;
+};
+
+/**
  * struct pv_perf_vcpu - the events whose home is this vCPU
  * @refs: one for the vCPU, one for a thread that parks its events
  * @thread: the thread on which its events may count, if it has any: the one that
@@ -103,6 +116,9 @@ struct pv_perf_vm {
  * @delivered: number of overflows that the guest has been told of here
  * @throttled: how often an event was stopped because of the rate
  * @filter_changed: the VM's event filter may deny what counts here
+ * @area: protected by @lock
+ * @restored: the guest may have had an area before the VMM set the vCPU's state, and
+ *	has not been told that it is gone; for the vCPU's own thread
  * @batch: the operations of a KVM_PERF_OP_BATCH, which only the vCPU's thread
  *	runs
  *
@@ -125,6 +141,8 @@ struct pv_perf_vcpu {
 	u64 delivered;
 	u64 throttled;
 	bool filter_changed;
+	struct pv_perf_area area;
+	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
 };
 

@@ -15,6 +15,7 @@
 
 #include "compat.h"
 #include "pv_perf.h"
+#include "pv_perf_area.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
@@ -80,6 +81,7 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	INIT_LIST_HEAD(&pv->events);
 	raw_spin_lock_init(&pv->enter_lock);
 	pv->vcpu = vcpu;
+	pv->restored = true;
 	/* At once on PREEMPT_RT, too. */
 	pv->irq_work = IRQ_WORK_INIT_HARD(pv_perf_wake_vcpu);
 	hrtimer_setup(&pv->rate_timer, pv_perf_rate_timer, CLOCK_MONOTONIC,
@@ -95,10 +97,14 @@ static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
 
 /**
  * pv_perf_vcpu_run - the VMM runs a vCPU
- * @vcpu: the vCPU, on the thread that is going to run it
+ * @vcpu: the vCPU, on the thread that is going to run it, with kvm->srcu held
+ *	for reading
+ *
+ * May sleep.
  */
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 {
+	pv_perf_area_run(vcpu);
 	pv_perf_clear_thread(vcpu);
 	if (pv_perf_vcpu_has_events(vcpu))
 		pv_perf_follow_thread(vcpu);
@@ -175,11 +181,12 @@ static bool pv_perf_must_complete(u32 exit_reason)
  */
 void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 {
-	if (!pv_perf_vcpu_has_events(vcpu))
+	if (!ret && pv_perf_must_complete(READ_ONCE(vcpu->run->exit_reason)))
 		return;
 
-	if (ret || !pv_perf_must_complete(READ_ONCE(vcpu->run->exit_reason)))
+	if (pv_perf_vcpu_has_events(vcpu))
 		pv_perf_update_records(vcpu);
+	pv_perf_area_leave(vcpu);
 }
 
 /**
@@ -191,6 +198,7 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 {
 	pv_perf_close_vcpu_events(vcpu);
+	pv_perf_area_end(vcpu);
 }
 
 /* The segment of the first instruction after a reset. */

@@ -5,6 +5,7 @@
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
 
+u32 last_random;
 bool have_kvm_pmu_query, have_hypervisor_slot;
 struct guest_perf_query hypervisor;
 
@@ -106,6 +107,14 @@ int kvm_gfn_to_hva_cache_init(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
 	ghc->gpa = gpa;
 	ghc->len = len;
 	return 0;
+}
+
+int kvm_write_guest_offset_cached(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
+				  void *data, unsigned int offset,
+				  unsigned long len)
+{
+	CHECK(offset + len <= ghc->len);
+	return kvm_write_guest(kvm, ghc->gpa + offset, data, len);
 }
 
 void mark_page_dirty_in_slot(struct kvm *kvm,

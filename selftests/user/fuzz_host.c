@@ -173,6 +173,13 @@ static int nmis[NR_VCPUS];
 static int create_fails;
 static bool no_allocation;
 
+static struct model_area {
+	gpa_t gpa;
+	u32 epoch;
+	bool shown;
+} area[NR_VCPUS];
+static u32 model_random;
+
 static struct model_event *model_find(u32 id)
 {
 	struct model_event *e;
@@ -558,7 +565,7 @@ static int model_op_left(struct model_event *e, u64 *arg)
 static int model_query(gpa_t gpa)
 {
 	struct guest_perf_query q = {
-		.size = sizeof(q), .version = 1, .features = 15,
+		.size = sizeof(q), .version = 1, .features = 31,
 		.max_events = limit, .nr_counters = *param_pv_perf_max_counters,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 	};
@@ -574,9 +581,52 @@ static int model_query(gpa_t gpa)
 	return model_write(gpa, &q, sizeof(q)) ? 0 : -KVM_EFAULT;
 }
 
+static void model_write_area(int vcpu, bool shown)
+{
+	u32 epoch = shown ? area[vcpu].epoch : 0;
+
+	if (area[vcpu].epoch && area[vcpu].shown != shown &&
+	    model_write(area[vcpu].gpa + 4, &epoch, 4))
+		area[vcpu].shown = shown;
+}
+
+static void model_end_area(int vcpu)
+{
+	model_write_area(vcpu, false);
+	area[vcpu].epoch = 0;
+}
+
+static int model_set_area(int vcpu, gpa_t gpa)
+{
+	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gpa_to_gfn(gpa));
+	u32 size, epoch;
+
+	if (!gpa) {
+		area[vcpu].epoch = 0;
+		return 0;
+	}
+	if (gpa % 4096)
+		return -KVM_EINVAL;
+	if (!model_read(gpa, &size, 4))
+		return -KVM_EFAULT;
+	if (size < 8 || size > 4096)
+		return -KVM_EINVAL;
+	if (!slot || slot->readonly)
+		return -KVM_EFAULT;
+	size = 8;
+	if (!model_write(gpa, &size, 4))
+		return -KVM_EFAULT;
+	model_random += 2;
+	epoch = model_random | 1;
+	model_write(gpa + 4, &epoch, 4);
+	area[vcpu] = (struct model_area){ gpa, epoch, true };
+	return 0;
+}
+
 static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
 {
 	struct model_event *e = model_find(id);
+	int i;
 
 	switch (op) {
 	case KVM_PERF_OP_OPEN:
@@ -585,7 +635,11 @@ static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
 		return model_query(*arg);
 	case KVM_PERF_OP_RESET:
 		memset(model, 0, sizeof(model));
+		for (i = 0; i < NR_VCPUS; i++)
+			model_end_area(i);
 		return 0;
+	case KVM_PERF_OP_SET_AREA:
+		return model_set_area(vcpu, *arg);
 	case KVM_PERF_OP_ENABLE:
 		return model_enable(vcpu, id);
 	case KVM_PERF_OP_READ:
@@ -641,6 +695,7 @@ static long model_call(int vcpu, u64 op, u64 a1, u64 a2, u64 a3)
 		return model_batch(vcpu, a2 << 32 | a1, a3);
 	case KVM_PERF_OP_OPEN:
 	case KVM_PERF_OP_QUERY:
+	case KVM_PERF_OP_SET_AREA:
 		arg = a2 << 32 | a1;
 		return model_op(vcpu, op, a1, &arg);
 	case KVM_PERF_OP_SET_PERIOD:
@@ -817,19 +872,12 @@ static bool model_deliver(struct model_event *e)
 	return true;
 }
 
-static void model_enter(int vcpu)
+static void model_tell_all(int vcpu)
 {
 	bool any = false;
 	struct model_event *e;
 	u64 place = 0;
 
-	if (!request[vcpu])
-		return;
-
-	request[vcpu] = false;
-	if (filter_changed[vcpu])
-		model_filter(vcpu);
-	filter_changed[vcpu] = false;
 	while ((e = model_next(vcpu, place, false))) {
 		place = e->place;
 		e->noted |= e->enabled && e->lost;
@@ -838,6 +886,33 @@ static void model_enter(int vcpu)
 	}
 	if (any && !vcpus[vcpu]->arch.nmi_pending && !nmis[vcpu])
 		nmis[vcpu]++;
+}
+
+static void model_enter(int vcpu)
+{
+	if (!request[vcpu])
+		return;
+
+	request[vcpu] = false;
+	if (filter_changed[vcpu])
+		model_filter(vcpu);
+	filter_changed[vcpu] = false;
+	model_tell_all(vcpu);
+}
+
+/* The VMM interrupts the vCPU, perhaps to save the guest's memory. */
+static void model_leave(int vcpu)
+{
+	struct model_event *e;
+	u64 place = 0, count;
+
+	model_tell_all(vcpu);
+	while ((e = model_next(vcpu, place, false))) {
+		place = e->place;
+		if (e->enabled)
+			model_update(e, &count);
+	}
+	model_write_area(vcpu, false);
 }
 
 /* Both are the same. */
@@ -941,6 +1016,24 @@ static gpa_t put_param(void)
 	return gpa;
 }
 
+static gpa_t put_area(void)
+{
+	u8 odd = get(1);
+	gpa_t gpa = odd < 240 ? odd % NR_PAGES * PAGE_SIZE : get_gpa(1);
+	u32 size = odd == 240 ? get_number(4098) :
+				sizeof(struct guest_perf_area);
+
+	if (odd != 241)
+		put(gpa, &size, sizeof(size));
+	return gpa;
+}
+
+static bool has_address(u32 op)
+{
+	return op == KVM_PERF_OP_OPEN || op == KVM_PERF_OP_QUERY ||
+	       op == KVM_PERF_OP_SET_AREA;
+}
+
 static gpa_t get_address(u32 op)
 {
 	u32 size = sizeof(struct guest_perf_query);
@@ -948,6 +1041,8 @@ static gpa_t get_address(u32 op)
 
 	if (op == KVM_PERF_OP_OPEN)
 		return get(1) < 240 ? put_param() : get_gpa(1);
+	if (op == KVM_PERF_OP_SET_AREA)
+		return put_area();
 	gpa = get_gpa(get(1) < 250 ? 8 : 1);
 	if (get(1) < 128)
 		put(gpa, &size, 4);
@@ -974,9 +1069,8 @@ static void put_ops(gpa_t gpa, u64 nr)
 		op.result = 0x5a;
 		op.id = get_id();
 		op.reserved = get(1) == 255;
-		op.arg = op.op == KVM_PERF_OP_OPEN ||
-			 op.op == KVM_PERF_OP_QUERY ? get_address(op.op) :
-						      get_number(200);
+		op.arg = has_address(op.op) ? get_address(op.op) :
+					      get_number(200);
 		put(gpa, &op, sizeof(op));
 		if (trace)
 			fprintf(stderr, "  op %u id 0x%x arg 0x%llx\n", op.op,
@@ -1000,6 +1094,7 @@ static void get_args(u64 op, u64 *a)
 		break;
 	case KVM_PERF_OP_OPEN:
 	case KVM_PERF_OP_QUERY:
+	case KVM_PERF_OP_SET_AREA:
 		gpa = get_address(op);
 		a[0] = (u32)gpa;
 		a[1] = gpa >> 32;
@@ -1074,6 +1169,7 @@ static void reset(int vcpu)
 	for (e = model; e < model + ARRAY_SIZE(model); e++)
 		if (e->home == vcpu)
 			e->open = false;
+	model_end_area(vcpu);
 }
 
 static void host_event(int vcpu)
@@ -1186,6 +1282,14 @@ static void step(void)
 	case 6:
 		host_event(vcpu);
 		break;
+	case 7:
+		model_leave(vcpu);
+		pv_perf_vcpu_leave(vcpus[vcpu], -EINTR);
+		break;
+	case 8:
+		model_write_area(vcpu, true);
+		pv_perf_vcpu_run(vcpus[vcpu]);
+		break;
 	default:
 		hypercall(vcpu);
 	}
@@ -1202,6 +1306,9 @@ static void setup(void)
 	memset(request, 0, sizeof(request));
 	memset(filter_changed, 0, sizeof(filter_changed));
 	memset(nmis, 0, sizeof(nmis));
+	memset(area, 0, sizeof(area));
+	last_random = 0;
+	model_random = 0;
 	clock_ns = 1000;
 	create_fails = 0;
 	create_error = 0;

@@ -22,6 +22,7 @@
 
 /* A page for each thread, after one of records. */
 struct page {
+	struct guest_perf_area area;
 	struct guest_perf_event_param param;
 	struct guest_perf_attr attr;
 	struct guest_perf_query query;
@@ -135,8 +136,10 @@ static void own_event(struct thread *t)
 static void leave_and_run(struct thread *t)
 {
 	struct task_struct *old = current;
+	u32 epoch = READ_ONCE(t->page->area.epoch);
 
 	pv_perf_vcpu_leave(t->vcpu, -EINTR);
+	CHECK(resets || !READ_ONCE(t->page->area.epoch));
 	if (!rnd(t, 4)) {
 		current = task_create(t->nr);
 		task_exit(old);
@@ -146,6 +149,13 @@ static void leave_and_run(struct thread *t)
 		run_guest(rnd(t, 300));
 	}
 	pv_perf_vcpu_run(t->vcpu);
+	CHECK(resets || READ_ONCE(t->page->area.epoch) == epoch);
+}
+
+static void set_area(struct thread *t)
+{
+	WRITE_ONCE(t->page->area.size, sizeof(t->page->area));
+	CHECK(!call(t, KVM_PERF_OP_SET_AREA, t->gpa, 0, 0));
 }
 
 static void enter_guest(struct thread *t)
@@ -229,6 +239,8 @@ static void step(struct thread *t)
 		if (!rnd(t, 10))
 			debugfs();
 		if (!rnd(t, 10))
+			set_area(t);
+		if (!rnd(t, 10))
 			pv_perf_filter_changed(kvm);
 		/* It denies what all of them count. */
 		if (resets && !rnd(t, 10))
@@ -251,6 +263,7 @@ static void *run(void *arg)
 
 	rcu_register_thread();
 	current = task_create(t->nr);
+	set_area(t);
 	if (!resets) {
 		t->ran = 0;
 		prepare_open(t, OWN_ID(t->nr), 0);
@@ -288,11 +301,12 @@ static void report(void)
 	static const char * const name[] = {
 		"", "OPEN", "CLOSE", "ENABLE", "DISABLE", "READ", "QUERY",
 		"SET_PERIOD", "BATCH", "RESET", "SET_LEFT",
+		"SET_AREA",
 	};
 	u64 n;
 	int op, i;
 
-	for (op = 1; op < 11; op++) {
+	for (op = 1; op < 12; op++) {
 		if (op == KVM_PERF_OP_QUERY)
 			continue;
 		for (i = 0, n = 0; i < NR_THREADS; i++)

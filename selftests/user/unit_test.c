@@ -25,6 +25,7 @@ static struct layout {
 	u64 after_query[8];
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX + 1];
 	struct guest_perf_event record[200] __aligned(64);
+	struct guest_perf_area area __aligned(GUEST_PERF_AREA_ALIGN);
 } *mem;
 
 #define GPA(field)	offsetof(struct layout, field)
@@ -237,18 +238,18 @@ static void test_dispatch(void)
 
 	setup();
 	vcpus[0]->arch.pv_cpuid.features = 0;
-	for (op = 0; op < 12; op++)
+	for (op = 0; op < 13; op++)
 		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
 	is("without the CPUID bit: ENOSYS", call(5, 1), -KVM_ENOSYS);
 	vcpus[0]->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF;
 	kvm->dirty_ring_size = 4096;
-	for (op = 0; op < 12; op++)
+	for (op = 0; op < 13; op++)
 		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
 	is("a VM with dirty rings: ENOSYS", call(5, 1), -KVM_ENOSYS);
 	kvm->dirty_ring_size = 0;
 	log_lines = 0;
 	kvm->arch.vm_type = KVM_X86_TDX_VM;
-	for (op = 0; op < 12; op++)
+	for (op = 0; op < 13; op++)
 		CHECK(call3(op, -1ul, -1ul, -1ul) == -KVM_ENOSYS);
 	is("a VM of TDX: ENOSYS", call(5, 1), -KVM_ENOSYS);
 	is("logged once", log_lines, 1);
@@ -257,9 +258,9 @@ static void test_dispatch(void)
 	is("nested: EPERM", call(KVM_PERF_OP_RESET, 1), -KVM_EPERM);
 	vcpus[0]->arch.guest_mode = false;
 	is("operation 0", call(0, 0), -KVM_ENOSYS);
-	is("operation 11", call(11, 0), -KVM_ENOSYS);
+	is("operation 12", call(12, 0), -KVM_ENOSYS);
 	is("operation 2^32 + READ", call((1ul << 32) + 5, 1), -KVM_ENOSYS);
-	for (op = 1; op < 11; op++) {
+	for (op = 1; op < 12; op++) {
 		CHECK(call3(op, 1ul << 32, 0, 0) == -KVM_EINVAL);
 		CHECK(call3(op, 0, 1ul << 32, 0) == -KVM_EINVAL);
 	}
@@ -857,6 +858,126 @@ static void test_pause(void)
 	teardown();
 }
 
+static long set_area(gpa_t gpa)
+{
+	return call(KVM_PERF_OP_SET_AREA, gpa);
+}
+
+static void test_set_area(void)
+{
+	u32 epoch;
+
+	setup();
+	mem->area.size = sizeof(mem->area) - 1;
+	is("an area that is too small: EINVAL", set_area(GPA(area)),
+	   -KVM_EINVAL);
+	mem->area.size = GUEST_PERF_AREA_ALIGN + 1;
+	is("one that is larger than a page: EINVAL", set_area(GPA(area)),
+	   -KVM_EINVAL);
+	is("at half a page: EINVAL", set_area(GPA(area) + 2048), -KVM_EINVAL);
+	is("where no memory is: EFAULT", set_area(NO_MEMORY), -KVM_EFAULT);
+	*(u32 *)kvm->memslots.slot[1].memory = sizeof(mem->area);
+	is("in memory that is not to be written: EFAULT", set_area(RO_MEMORY),
+	   -KVM_EFAULT);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	is("none of these is written", mem->area.epoch, 0);
+
+	mem->area.size = GUEST_PERF_AREA_ALIGN;
+	is("SET_AREA", set_area(GPA(area)), 0);
+	epoch = mem->area.epoch;
+	is("there is an epoch", epoch != 0, true);
+	is("and a size", mem->area.size, sizeof(mem->area));
+	mem->area.size = 1;
+	is("SET_AREA that fails", set_area(GPA(area)), -KVM_EINVAL);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	is("leaves what there was", mem->area.epoch, 0);
+	mem->area.size = sizeof(mem->area);
+	is("SET_AREA once more", set_area(GPA(area)), 0);
+	is("is another epoch", mem->area.epoch != epoch, true);
+	epoch = mem->area.epoch;
+	is("SET_AREA to nowhere", set_area(0), 0);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	is("nothing is written any more", mem->area.epoch, epoch);
+	teardown();
+}
+
+static void test_area(void)
+{
+	u32 epoch;
+
+	setup();
+	mem->area.size = sizeof(mem->area);
+	CHECK(!set_area(GPA(area)));
+	epoch = mem->area.epoch;
+	vcpus[0]->run->exit_reason = KVM_EXIT_MMIO;
+	pv_perf_vcpu_leave(vcpus[0], 0);
+	is("an access to be completed hides no area", mem->area.epoch, epoch);
+	kvm->memslots.slot[0].dirty[gpa_to_gfn(GPA(area))] = false;
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	is("what the VMM may save has no epoch", mem->area.epoch, 0);
+	is("and is saved again",
+	   kvm->memslots.slot[0].dirty[gpa_to_gfn(GPA(area))], true);
+	pv_perf_vcpu_run(vcpus[0]);
+	is("as it runs on it is the same", mem->area.epoch, epoch);
+	is("without an NMI", enter_guest(), 0);
+
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	kvm->memslots.slot[0].absent[gpa_to_gfn(GPA(area))] = true;
+	pv_perf_vcpu_run(vcpus[0]);
+	is("memory that is not there gets none", mem->area.epoch, 0);
+	kvm->memslots.slot[0].absent[gpa_to_gfn(GPA(area))] = false;
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	pv_perf_vcpu_run(vcpus[0]);
+	is("and once it is back it does", mem->area.epoch, epoch);
+
+	on(1);
+	is("RESET by another vCPU", call(KVM_PERF_OP_RESET, 0), 0);
+	on(0);
+	is("ends it", mem->area.epoch, 0);
+	pv_perf_vcpu_run(vcpus[0]);
+	is("for good", mem->area.epoch, 0);
+
+	CHECK(!set_area(GPA(area)));
+	is("another epoch", mem->area.epoch != epoch, true);
+	pv_perf_vcpu_reset(vcpus[0]);
+	is("a reset ends it, too", mem->area.epoch, 0);
+	teardown();
+}
+
+/* What a VMM restores: registers of the APIC, and memory with an area. */
+static void test_restored(void)
+{
+	struct kvm_lapic lapic = { .lvtpc = KVM_PERF_LVTPC };
+
+	setup();
+	vcpus[0]->arch.apic = &lapic;
+	vcpus[1]->arch.apic = &lapic;
+	pv_perf_vcpu_run(vcpus[0]);
+	is("a vCPU that had an area elsewhere gets an NMI", enter_guest(), 1);
+	pv_perf_vcpu_run(vcpus[0]);
+	is("once", enter_guest(), 0);
+	pv_perf_vcpu_reset(vcpus[0]);
+	pv_perf_vcpu_run(vcpus[0]);
+	is("and once more after a reset", enter_guest(), 1);
+	mem->area.size = sizeof(mem->area);
+	CHECK(!set_area(GPA(area)) && !set_area(0));
+	pv_perf_vcpu_run(vcpus[0]);
+	is("not where it has given its own up", enter_guest(), 0);
+
+	on(1);
+	lapic.lvtpc = 0x400;
+	pv_perf_vcpu_run(vcpus[1]);
+	is("a vCPU whose NMI is another's gets none", enter_guest(), 0);
+	lapic.lvtpc = KVM_PERF_LVTPC;
+	vcpus[1]->arch.apic = NULL;
+	pv_perf_vcpu_run(vcpus[1]);
+	is("nor one whose APIC is in user space", enter_guest(), 0);
+	vcpus[1]->arch.apic = &lapic;
+	pv_perf_vcpu_run(vcpus[1]);
+	is("any other does", enter_guest(), 1);
+	teardown();
+}
+
 /* From a vCPU that runs on, and that nobody has read. */
 static void test_move_sampling(void)
 {
@@ -1251,7 +1372,7 @@ static void test_query(void)
 	is("QUERY", call(6, GPA(query)), 0);
 	is("size", q->size, sizeof(*q));
 	is("version", q->version, KVM_PERF_ABI_VERSION);
-	is("features", q->features, 15);
+	is("features", q->features, 31);
 	is("max_events", q->max_events, 128);
 	is("counters", q->nr_counters, NR_COUNTERS);
 	is("fixed counters", q->fixed_counters, 0);
@@ -1390,7 +1511,8 @@ static void test_caps(void)
 	q->size = sizeof(*q);
 	call(6, GPA(query));
 	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH |
-	   KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_NOTIFY);
+	   KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_NOTIFY |
+	   KVM_PERF_FEATURE_AREA);
 	is("QUERY: 2 events", q->max_events, 2);
 	is("QUERY: 1 counter", q->nr_counters, 1);
 	is("OPEN with a period", open_sampling(1, 1000), -KVM_EOPNOTSUPP);
@@ -2428,7 +2550,7 @@ static void test_batch(void)
 	op(i++, KVM_PERF_OP_SET_PERIOD, 1, 500);
 	op(i++, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0x1234);
 	op(i++, 0, 0, 0);
-	op(i++, 11, 0, 0);
+	op(i++, 12, 0, 0);
 	mem->query.size = sizeof(mem->query);
 	op(i++, KVM_PERF_OP_QUERY, 0, GPA(query));
 	is("BATCH", call3(8, GPA(ops), 0, i), 0);
@@ -2442,7 +2564,7 @@ static void test_batch(void)
 	is("READ all", mem->ops[6].result, 0);
 	is("its arg, too", mem->ops[6].arg, 0x1234);
 	is("operation 0", mem->ops[7].result, -KVM_ENOSYS);
-	is("operation 11", mem->ops[8].result, -KVM_ENOSYS);
+	is("operation 12", mem->ops[8].result, -KVM_ENOSYS);
 	is("QUERY", mem->ops[9].result, 0);
 	run_guest(123);
 	op(0, KVM_PERF_OP_READ, 1, 0);
@@ -3183,6 +3305,9 @@ int main(void)
 	test_swap();
 	test_two_vms();
 	test_pause();
+	test_set_area();
+	test_area();
+	test_restored();
 	test_move_sampling();
 	test_lost();
 	test_told();

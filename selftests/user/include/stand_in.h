@@ -55,6 +55,9 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 #define MODULE_PARM_DESC(name, text)
 #define upper_32_bits(n)	((u32)((u64)(n) >> 32))
 #define xchg(p, v)		__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
+/* A test wants to know whether it is another one. */
+extern u32 last_random;
+#define get_random_u32()	__sync_add_and_fetch(&last_random, 2)
 #define div_u64(a, b)		((u64)(a) / (u32)(b))
 #define div64_u64(a, b)		((u64)(a) / (u64)(b))
 #define swap(a, b)		({ typeof(a) t = (a); (a) = (b); (b) = t; })
@@ -526,8 +529,18 @@ struct kvm_vcpu {
 		bool guest_mode;
 		bool smm;
 		bool nmi_from_guest;
+		struct kvm_lapic *apic;
 	} arch;
 };
+
+/* Its APIC is in user space where there is none. */
+struct kvm_lapic {
+	u32 lvtpc;
+};
+
+#define APIC_LVTPC			0x340
+#define lapic_in_kernel(vcpu)		((vcpu)->arch.apic)
+#define kvm_lapic_get_reg(apic, reg)	(CHECK((reg) == APIC_LVTPC), (apic)->lvtpc)
 
 /* Nothing waits for its grace periods here.  A vCPU that runs holds it. */
 extern __thread bool vcpu_srcu_dropped;
@@ -552,6 +565,9 @@ void handle_requests(struct kvm_vcpu *vcpu);
 int kvm_read_guest(struct kvm *kvm, gpa_t gpa, void *data, unsigned long len);
 int kvm_write_guest(struct kvm *kvm, gpa_t gpa, const void *data,
 		    unsigned long len);
+int kvm_write_guest_offset_cached(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
+				  void *data, unsigned int offset,
+				  unsigned long len);
 int kvm_gfn_to_hva_cache_init(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
 			      gpa_t gpa, unsigned long len);
 void mark_page_dirty_in_slot(struct kvm *kvm,

@@ -192,7 +192,7 @@ static void guest_arguments(void)
 	u64 too_long = 1ull << 32;
 
 	GUEST_ASSERT_EQ(op(0, 0, 0), -KVM_ENOSYS);
-	GUEST_ASSERT_EQ(op(KVM_PERF_OP_SET_LEFT + 1, 0, 0), -KVM_ENOSYS);
+	GUEST_ASSERT_EQ(op(KVM_PERF_OP_SET_AREA + 1, 0, 0), -KVM_ENOSYS);
 	GUEST_ASSERT_EQ(op(KVM_PERF_OP_RESET | too_long, 0, 0), -KVM_ENOSYS);
 	GUEST_ASSERT_EQ(kvm_hypercall(KVM_PERF_OP, KVM_PERF_OP_CLOSE, too_long,
 				      0, 0), -KVM_EINVAL);

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the area of a vCPU, which tells the
+ * guest in its memory what it would have to ask for.
+ *
+ * Memory is saved and restored, and the area must not say then that another host
+ * serves the vCPU.  So it says that this one does only from the entry to KVM_RUN to
+ * where that returns for the VMM to do as it likes.
+ */
+#include <linux/align.h>
+#include <linux/kvm_host.h>
+#include <linux/mutex.h>
+#include <linux/random.h>
+#include <linux/stddef.h>
+
+#include "kvm_perf.h"
+#include "pv_perf_area.h"
+#include "pv_perf_event.h"
+#include "lapic.h"
+#include "x86.h"
+
+static int pv_perf_area_write(struct kvm *kvm, struct pv_perf_area *area,
+			      unsigned int offset, u32 value)
+{
+	return kvm_write_guest_offset_cached(kvm, &area->where, &value, offset,
+					     sizeof(value));
+}
+
+static int pv_perf_area_write_size(struct kvm *kvm, struct pv_perf_area *area)
+{
+	return pv_perf_area_write(kvm, area,
+				  offsetof(struct guest_perf_area, size),
+				  sizeof(struct guest_perf_area));
+}
+
+static int pv_perf_area_write_epoch(struct kvm *kvm, struct pv_perf_area *area,
+				    u32 epoch)
+{
+	return pv_perf_area_write(kvm, area,
+				  offsetof(struct guest_perf_area, epoch),
+				  epoch);
+}
+
+/* Nothing can be told where the guest or the VMM has taken the memory away. */
+static void pv_perf_area_write_shown(struct kvm *kvm, struct pv_perf_area *area,
+				     bool shown)
+{
+	if (area->epoch && area->shown != shown &&
+	    !pv_perf_area_write_epoch(kvm, area, shown ? area->epoch : 0))
+		area->shown = shown;
+}
+
+/* Random, so that no other host's is taken for it; not 0. */
+static u32 pv_perf_new_epoch(void)
+{
+	return get_random_u32() | 1;
+}
+
+static int pv_perf_area_find(struct kvm *kvm, gpa_t gpa,
+			     struct pv_perf_area *area)
+{
+	u32 size;
+
+	if (!IS_ALIGNED(gpa, GUEST_PERF_AREA_ALIGN))
+		return -EINVAL;
+
+	if (kvm_read_guest(kvm, gpa, &size, sizeof(size)))
+		return -EFAULT;
+
+	if (size < GUEST_PERF_AREA_SIZE_VER0 || size > GUEST_PERF_AREA_ALIGN)
+		return -EINVAL;
+
+	if (kvm_gfn_to_hva_cache_init(kvm, &area->where, gpa,
+				      sizeof(struct guest_perf_area)))
+		return -EFAULT;
+
+	if (pv_perf_area_write_size(kvm, area))
+		return -EFAULT;
+
+	area->epoch = pv_perf_new_epoch();
+	area->shown = true;
+	return pv_perf_area_write_epoch(kvm, area, area->epoch);
+}
+
+/**
+ * pv_perf_area_set - KVM_PERF_OP_SET_AREA
+ * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
+ * @gpa: where the area is, 0 for none
+ *
+ * May sleep.
+ *
+ * Return: 0, -EINVAL or -EFAULT.
+ */
+int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_area area = { };
+	int ret = gpa ? pv_perf_area_find(vcpu->kvm, gpa, &area) : 0;
+
+	if (ret)
+		return ret;
+
+	mutex_lock(&here->lock);
+	here->area = area;
+	mutex_unlock(&here->lock);
+	here->restored = false;
+	return 0;
+}
+
+/* The lock keeps its vCPU from writing it once more. */
+static void pv_perf_area_forget(struct kvm *kvm, struct pv_perf_vcpu *pv)
+{
+	mutex_lock(&pv->lock);
+	pv_perf_area_write_shown(kvm, &pv->area, false);
+	WRITE_ONCE(pv->area.epoch, 0);
+	mutex_unlock(&pv->lock);
+}
+
+/**
+ * pv_perf_area_end - a vCPU is reset
+ * @vcpu: the vCPU
+ *
+ * A kernel that goes on afterwards, as after suspend to memory, finds that what it
+ * had opened is gone.  May sleep.
+ */
+void pv_perf_area_end(struct kvm_vcpu *vcpu)
+{
+	struct kvm *kvm = vcpu->kvm;
+	/* KVM_SET_SREGS does not hold it. */
+	int idx = srcu_read_lock(&kvm->srcu);
+
+	pv_perf_area_forget(kvm, vcpu->arch.pv_perf);
+	srcu_read_unlock(&kvm->srcu, idx);
+	vcpu->arch.pv_perf->restored = true;
+}
+
+/**
+ * pv_perf_area_end_all - KVM_PERF_OP_RESET
+ * @kvm: the VM, with kvm->srcu held for reading
+ *
+ * May sleep.
+ */
+void pv_perf_area_end_all(struct kvm *kvm)
+{
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	kvm_for_each_vcpu(i, vcpu, kvm)
+		pv_perf_area_forget(kvm, vcpu->arch.pv_perf);
+}
+
+/* Only here is it shown again, and only this thread hides it but to end it. */
+static void pv_perf_area_tell(struct kvm_vcpu *vcpu, bool shown)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	mutex_lock(&here->lock);
+	pv_perf_area_write_shown(vcpu->kvm, &here->area, shown);
+	mutex_unlock(&here->lock);
+}
+
+/* As a guest has it that had an area elsewhere. */
+static bool pv_perf_has_lvtpc(struct kvm_vcpu *vcpu)
+{
+	return lapic_in_kernel(vcpu) &&
+	       kvm_lapic_get_reg(vcpu->arch.apic, APIC_LVTPC) == KVM_PERF_LVTPC;
+}
+
+/**
+ * pv_perf_area_run - the VMM runs a vCPU
+ * @vcpu: the vCPU, on its own thread, with kvm->srcu held for reading
+ *
+ * The VMM may have changed the registers of one that has no area, and given it those
+ * of a guest that had one on another host.  May sleep.
+ */
+void pv_perf_area_run(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	if (READ_ONCE(here->area.epoch)) {
+		pv_perf_area_tell(vcpu, true);
+	} else if (here->restored && pv_perf_has_lvtpc(vcpu)) {
+		here->restored = false;
+		kvm_inject_nmi(vcpu);
+	}
+}
+
+/**
+ * pv_perf_area_leave - the VMM may save the guest's memory now
+ * @vcpu: the vCPU, on its own thread, with kvm->srcu held for reading
+ *
+ * May sleep.
+ */
+void pv_perf_area_leave(struct kvm_vcpu *vcpu)
+{
+	if (READ_ONCE(vcpu->arch.pv_perf->area.epoch))
+		pv_perf_area_tell(vcpu, false);
+}

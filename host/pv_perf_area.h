@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: the area of a vCPU.
+ */
+#ifndef __KVM_X86_PV_PERF_AREA_H
+#define __KVM_X86_PV_PERF_AREA_H
+
+#include <linux/kvm_host.h>
+
+int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa);
+void pv_perf_area_end(struct kvm_vcpu *vcpu);
+void pv_perf_area_end_all(struct kvm *kvm);
+void pv_perf_area_run(struct kvm_vcpu *vcpu);
+void pv_perf_area_leave(struct kvm_vcpu *vcpu);
+
+#endif /* __KVM_X86_PV_PERF_AREA_H */
