@@ -20,6 +20,7 @@
 
 #include <linux/perf_event.h>
 #include <linux/static_call.h>
+#include <linux/syscore_ops.h>
 
 /* Before compat.h gives their names to those that are found. */
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
@@ -27,7 +28,42 @@ DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_account, perf_event_account_interrupt);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_took, perf_sample_event_took);
 
+#ifndef KVM_PMU_HAS_STRUCT_SYSCORE
+static int kvm_pmu_compat_suspend(void);
+static void kvm_pmu_compat_resume(void);
+
+static struct syscore_ops kvm_pmu_compat_ops = {
+	.suspend	= kvm_pmu_compat_suspend,
+	.resume		= kvm_pmu_compat_resume,
+};
+#endif
+
 #include "compat.h"
+
+#ifndef KVM_PMU_HAS_STRUCT_SYSCORE
+static struct syscore *kvm_pmu_compat_syscore;
+
+static int kvm_pmu_compat_suspend(void)
+{
+	return kvm_pmu_compat_syscore->ops->suspend(NULL);
+}
+
+static void kvm_pmu_compat_resume(void)
+{
+	kvm_pmu_compat_syscore->ops->resume(NULL);
+}
+
+void kvm_pmu_compat_register_syscore(struct syscore *syscore)
+{
+	kvm_pmu_compat_syscore = syscore;
+	register_syscore_ops(&kvm_pmu_compat_ops);
+}
+
+void kvm_pmu_compat_unregister_syscore(struct syscore *syscore)
+{
+	unregister_syscore_ops(&kvm_pmu_compat_ops);
+}
+#endif
 
 #undef kvm_para_available
 #undef kvm_para_has_feature

@@ -10,6 +10,9 @@
 #include <linux/limits.h>
 #include <linux/perf_event.h>
 #include <linux/static_call.h>
+#include <linux/syscore_ops.h>
+
+#include <asm/apic.h>
 
 int kvm_pmu_compat_init(void);
 void kvm_pmu_compat_exit(void);
@@ -36,6 +39,29 @@ DECLARE_STATIC_CALL(kvm_pmu_perf_took, perf_sample_event_took);
 #define paravirt_steal_clock	static_call(kvm_pmu_steal)
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
 #define perf_sample_event_took	static_call_cond(kvm_pmu_perf_took)
+
+/* What these inline functions call is not exported everywhere. */
+#define apic_read(reg)		apic->read(reg)
+#define apic_write(reg, value)	apic->write(reg, value)
+
+#ifndef KVM_PMU_HAS_STRUCT_SYSCORE
+/* What older kernels call takes no argument. */
+struct kvm_pmu_syscore_ops {
+	int (*suspend)(void *data);
+	void (*resume)(void *data);
+};
+
+#define syscore_ops		kvm_pmu_syscore_ops
+
+struct syscore {
+	const struct syscore_ops *ops;
+};
+
+void kvm_pmu_compat_register_syscore(struct syscore *syscore);
+void kvm_pmu_compat_unregister_syscore(struct syscore *syscore);
+#define register_syscore	kvm_pmu_compat_register_syscore
+#define unregister_syscore	kvm_pmu_compat_unregister_syscore
+#endif
 
 /* Not exported: as much as the host takes. */
 #define sysctl_perf_event_sample_rate	INT_MAX

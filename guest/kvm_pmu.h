@@ -165,6 +165,10 @@ struct kvm_pmu_counter {
  * @lost: have @work give up those that the host has taken away
  * @warnings: have @work print these, a bit each
  * @nmi_due: the overflows that an NMI is still to come for have been handled
+ * @area: the host tells there what is there to know, a page
+ * @epoch: that of @area when the host was asked for it, 0 where it has not been, or
+ *	has none
+ * @host_lost: have @work open anew what the host has not any more
  * @overflows: number of overflows handled
  *
  * Only its own CPU uses it, with interrupts off; the NMI handler looks at
@@ -197,6 +201,9 @@ struct kvm_pmu_cpu {
 	bool lost;
 	unsigned long warnings;
 	bool nmi_due;
+	struct guest_perf_area *area;
+	u32 epoch;
+	bool host_lost;
 	u64 overflows;
 };
 
@@ -260,6 +267,14 @@ int kvm_pmu_register(const char *no_sampling);
 void kvm_pmu_unregister(void);
 #endif
 void kvm_pmu_resched(void);
+
+/* kvm_pmu_area.c */
+int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_config.c */
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
@@ -331,6 +346,7 @@ enum kvm_pmu_warning {
 void kvm_pmu_warn(enum kvm_pmu_warning warning);
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
 		       struct kvm_pmu_counter *counter);
+void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_work(struct irq_work *work);
 void kvm_pmu_watch(struct timer_list *watch);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);

@@ -13,6 +13,7 @@
  *	kvm_pmu_record.c	what the host has counted
  *	kvm_pmu_limit.c		how many can count at a time
  *	kvm_pmu_watch.c		what is done now and then
+ *	kvm_pmu_area.c		whether the host is still the same
  *	kvm_pmu_call.c		hypercalls
  *	kvm_pmu_cpu.c		CPUs come and go
  *	kvm_pmu_sysfs.c		the PMU in sysfs

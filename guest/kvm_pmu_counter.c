@@ -15,8 +15,8 @@
  *
  * The host may be another one than before (migration, a restored snapshot), or
  * have had its vCPU reset (suspend to memory).  What it has told is still in the
- * records then, and any operation may find that it knows no counter any more.
- * Where there is none, the watch, a timer, finds it.
+ * records then.  The CPU's area shows it, and any operation may find that the host
+ * knows no counter any more.  Where there is neither, the watch, a timer, finds it.
  */
 #include <linux/jiffies.h>
 #include <linux/perf_event.h>
@@ -118,6 +118,8 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_forget(&cpu->counters[i]);
 	}
 
+	/* After that the CPU has what it opens, and nothing else. */
+	kvm_pmu_area_set(cpu);
 	cpu->proven = (struct kvm_pmu_use) { };
 	cpu->changed = true;
 	/* What the new host can count may be something else. */
@@ -333,11 +335,8 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	kvm_pmu_counter_update(counter, event);
 
 	/* Else the watch will find it out, too. */
-	if (result == KVM_PMU_HOST_LOST && !in_nmi() && !cpu->flushing) {
-		kvm_pmu_forget_all(cpu);
-		if (!cpu->disabled)
-			kvm_pmu_flush(cpu);
-	}
+	if (result == KVM_PMU_HOST_LOST && !in_nmi() && !cpu->flushing)
+		kvm_pmu_open_anew(cpu);
 }
 
 /**

@@ -6,14 +6,39 @@
 #include <linux/irq_work.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+#include <linux/syscore_ops.h>
 #include <linux/timer.h>
 
+#include "compat.h"
 #include "kvm_pmu.h"
 
 DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
 static struct kmem_cache *kvm_pmu_cache;
-static int kvm_pmu_cpuhp_state;
+static int kvm_pmu_dead_state;
+static int kvm_pmu_online_state;
+
+/* On the CPU itself. */
+static int kvm_pmu_cpu_online(unsigned int nr)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	kvm_pmu_area_set(this_kvm_pmu_cpu());
+	local_irq_restore(flags);
+	return 0;
+}
+
+/* As above.  Its events may count on for a while. */
+static int kvm_pmu_cpu_offline(unsigned int nr)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	kvm_pmu_area_end(this_kvm_pmu_cpu());
+	local_irq_restore(flags);
+	return 0;
+}
 
 /* Of a CPU that is offline; perf has removed its events. */
 static int kvm_pmu_cpu_dead(unsigned int nr)
@@ -30,6 +55,35 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 
 	return 0;
 }
+
+/*
+ * The last CPU, with interrupts off.  The kernel that goes on may be a copy of this
+ * one, whose memory tells of an area that the host does not know any more; and the
+ * one that loads it has events of its own.
+ */
+static int kvm_pmu_suspend(void *data)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	kvm_pmu_forget_all(cpu);
+	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
+	kvm_pmu_area_end(cpu);
+	return 0;
+}
+
+static void kvm_pmu_resume(void *data)
+{
+	kvm_pmu_open_anew(this_kvm_pmu_cpu());
+}
+
+static const struct syscore_ops kvm_pmu_syscore_ops = {
+	.suspend	= kvm_pmu_suspend,
+	.resume		= kvm_pmu_resume,
+};
+
+static struct syscore kvm_pmu_syscore = {
+	.ops = &kvm_pmu_syscore_ops,
+};
 
 /* Each of the two may start the other, once. */
 static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
@@ -56,6 +110,11 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	if (!cpu)
 		return NULL;
 
+	if (kvm_pmu_area_alloc(cpu)) {
+		kmem_cache_free(kvm_pmu_cache, cpu);
+		return NULL;
+	}
+
 	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
 	/* Deferrable: a CPU that is idle has nothing to lose. */
 	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED | TIMER_DEFERRABLE);
@@ -70,13 +129,19 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	return cpu;
 }
 
+static void kvm_pmu_cpu_free(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_area_free(cpu);
+	kmem_cache_free(kvm_pmu_cache, cpu);
+}
+
 static void kvm_pmu_free_cpus(void)
 {
 	int nr;
 
 	for_each_possible_cpu(nr) {
 		if (per_cpu(kvm_pmu_cpu, nr))
-			kmem_cache_free(kvm_pmu_cache, per_cpu(kvm_pmu_cpu, nr));
+			kvm_pmu_cpu_free(per_cpu(kvm_pmu_cpu, nr));
 		per_cpu(kvm_pmu_cpu, nr) = NULL;
 	}
 	kmem_cache_destroy(kvm_pmu_cache);
@@ -107,9 +172,19 @@ int kvm_pmu_counters_create(void)
 	if (ret < 0)
 		goto free_cpus;
 
-	kvm_pmu_cpuhp_state = ret;
+	kvm_pmu_dead_state = ret;
+
+	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "perf/kvm_pmu:online",
+				kvm_pmu_cpu_online, kvm_pmu_cpu_offline);
+	if (ret < 0)
+		goto remove_dead;
+
+	kvm_pmu_online_state = ret;
+	register_syscore(&kvm_pmu_syscore);
 	return 0;
 
+remove_dead:
+	cpuhp_remove_state_nocalls(kvm_pmu_dead_state);
 free_cpus:
 	kvm_pmu_free_cpus();
 	return ret;
@@ -125,8 +200,11 @@ void kvm_pmu_counters_destroy(void)
 {
 	int nr;
 
-	cpuhp_remove_state_nocalls(kvm_pmu_cpuhp_state);
+	unregister_syscore(&kvm_pmu_syscore);
+	/* First, as what they find may set an area. */
 	for_each_possible_cpu(nr)
 		kvm_pmu_cpu_quiesce(per_cpu(kvm_pmu_cpu, nr));
+	cpuhp_remove_state(kvm_pmu_online_state);
+	cpuhp_remove_state_nocalls(kvm_pmu_dead_state);
 	kvm_pmu_free_cpus();
 }

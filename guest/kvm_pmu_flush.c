@@ -335,6 +335,9 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	int tries;
 
 	cpu->flushing = true;
+	/* What is only opened now would not show it. */
+	if (kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_forget_all(cpu);
 
 	/* Again where the host had forgotten, or where it had too few counters. */
 	for (tries = 0; cpu->changed && tries < 4; tries++) {

@@ -139,6 +139,8 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 		told += kvm_pmu_look_at_flags(cpu, &cpu->counters[i]);
 	}
 
+	told += kvm_pmu_area_note_stale(cpu);
+
 	if (n)
 		perf_sample_event_took(kvm_pmu_clock() - start);
 

@@ -106,6 +106,17 @@ void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 	irq_work_queue(&cpu->work);
 }
 
+/**
+ * kvm_pmu_open_anew - the host has nothing of what was opened
+ * @cpu: this CPU's; what counts is open again then, or once perf is done
+ */
+void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_forget_all(cpu);
+	if (!cpu->disabled)
+		kvm_pmu_flush(cpu);
+}
+
 /* Parked ones of an event with a frequency, whose period the host adjusts. */
 static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
@@ -155,6 +166,10 @@ void kvm_pmu_work(struct irq_work *work)
 
 	kvm_pmu_print_warnings(cpu);
 
+	/* The flush may have found it as well. */
+	if (xchg(&cpu->host_lost, false) && kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+
 	if (xchg(&cpu->unwanted, false))
 		kvm_pmu_stop_unwanted(cpu);
 
@@ -190,27 +205,15 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 }
 
 /*
- * Events of a CPU may count for ever without any operation: find out whether
- * they still do.  Each of them, as the host may have lost all but those that
- * were opened since.
+ * Of each, as the host may have lost all but those that were opened since.  Perhaps
+ * this one has an area.
  */
-static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
+static bool kvm_pmu_ask_host(struct kvm_pmu_cpu *cpu)
 {
 	bool host_lost = false;
 	unsigned int i;
 
-	cpu->nr_ops = 0;
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].host == KVM_PMU_RUNNING)
-			kvm_pmu_add_op(cpu, &cpu->counters[i],
-				       KVM_PERF_OP_READ, 0);
-	}
-	if (!cpu->nr_ops) {
-		/* By the time that any runs again, the host may have others. */
-		cpu->proven = (struct kvm_pmu_use) { };
-		return;
-	}
-
+	kvm_pmu_area_set(cpu);
 	kvm_pmu_run_batch(cpu);
 	for (i = 0; i < cpu->nr_ops; i++) {
 		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->ops[i].result)) {
@@ -225,10 +228,32 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 		}
 	}
 
-	if (host_lost) {
-		kvm_pmu_forget_all(cpu);
-		kvm_pmu_flush(cpu);
+	return host_lost;
+}
+
+/*
+ * Events of a CPU may count for ever without any operation: find out whether
+ * they still do.  By its area a host tells all that there is to know.
+ */
+static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	cpu->nr_ops = 0;
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->counters[i].host == KVM_PMU_RUNNING)
+			kvm_pmu_add_op(cpu, &cpu->counters[i],
+				       KVM_PERF_OP_READ, 0);
 	}
+	if (!cpu->nr_ops) {
+		/* By the time that any runs again, the host may have others. */
+		cpu->proven = (struct kvm_pmu_use) { };
+		return;
+	}
+
+	if (kvm_pmu_area_is_stale(cpu) ||
+	    (!cpu->epoch && kvm_pmu_ask_host(cpu)))
+		kvm_pmu_open_anew(cpu);
 }
 
 /**

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: the area of a CPU, in which the host
+ * tells whether it has what was opened.
+ *
+ * Where it has not, as after a migration, the guest finds it by looking: on what
+ * perf wants, in an NMI, and ten times a second.  A host that the guest has just
+ * come to sends an NMI at once, by what it finds in the local APIC.
+ *
+ * Everything here runs on the area's CPU with interrupts off.
+ */
+#include <linux/gfp.h>
+#include <linux/irq_work.h>
+
+#include <asm/apic.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+/**
+ * kvm_pmu_area_alloc - get memory for the area of a CPU
+ * @cpu: the CPU's
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu)
+{
+	BUILD_BUG_ON(PAGE_SIZE % GUEST_PERF_AREA_ALIGN);
+
+	cpu->area = (void *)get_zeroed_page(GFP_KERNEL);
+	return cpu->area ? 0 : -ENOMEM;
+}
+
+/**
+ * kvm_pmu_area_free - free it
+ * @cpu: the CPU's; the host does not write it any more
+ */
+void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu)
+{
+	free_page((unsigned long)cpu->area);
+}
+
+/* Where x86's own PMU uses it, it is not masked. */
+static void kvm_pmu_take_lvtpc(void)
+{
+	if (boot_cpu_has(X86_FEATURE_APIC) &&
+	    (apic_read(APIC_LVTPC) & APIC_LVT_MASKED))
+		apic_write(APIC_LVTPC, KVM_PERF_LVTPC);
+}
+
+static void kvm_pmu_release_lvtpc(void)
+{
+	if (boot_cpu_has(X86_FEATURE_APIC) &&
+	    apic_read(APIC_LVTPC) == KVM_PERF_LVTPC)
+		apic_write(APIC_LVTPC, APIC_LVT_MASKED);
+}
+
+/**
+ * kvm_pmu_area_set - have the host keep this CPU's area up to date
+ * @cpu: this CPU's
+ *
+ * An older host, or one without the feature, has none, which is no error.
+ */
+void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
+{
+	cpu->area->size = sizeof(*cpu->area);
+	cpu->area->epoch = 0;
+	cpu->epoch = 0;
+	if (kvm_perf_op_addr(KVM_PERF_OP_SET_AREA, cpu->area, 0)) {
+		/* A later host would tell what shows nowhere. */
+		kvm_pmu_release_lvtpc();
+		return;
+	}
+
+	cpu->epoch = READ_ONCE(cpu->area->epoch);
+	kvm_pmu_take_lvtpc();
+}
+
+/**
+ * kvm_pmu_area_end - have it no more
+ * @cpu: this CPU's
+ */
+void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
+{
+	if (!cpu->epoch)
+		return;
+
+	kvm_pmu_release_lvtpc();
+	kvm_perf_op(KVM_PERF_OP_SET_AREA, 0, 0);
+	cpu->area->epoch = 0;
+	cpu->epoch = 0;
+}
+
+/**
+ * kvm_pmu_area_is_stale - has the host that this CPU had an area with gone?
+ * @cpu: this CPU's
+ *
+ * Then nothing that was opened counts.  May be called in NMI context.
+ */
+bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
+{
+	return READ_ONCE(cpu->area->epoch) != cpu->epoch;
+}
+
+/**
+ * kvm_pmu_area_note_stale - as that, and have the work open anew what is open
+ * @cpu: this CPU's
+ *
+ * In NMI context.
+ *
+ * Return: true the first time.
+ */
+bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu)
+{
+	if (!kvm_pmu_area_is_stale(cpu) || READ_ONCE(cpu->host_lost))
+		return false;
+
+	WRITE_ONCE(cpu->host_lost, true);
+	irq_work_queue(&cpu->work);
+	return true;
+}
