@@ -31,7 +31,7 @@
 #include "kvm_perf_hypercall.h"
 
 #define MAX_CPUS	16
-#define NR_OPS		11	/* 0, of which there is none, to 10 */
+#define NR_OPS		12	/* 0, of which there is none, to 11 */
 #define CALLS		64	/* hypercalls per system call */
 
 #define pick(rng, a)	((a)[below(rng, ARRAY_SIZE(a))])
@@ -43,7 +43,7 @@
 struct area {
 	struct guest_perf_event_param params[64];
 	struct guest_perf_op ops[2 * KVM_PERF_BATCH_MAX];
-	_Alignas(4096) char data[2 * 4096];	/* attrs, records, queries */
+	_Alignas(4096) char data[2 * 4096];	/* attrs, records, queries, areas */
 };
 
 _Static_assert(sizeof(struct area) <= KVM_PERF_HYPERCALL_MEM, "area");
@@ -232,6 +232,19 @@ static uint64_t query_addr(uint64_t *rng, struct mapping *m)
 
 	return addr;
 }
+/* Where records are, too, mostly. */
+static uint64_t area_addr(uint64_t *rng, struct mapping *m)
+{
+	unsigned int offset = one_in(rng, 2) * GUEST_PERF_AREA_ALIGN;
+
+	if (one_in(rng, 16))
+		return one_in(rng, 2) ? data_addr(rng, m) : hostile_addr(rng);
+	if (!one_in(rng, 4))
+		*(uint32_t *)(m->area->data + offset) = one_in(rng, 4) ?
+			below(rng, 5000) : sizeof(struct guest_perf_area);
+
+	return phys(m, m->area->data + offset);
+}
 
 static uint32_t any_op(uint64_t *rng)
 {
@@ -245,6 +258,7 @@ static uint32_t any_op(uint64_t *rng)
 		KVM_PERF_OP_READ, KVM_PERF_OP_READ, KVM_PERF_OP_QUERY,
 		KVM_PERF_OP_SET_PERIOD, KVM_PERF_OP_SET_LEFT,
 		KVM_PERF_OP_SET_LEFT, KVM_PERF_OP_BATCH,
+		KVM_PERF_OP_SET_AREA,
 	};
 
 	if (one_in(rng, 5000))
@@ -269,6 +283,9 @@ static void fill_op(uint64_t *rng, struct mapping *m, struct guest_perf_op *op)
 		break;
 	case KVM_PERF_OP_QUERY:
 		op->arg = query_addr(rng, m);
+		break;
+	case KVM_PERF_OP_SET_AREA:
+		op->arg = area_addr(rng, m);
 		break;
 	case KVM_PERF_OP_SET_PERIOD:
 	case KVM_PERF_OP_SET_LEFT:
@@ -323,6 +340,7 @@ static void fill_call(struct cpu *cpu, struct kvm_perf_hypercall *call)
 	switch (op.op) {
 	case KVM_PERF_OP_OPEN:
 	case KVM_PERF_OP_QUERY:
+	case KVM_PERF_OP_SET_AREA:
 		a[1] = (uint32_t)op.arg;
 		a[2] = op.arg >> 32;
 		a[3] = 0;
@@ -362,6 +380,7 @@ static bool expected(uint64_t op, int64_t ret)
 		return !ret || E(ENOENT) || E(EFAULT) || E(EBUSY);
 	case KVM_PERF_OP_QUERY:
 	case KVM_PERF_OP_BATCH:
+	case KVM_PERF_OP_SET_AREA:
 		return !ret || E(EINVAL) || E(EFAULT);
 	case KVM_PERF_OP_SET_PERIOD:
 		return !ret || E(ENOENT) || E(EINVAL);
@@ -471,6 +490,7 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls)
 	static const char * const names[NR_OPS] = {
 		"none", "OPEN", "CLOSE", "ENABLE", "DISABLE", "READ", "QUERY",
 		"SET_PERIOD", "BATCH", "RESET", "SET_LEFT",
+		"SET_AREA",
 	};
 	/* Each must have been seen, or the test does not get where it shall. */
 	static const struct {
@@ -490,6 +510,8 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls)
 		{ KVM_PERF_OP_SET_PERIOD, KVM_EINVAL },
 		{ KVM_PERF_OP_BATCH, 0 }, { KVM_PERF_OP_BATCH, KVM_EFAULT },
 		{ KVM_PERF_OP_RESET, 0 }, { KVM_PERF_OP_SET_LEFT, 0 },
+		{ KVM_PERF_OP_SET_AREA, 0 }, { KVM_PERF_OP_SET_AREA, KVM_EINVAL },
+		{ KVM_PERF_OP_SET_AREA, KVM_EFAULT },
 	};
 	unsigned long wrong = 0, batched = 0, n;
 	unsigned int i, err, missing = 0;

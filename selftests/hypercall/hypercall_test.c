@@ -47,6 +47,7 @@ struct shared {
 	struct guest_perf_query query;
 	char after_query[64];
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX + 1];
+	_Alignas(GUEST_PERF_AREA_ALIGN) struct guest_perf_area area;
 };
 
 static int dev;
@@ -178,7 +179,7 @@ static void expect_open_fails(const char *what, long want)
 static void test_dispatch(void)
 {
 	expect("operation 0: ENOSYS", call(0, 0, 0), -KVM_ENOSYS);
-	expect("operation 11: ENOSYS", call(11, 0, 0), -KVM_ENOSYS);
+	expect("operation 12: ENOSYS", call(12, 0, 0), -KVM_ENOSYS);
 	expect("operation 2^32 + READ: ENOSYS",
 	       call((1ULL << 32) + KVM_PERF_OP_READ, REF_ID, 0), -KVM_ENOSYS);
 	expect("READ from CPL 3: EPERM",
@@ -638,7 +639,7 @@ static void test_batch(void)
 	set_op(3, KVM_PERF_OP_ENABLE, ID, 0);
 	shared->ops[3].reserved = 1;
 	set_op(4, KVM_PERF_OP_ENABLE, ID, 0);
-	set_op(5, 11, ID, 0);
+	set_op(5, 12, ID, 0);
 	set_op(6, KVM_PERF_OP_READ, REF_ID, 0);
 	expect("BATCH", batch(phys(shared->ops), 7), 0);
 	expect("OPEN in it", shared->ops[0].result, 0);
@@ -649,7 +650,7 @@ static void test_batch(void)
 	expect("an operation with a reserved field set: EINVAL",
 	       shared->ops[3].result, -KVM_EINVAL);
 	expect("ENABLE in it", shared->ops[4].result, 0);
-	expect("operation 11 in it: ENOSYS", shared->ops[5].result,
+	expect("operation 12 in it: ENOSYS", shared->ops[5].result,
 	       -KVM_ENOSYS);
 	expect("READ in it", shared->ops[6].result, 0);
 	expect("which tells the count", shared->ops[6].arg, shared->ref.count);
@@ -838,6 +839,36 @@ static void test_races(void)
 	expect_true("the reference event counts on", ref_counts());
 }
 
+/* The driver's own area is there again once RESET has ended this one. */
+static void test_area(void)
+{
+	const uint64_t op = KVM_PERF_OP_SET_AREA;
+	struct guest_perf_area *area = &shared->area;
+	uint32_t epoch;
+
+	area->size = sizeof(*area) - 1;
+	expect("SET_AREA of less than the host fills: EINVAL",
+	       call_addr(op, phys(area)), -KVM_EINVAL);
+	area->size = GUEST_PERF_AREA_ALIGN + 1;
+	expect("SET_AREA of more than a page: EINVAL",
+	       call_addr(op, phys(area)), -KVM_EINVAL);
+	expect("SET_AREA in the middle of a page: EINVAL",
+	       call_addr(op, phys(area) + 64), -KVM_EINVAL);
+	expect("SET_AREA outside memory: EFAULT",
+	       call_addr(op, NO_MEMORY), -KVM_EFAULT);
+	expect("none of these tells anything", area->epoch, 0);
+	area->size = GUEST_PERF_AREA_ALIGN;
+	expect("SET_AREA", call_addr(op, phys(area)), 0);
+	expect("tells how much the host fills", area->size, sizeof(*area));
+	epoch = area->epoch;
+	expect_true("and its epoch", epoch);
+	usleep(10000);
+	expect("which stays", area->epoch, epoch);
+	expect("SET_AREA again", call_addr(op, phys(area)), 0);
+	expect_true("is another", area->epoch && area->epoch != epoch);
+	expect_true("the reference event counts on", ref_counts());
+}
+
 static void test_reset(void)
 {
 	expect("OPEN", open_id(ID, &shared->record[1]), 0);
@@ -848,6 +879,7 @@ static void test_reset(void)
 	       -KVM_ENOENT);
 	expect("READ for all where there is none: ENOENT",
 	       call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0), -KVM_ENOENT);
+	expect("the area's epoch, too", shared->area.epoch, 0);
 	expect("RESET of nothing", call(KVM_PERF_OP_RESET, 0, 0), 0);
 }
 
@@ -856,7 +888,7 @@ static void test_absent(void)
 	uint64_t op;
 	char what[32];
 
-	for (op = 0; op <= 11; op++) {
+	for (op = 0; op <= 12; op++) {
 		snprintf(what, sizeof(what), "operation %d: ENOSYS", (int)op);
 		default_open(ID, &shared->record[0]);
 		expect(what, call_addr(op, phys(&shared->param)), -KVM_ENOSYS);
@@ -902,6 +934,7 @@ int main(int argc, char **argv)
 		test_limit();
 		test_move();
 		test_races();
+		test_area();
 		test_reset();
 	}
 

@@ -118,10 +118,18 @@ is "the host's perf counts all the time beside a guest that wants all counters" 
 share 6
 has "and does not where that may have all" '^<not counted>|,[0-9][0-9]?\.[0-9]*,' share
 
-# A VMM that dies while events count.
-$vm guest -- perf stat -a -e instructions,cycles sleep 1000 >out 2>&1 &
+# A VMM that dies while events count, which so far have cost no exit.
+$vm guest -- perf stat -a -e instructions,cycles \
+	sh -c "while :; do $T/loop; done" >out 2>&1 &
 victim=$!
 ok "the next guest counts" until_true counting
+sleep 2
+echo >$tracing/trace
+echo 1 >$tracing/events/kvm/kvm_pv_perf_op/enable
+sleep 2
+echo 0 >$tracing/events/kvm/kvm_pv_perf_op/enable
+is "and asks nothing of the host meanwhile, though it is busy" \
+	"$(grep kvm_pv_perf_op $tracing/trace | head -n 3)" ""
 pkill -9 -f 'accel kvm'
 wait $victim
 gone() {
