@@ -23,7 +23,7 @@
 #define GUEST_PERF_VCPUS	4
 
 /**
- * struct guest_perf_area - memory that guest and VMM share
+ * struct guest_perf_shared - memory that guest and VMM share
  * @record: of the event whose id is the index
  * @vcpu: argument of OPEN and of BATCH, per vCPU
  * @watched: bit per record: the guest's NMI handler looks at it
@@ -31,7 +31,7 @@
  * @phase: what the VMM, or one vCPU, wants the other to do
  * @reached: how far each vCPU is
  */
-struct guest_perf_area {
+struct guest_perf_shared {
 	struct guest_perf_event record[GUEST_PERF_RECORDS];
 	struct {
 		struct guest_perf_event_param param;
@@ -45,7 +45,7 @@ struct guest_perf_area {
 };
 
 /* The guest's own addresses of it; globals, which the VMM sets. */
-static struct guest_perf_area *guest_area;
+static struct guest_perf_shared *guest_area;
 static uint64_t guest_area_gpa;
 
 /* AMD's instruction: KVM patches it on Intel. */
@@ -178,7 +178,7 @@ guest_perf_vm_start(int nr_vcpus, size_t pages, void *guest_code,
  */
 static inline struct kvm_vm *
 guest_perf_vm_create(int nr_vcpus, void *guest_code, struct kvm_vcpu *vcpus[],
-		     struct guest_perf_area **area)
+		     struct guest_perf_shared **area)
 {
 	size_t size = (sizeof(**area) + 4095) & ~4095ul;
 	struct kvm_vm *vm;

@@ -40,7 +40,7 @@
 #define PERIOD		20000
 
 static struct kvm_vcpu *vcpus[GUEST_PERF_VCPUS];
-static struct guest_perf_area *area;
+static struct guest_perf_shared *area;
 
 static uint64_t seen(const uint64_t *p)
 {
@@ -498,7 +498,7 @@ static void test_turns(void)
 
 static void test_two_vms(void)
 {
-	struct guest_perf_area *first;
+	struct guest_perf_shared *first;
 	struct kvm_vcpu *vcpu;
 
 	create(1, guest_turns);

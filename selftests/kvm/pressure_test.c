@@ -39,7 +39,7 @@
 #endif
 
 static struct kvm_vcpu *vcpus[GUEST_PERF_VCPUS];
-static struct guest_perf_area *area;
+static struct guest_perf_shared *area;
 static struct kvm_vm *vm;
 static char *memory;
 static uint64_t rounds;
