@@ -110,10 +110,21 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 	return n;
 }
 
-/* The CPU's own time, for perf_cpu_time_max_percent. */
+/*
+ * The CPU's own time, for perf_cpu_time_max_percent.  What is stolen between the two
+ * readings would be in one of them alone.
+ */
 static u64 kvm_pmu_clock(void)
 {
-	return sched_clock() - paravirt_steal_clock(smp_processor_id());
+	int cpu = smp_processor_id();
+	u64 steal, now;
+
+	do {
+		steal = paravirt_steal_clock(cpu);
+		now = sched_clock();
+	} while (steal != paravirt_steal_clock(cpu));
+
+	return now - steal;
 }
 
 /**

@@ -59,17 +59,17 @@ for n in 1 2; do
 		"$(count instructions:u guest$n)" 10000004
 done
 
-# The host takes the CPU away for some 0.6 ms a thousand times a second, now and then
-# in the middle of the guest's NMI handler, whose time the guest's perf measures.
+# The host takes the CPU away for 0.3 ms and more after each 0.2 ms, now and then in
+# the middle of the guest's NMI handler, whose time the guest's perf measures.
 chrt -f 1 perl -e 'while (1) {
-	if (-e "competing") { for ($n = 0; $n < 2000; $n++) {} }
-	select undef, undef, undef, 0.001;
+	if (-e "competing") { for ($n = 0; $n < 1000; $n++) {} }
+	select undef, undef, undef, 0.0002;
 }' &
 competitor=$!
 taskset -pc 1 $competitor >/dev/null
 taskset -c 1 "$vm" guest -- sh -c "cp $T/longloop /dev/shm
 	echo 'p:took perf_sample_event_took ns=%di' >$tracing/kprobe_events
-	echo 'ns > 300000' >$tracing/events/kprobes/took/filter
+	echo 'ns > 200000' >$tracing/events/kprobes/took/filter
 	echo 1 >$tracing/events/kprobes/took/enable
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 20000 >/proc/sys/kernel/perf_event_max_sample_rate
@@ -80,7 +80,9 @@ taskset -c 1 "$vm" guest -- sh -c "cp $T/longloop /dev/shm
 	cat $tracing/trace" >out 2>&1
 kill $competitor
 has "samples while the host takes the CPU away" "SAMPLE events: +50[0-9]{2}" out
-is "of which it lengthens none for the guest's perf" "$(grep -c ' took:' out)" 0
+grep ' took:' out | sed 's/^/# /'
+ok "of which it lengthens 2 at most for the guest's perf" \
+	test "$(grep -c ' took:' out)" -le 2
 cat $tracing/trace >trace
 has "kvm_pv_perf_op in the trace" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
 has "kvm_pv_perf_open in the trace" 'kvm_pv_perf_open: vcpu 0 id' trace
