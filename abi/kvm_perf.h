@@ -15,7 +15,8 @@
  * All structs have the same layout for 32 and 64 bits and are little-endian.
  * Those that a guest writes start with their size: a later version may be
  * larger, and a host accepts what is beyond the size that it knows only if
- * all of it is 0.  Reserved fields must be 0.
+ * all of it is 0, or where it is the host that fills it.  Reserved fields must
+ * be 0.
  *
  * A failed operation changes nothing, except where it says so.
  */
@@ -271,9 +272,10 @@ struct guest_perf_event_param {
  * struct guest_perf_area - what a vCPU can know without asking
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_AREA_SIZE_VER0; out: how many of them the host fills
- * @epoch: not 0 as long as this host has what was opened on this vCPU since
- *	SET_AREA.  Another number, or 0, where it does not: the guest runs on
- *	another host, was restored from a snapshot, or its vCPU was reset.
+ * @epoch: an odd number as long as this host has what was opened on this vCPU
+ *	since SET_AREA.  Another, or 0, where it does not: the guest runs on another
+ *	host or was restored from a snapshot, or RESET was called.  Not written by a
+ *	reset of the vCPU.
  *
  * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on
  * SET_AREA, before it enters the guest with something new, and before the VMM can

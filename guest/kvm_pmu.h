@@ -166,8 +166,9 @@ struct kvm_pmu_counter {
  * @warnings: have @work print these, a bit each
  * @nmi_due: the overflows that an NMI is still to come for have been handled
  * @area: the host tells there what is there to know, a page
- * @epoch: that of @area when the host was asked for it, 0 where it has not been, or
- *	has none
+ * @epoch: what @area has as long as the host that was asked for it has what was
+ *	opened since; 0 where it has not been asked, or has none
+ * @has_lvtpc: the local APIC tells another host of @area
  * @host_lost: have @work open anew what the host has not any more
  * @overflows: number of overflows handled
  *
@@ -203,6 +204,7 @@ struct kvm_pmu_cpu {
 	bool nmi_due;
 	struct guest_perf_area *area;
 	u32 epoch;
+	bool has_lvtpc;
 	bool host_lost;
 	u64 overflows;
 };
@@ -369,6 +371,8 @@ bool kvm_pmu_host_is_gone(void);
 /* kvm_pmu_cpu.c */
 int kvm_pmu_counters_create(void);
 void kvm_pmu_counters_destroy(void);
+int kvm_pmu_areas_create(void);
+void kvm_pmu_areas_destroy(void);
 
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];

@@ -17,6 +17,9 @@
 #include "compat.h"
 #include "kvm_pmu.h"
 
+/* No host has that: each has an odd one. */
+#define KVM_PMU_NO_EPOCH	2
+
 /**
  * kvm_pmu_area_alloc - get memory for the area of a CPU
  * @cpu: the CPU's
@@ -41,18 +44,22 @@ void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu)
 }
 
 /* Where x86's own PMU uses it, it is not masked. */
-static void kvm_pmu_take_lvtpc(void)
+static void kvm_pmu_take_lvtpc(struct kvm_pmu_cpu *cpu)
 {
-	if (boot_cpu_has(X86_FEATURE_APIC) &&
-	    (apic_read(APIC_LVTPC) & APIC_LVT_MASKED))
-		apic_write(APIC_LVTPC, KVM_PERF_LVTPC);
+	if (!boot_cpu_has(X86_FEATURE_APIC) ||
+	    !(apic_read(APIC_LVTPC) & APIC_LVT_MASKED))
+		return;
+
+	apic_write(APIC_LVTPC, KVM_PERF_LVTPC);
+	cpu->has_lvtpc = true;
 }
 
-static void kvm_pmu_release_lvtpc(void)
+/* Unless x86's own PMU has it now. */
+static void kvm_pmu_release_lvtpc(struct kvm_pmu_cpu *cpu)
 {
-	if (boot_cpu_has(X86_FEATURE_APIC) &&
-	    apic_read(APIC_LVTPC) == KVM_PERF_LVTPC)
+	if (cpu->has_lvtpc && apic_read(APIC_LVTPC) == KVM_PERF_LVTPC)
 		apic_write(APIC_LVTPC, APIC_LVT_MASKED);
+	cpu->has_lvtpc = false;
 }
 
 /**
@@ -63,17 +70,21 @@ static void kvm_pmu_release_lvtpc(void)
  */
 void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 {
+	/* An NMI may tell at any time that it is another host by now. */
+	WRITE_ONCE(cpu->epoch, KVM_PMU_NO_EPOCH);
 	cpu->area->size = sizeof(*cpu->area);
-	cpu->area->epoch = 0;
-	cpu->epoch = 0;
+	WRITE_ONCE(cpu->area->epoch, 0);
 	if (kvm_perf_op_addr(KVM_PERF_OP_SET_AREA, cpu->area, 0)) {
 		/* A later host would tell what shows nowhere. */
-		kvm_pmu_release_lvtpc();
+		kvm_pmu_release_lvtpc(cpu);
+		WRITE_ONCE(cpu->epoch, 0);
 		return;
 	}
 
-	cpu->epoch = READ_ONCE(cpu->area->epoch);
-	kvm_pmu_take_lvtpc();
+	/* With 0, it is not: stale. */
+	WRITE_ONCE(cpu->epoch, READ_ONCE(cpu->area->epoch) ? : KVM_PMU_NO_EPOCH);
+	if (!cpu->has_lvtpc)
+		kvm_pmu_take_lvtpc(cpu);
 }
 
 /**
@@ -82,13 +93,10 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
 {
-	if (!cpu->epoch)
-		return;
-
-	kvm_pmu_release_lvtpc();
+	kvm_pmu_release_lvtpc(cpu);
 	kvm_perf_op(KVM_PERF_OP_SET_AREA, 0, 0);
-	cpu->area->epoch = 0;
-	cpu->epoch = 0;
+	WRITE_ONCE(cpu->area->epoch, 0);
+	WRITE_ONCE(cpu->epoch, 0);
 }
 
 /**
@@ -99,7 +107,7 @@ void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
 {
-	return READ_ONCE(cpu->area->epoch) != cpu->epoch;
+	return READ_ONCE(cpu->area->epoch) != READ_ONCE(cpu->epoch);
 }
 
 /**

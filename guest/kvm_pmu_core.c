@@ -183,9 +183,13 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto destroy_counters;
 
-	ret = kvm_pmu_register(kvm_pmu_no_sampling());
+	ret = kvm_pmu_areas_create();
 	if (ret)
 		goto unregister_nmi;
+
+	ret = kvm_pmu_register(kvm_pmu_no_sampling());
+	if (ret)
+		goto destroy_areas;
 
 	kvm_pmu_reset_at_end();
 	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
@@ -193,6 +197,8 @@ static int __init kvm_pmu_init(void)
 				   &kvm_pmu_overflows_fops);
 	return 0;
 
+destroy_areas:
+	kvm_pmu_areas_destroy();
 unregister_nmi:
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 destroy_counters:
@@ -216,6 +222,7 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_unregister();
 	/* What runs unused may overflow until then. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
+	kvm_pmu_areas_destroy();
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 	kvm_pmu_compat_exit();
 	kvm_pmu_counters_destroy();

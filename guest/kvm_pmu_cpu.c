@@ -24,7 +24,8 @@ static int kvm_pmu_cpu_online(unsigned int nr)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	kvm_pmu_area_set(this_kvm_pmu_cpu());
+	/* perf may have opened some on it already. */
+	kvm_pmu_open_anew(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
 	return 0;
 }
@@ -173,38 +174,64 @@ int kvm_pmu_counters_create(void)
 		goto free_cpus;
 
 	kvm_pmu_dead_state = ret;
-
-	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "perf/kvm_pmu:online",
-				kvm_pmu_cpu_online, kvm_pmu_cpu_offline);
-	if (ret < 0)
-		goto remove_dead;
-
-	kvm_pmu_online_state = ret;
-	register_syscore(&kvm_pmu_syscore);
 	return 0;
 
-remove_dead:
-	cpuhp_remove_state_nocalls(kvm_pmu_dead_state);
 free_cpus:
 	kvm_pmu_free_cpus();
 	return ret;
 }
 
-/**
- * kvm_pmu_counters_destroy - free the counters of all CPUs
- *
- * No perf_event is left, nothing is open at the host, and no NMI looks at the
- * counters.
- */
-void kvm_pmu_counters_destroy(void)
+static void kvm_pmu_quiesce(void)
 {
 	int nr;
 
-	unregister_syscore(&kvm_pmu_syscore);
-	/* First, as what they find may set an area. */
 	for_each_possible_cpu(nr)
 		kvm_pmu_cpu_quiesce(per_cpu(kvm_pmu_cpu, nr));
-	cpuhp_remove_state(kvm_pmu_online_state);
+}
+
+/**
+ * kvm_pmu_counters_destroy - free the counters of all CPUs
+ *
+ * No perf_event is left, no area, and no NMI looks at the counters.
+ */
+void kvm_pmu_counters_destroy(void)
+{
+	kvm_pmu_quiesce();
 	cpuhp_remove_state_nocalls(kvm_pmu_dead_state);
+	/* Of a CPU that went offline meanwhile, the host might still know an area. */
+	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	kvm_pmu_free_cpus();
+}
+
+/**
+ * kvm_pmu_areas_create - have the host keep an area for each CPU that is online
+ *
+ * NMIs are handled already.
+ *
+ * Return: 0 or -E*.
+ */
+int kvm_pmu_areas_create(void)
+{
+	int ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "perf/kvm_pmu:online",
+				    kvm_pmu_cpu_online, kvm_pmu_cpu_offline);
+
+	if (ret < 0)
+		return ret;
+
+	kvm_pmu_online_state = ret;
+	register_syscore(&kvm_pmu_syscore);
+	return 0;
+}
+
+/**
+ * kvm_pmu_areas_destroy - have it keep none
+ *
+ * No perf_event is left.
+ */
+void kvm_pmu_areas_destroy(void)
+{
+	unregister_syscore(&kvm_pmu_syscore);
+	/* First, as what they find may set an area. */
+	kvm_pmu_quiesce();
+	cpuhp_remove_state(kvm_pmu_online_state);
 }

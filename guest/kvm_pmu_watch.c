@@ -204,16 +204,12 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 	}
 }
 
-/*
- * Of each, as the host may have lost all but those that were opened since.  Perhaps
- * this one has an area.
- */
+/* Of each, as the host may have lost all but those that were opened since. */
 static bool kvm_pmu_ask_host(struct kvm_pmu_cpu *cpu)
 {
 	bool host_lost = false;
 	unsigned int i;
 
-	kvm_pmu_area_set(cpu);
 	kvm_pmu_run_batch(cpu);
 	for (i = 0; i < cpu->nr_ops; i++) {
 		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->ops[i].result)) {
@@ -231,9 +227,15 @@ static bool kvm_pmu_ask_host(struct kvm_pmu_cpu *cpu)
 	return host_lost;
 }
 
+/* By an area, and an NMI where a counter is lost. */
+static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
+{
+	return cpu->epoch && (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY);
+}
+
 /*
  * Events of a CPU may count for ever without any operation: find out whether
- * they still do.  By its area a host tells all that there is to know.
+ * they still do.
  */
 static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 {
@@ -248,11 +250,14 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 	if (!cpu->nr_ops) {
 		/* By the time that any runs again, the host may have others. */
 		cpu->proven = (struct kvm_pmu_use) { };
+		/* Or it is another one by now. */
+		if (!cpu->epoch)
+			kvm_pmu_area_set(cpu);
 		return;
 	}
 
 	if (kvm_pmu_area_is_stale(cpu) ||
-	    (!cpu->epoch && kvm_pmu_ask_host(cpu)))
+	    (!kvm_pmu_host_tells(cpu) && kvm_pmu_ask_host(cpu)))
 		kvm_pmu_open_anew(cpu);
 }
 

@@ -16,8 +16,8 @@
 #include "kvm_perf.h"
 #include "pv_perf_area.h"
 #include "pv_perf_event.h"
+#include "pv_perf_overflow.h"
 #include "lapic.h"
-#include "x86.h"
 
 static int pv_perf_area_write(struct kvm *kvm, struct pv_perf_area *area,
 			      unsigned int offset, u32 value)
@@ -50,7 +50,7 @@ static void pv_perf_area_write_shown(struct kvm *kvm, struct pv_perf_area *area,
 		area->shown = shown;
 }
 
-/* Random, so that no other host's is taken for it; not 0. */
+/* Random, so that no other host's is taken for it; odd, as the contract says. */
 static u32 pv_perf_new_epoch(void)
 {
 	return get_random_u32() | 1;
@@ -95,43 +95,35 @@ int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_area area = { };
-	int ret = gpa ? pv_perf_area_find(vcpu->kvm, gpa, &area) : 0;
+	int ret;
 
-	if (ret)
-		return ret;
-
+	/* Another vCPU's RESET comes before all of it, or ends it. */
 	mutex_lock(&here->lock);
-	here->area = area;
+	ret = gpa ? pv_perf_area_find(vcpu->kvm, gpa, &area) : 0;
+	if (!ret) {
+		here->area = area;
+		here->restored = false;
+	}
 	mutex_unlock(&here->lock);
-	here->restored = false;
-	return 0;
-}
 
-/* The lock keeps its vCPU from writing it once more. */
-static void pv_perf_area_forget(struct kvm *kvm, struct pv_perf_vcpu *pv)
-{
-	mutex_lock(&pv->lock);
-	pv_perf_area_write_shown(kvm, &pv->area, false);
-	WRITE_ONCE(pv->area.epoch, 0);
-	mutex_unlock(&pv->lock);
+	return ret;
 }
 
 /**
- * pv_perf_area_end - a vCPU is reset
+ * pv_perf_area_end - the VMM has set the state of a vCPU, or it is reset
  * @vcpu: the vCPU
  *
- * A kernel that goes on afterwards, as after suspend to memory, finds that what it
- * had opened is gone.  May sleep.
+ * Not written: what is there may be another kernel's already, and one that goes on
+ * has given its area up before.  May sleep.
  */
 void pv_perf_area_end(struct kvm_vcpu *vcpu)
 {
-	struct kvm *kvm = vcpu->kvm;
-	/* KVM_SET_SREGS does not hold it. */
-	int idx = srcu_read_lock(&kvm->srcu);
+	struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
 
-	pv_perf_area_forget(kvm, vcpu->arch.pv_perf);
-	srcu_read_unlock(&kvm->srcu, idx);
-	vcpu->arch.pv_perf->restored = true;
+	mutex_lock(&pv->lock);
+	WRITE_ONCE(pv->area.epoch, 0);
+	pv->restored = true;
+	mutex_unlock(&pv->lock);
 }
 
 /**
@@ -142,11 +134,18 @@ void pv_perf_area_end(struct kvm_vcpu *vcpu)
  */
 void pv_perf_area_end_all(struct kvm *kvm)
 {
+	struct pv_perf_vcpu *pv;
 	struct kvm_vcpu *vcpu;
 	unsigned long i;
 
-	kvm_for_each_vcpu(i, vcpu, kvm)
-		pv_perf_area_forget(kvm, vcpu->arch.pv_perf);
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		pv = vcpu->arch.pv_perf;
+		/* Its vCPU does not write it once more. */
+		mutex_lock(&pv->lock);
+		pv_perf_area_write_shown(kvm, &pv->area, false);
+		WRITE_ONCE(pv->area.epoch, 0);
+		mutex_unlock(&pv->lock);
+	}
 }
 
 /* Only here is it shown again, and only this thread hides it but to end it. */
@@ -181,7 +180,7 @@ void pv_perf_area_run(struct kvm_vcpu *vcpu)
 		pv_perf_area_tell(vcpu, true);
 	} else if (here->restored && pv_perf_has_lvtpc(vcpu)) {
 		here->restored = false;
-		kvm_inject_nmi(vcpu);
+		pv_perf_inject_nmi(vcpu);
 	}
 }
 

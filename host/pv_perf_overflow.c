@@ -185,13 +185,25 @@ static bool pv_perf_tell_event(struct kvm_vcpu *vcpu,
 }
 
 /**
+ * pv_perf_inject_nmi - have the guest look at its events
+ * @vcpu: the vCPU, on its own thread
+ *
+ * One that is pending already does: the guest looks at all its events on any NMI.
+ */
+void pv_perf_inject_nmi(struct kvm_vcpu *vcpu)
+{
+	if (!vcpu->arch.nmi_pending && !vcpu->arch.nmi_injected &&
+	    !atomic_read(&vcpu->arch.nmi_queued))
+		kvm_inject_nmi(vcpu);
+}
+
+/**
  * pv_perf_tell - tell the guest whatever there is to tell
  * @vcpu: the vCPU, about to enter the guest, or being stopped
  *
  * Brings the records of the events that have overflowed, or do not count any
- * more, up to date, and injects an NMI.  One that is pending already does: the
- * guest looks at all its events on any NMI.  Stops or starts events that overflow
- * too often.
+ * more, up to date, and injects an NMI.  Stops or starts events that overflow too
+ * often.
  */
 void pv_perf_tell(struct kvm_vcpu *vcpu)
 {
@@ -204,9 +216,8 @@ void pv_perf_tell(struct kvm_vcpu *vcpu)
 		nmi |= pv_perf_tell_event(vcpu, event);
 	mutex_unlock(&here->lock);
 
-	if (nmi && !vcpu->arch.nmi_pending && !vcpu->arch.nmi_injected &&
-	    !atomic_read(&vcpu->arch.nmi_queued))
-		kvm_inject_nmi(vcpu);
+	if (nmi)
+		pv_perf_inject_nmi(vcpu);
 }
 
 /* The same with interrupts off; -EAGAIN, and no change, if it has to wait. */

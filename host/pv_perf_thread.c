@@ -116,6 +116,15 @@ static struct pv_perf_vcpu *pv_perf_evict_other(void)
 	return other;
 }
 
+/* Whether it found a counter, as it goes on: the guest is told if not. */
+static void pv_perf_went_on(struct pv_perf_vcpu *here,
+			    struct pv_perf_event *event, bool lost)
+{
+	WRITE_ONCE(event->lost, lost);
+	if (lost || event->throttled)
+		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+}
+
 /* Stop an event until its vCPU runs on the backing event's thread again. */
 static void pv_perf_park(struct pv_perf_event *event)
 {
@@ -128,12 +137,12 @@ static void pv_perf_park(struct pv_perf_event *event)
 static void pv_perf_unpark(struct pv_perf_vcpu *here,
 			   struct pv_perf_event *event)
 {
+	bool lost = event->lost;
+
 	event->parked = false;
-	if (event->throttled)
-		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
-	else if (!event->lost)
-		WRITE_ONCE(event->lost,
-			   pv_perf_start(here, event, event->backing) != 0);
+	if (!event->throttled && !lost)
+		lost = pv_perf_start(here, event, event->backing);
+	pv_perf_went_on(here, event, lost);
 }
 
 /* Those of its events that count elsewhere are its next thread's already. */
@@ -229,12 +238,8 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	pv_perf_note_lost(event);
 	lost = pv_perf_start(here, event, backing) || event->lost;
 	pv_perf_replace_backing(event, here, backing);
-	/* READ tells the guest. */
-	WRITE_ONCE(event->lost, lost);
-
 	event->throttled = throttled;
-	if (throttled)
-		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
+	pv_perf_went_on(here, event, lost);
 }
 
 /**

@@ -191,7 +191,9 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 
 /**
  * pv_perf_vcpu_reset - the kernel that opened this vCPU's events is gone
- * @vcpu: the vCPU, which gets an INIT or which the VMM resets
+ * @vcpu: the vCPU, which gets an INIT, which the VMM resets, or whose local APIC it
+ *	sets (KVM_SET_LAPIC): it does so for a reset, or to restore what was saved,
+ *	perhaps in the same VM
  *
  * Closes the vCPU's events.  May sleep.
  */

@@ -1169,7 +1169,7 @@ static void reset(int vcpu)
 	for (e = model; e < model + ARRAY_SIZE(model); e++)
 		if (e->home == vcpu)
 			e->open = false;
-	model_end_area(vcpu);
+	area[vcpu].epoch = 0;
 }
 
 static void host_event(int vcpu)

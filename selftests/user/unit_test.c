@@ -608,6 +608,8 @@ static void test_follow(void)
 	replace_thread();
 	take_counters(tasks[0], NR_COUNTERS);
 	pv_perf_vcpu_run(vcpus[0]);
+	is("the guest is told that it found no counter there",
+	   (enter_guest(), r->flags), KVM_PERF_EVENT_LOST);
 	run_guest(5);
 	is("READ without a counter there", call(KVM_PERF_OP_READ, 1),
 	   -KVM_EBUSY);
@@ -939,8 +941,11 @@ static void test_area(void)
 
 	CHECK(!set_area(GPA(area)));
 	is("another epoch", mem->area.epoch != epoch, true);
+	epoch = mem->area.epoch;
 	pv_perf_vcpu_reset(vcpus[0]);
-	is("a reset ends it, too", mem->area.epoch, 0);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	pv_perf_vcpu_run(vcpus[0]);
+	is("after a reset it is written no more", mem->area.epoch, epoch);
 	teardown();
 }
 
@@ -969,6 +974,11 @@ static void test_restored(void)
 	pv_perf_vcpu_run(vcpus[1]);
 	is("a vCPU whose NMI is another's gets none", enter_guest(), 0);
 	lapic.lvtpc = KVM_PERF_LVTPC;
+	vcpus[1]->arch.nmi_pending = 1;
+	pv_perf_vcpu_run(vcpus[1]);
+	is("nor one that gets another anyway", enter_guest(), 0);
+	vcpus[1]->arch.nmi_pending = 0;
+	pv_perf_vcpu_reset(vcpus[1]);
 	vcpus[1]->arch.apic = NULL;
 	pv_perf_vcpu_run(vcpus[1]);
 	is("nor one whose APIC is in user space", enter_guest(), 0);
