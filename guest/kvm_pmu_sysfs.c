@@ -49,12 +49,14 @@ static ssize_t hw_event_show(struct device *dev, struct device_attribute *attr,
 	struct perf_pmu_events_attr *event_attr =
 		container_of(attr, struct perf_pmu_events_attr, attr);
 	u64 config = kvm_pmu_host->hw_config[event_attr->id];
+	u64 umask = (config & ARCH_PERFMON_EVENTSEL_UMASK) >> 8;
 	u64 cmask = (config & ARCH_PERFMON_EVENTSEL_CMASK) >> 24;
 	int len;
 
-	len = sysfs_emit(buf, "event=0x%02llx,umask=0x%02llx",
-			 (config & 0xff) | (config >> 24 & 0xf00),
-			 config >> 8 & 0xff);
+	len = sysfs_emit(buf, "event=0x%02llx",
+			 (config & 0xff) | (config >> 24 & 0xf00));
+	if (umask)
+		len += sysfs_emit_at(buf, len, ",umask=0x%02llx", umask);
 	if (config & ARCH_PERFMON_EVENTSEL_EDGE)
 		len += sysfs_emit_at(buf, len, ",edge");
 	if (config & ARCH_PERFMON_EVENTSEL_INV)
