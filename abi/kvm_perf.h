@@ -42,6 +42,7 @@
 #define KVM_CAP_PV_PERF_EVENTS		1024
 #define KVM_CAP_PV_PERF_RATE		1025
 #define KVM_CAP_PV_PERF_COUNTERS	1026
+#define KVM_CAP_PV_PERF_RDPMC		1027
 #endif
 
 /* The version of this contract, which KVM_PERF_OP_QUERY reports. */
@@ -169,6 +170,7 @@
 #define KVM_PERF_ATTR_EXCLUDE_GUEST	(1ULL << 3)
 #define KVM_PERF_ATTR_EXCLUDE_HOST	(1ULL << 4)
 #define KVM_PERF_ATTR_NOTIFY		(1ULL << 5)
+#define KVM_PERF_ATTR_RDPMC		(1ULL << 6)
 
 /**
  * struct guest_perf_attr - what to count
@@ -186,7 +188,9 @@
  *	CPL 3, and at CPL 0 to 2.  EXCLUDE_GUEST and EXCLUDE_HOST, which need
  *	KVM_PERF_FEATURE_NESTED: do not count while a guest of this guest runs,
  *	and while none does.  NOTIFY, which needs KVM_PERF_FEATURE_NOTIFY: tell
- *	by an NMI when guest_perf_event.flags gets a bit.
+ *	by an NMI when guest_perf_event.flags gets a bit.  RDPMC, which needs
+ *	KVM_PERF_FEATURE_RDPMC: tell by guest_perf_event.pmc where the count is, as
+ *	long as the guest may read it there.
  *
  * What the host executes is never counted.
  */
@@ -222,12 +226,22 @@ struct guest_perf_attr {
  * @period_left: number of events to the next overflow, at least 1; 0 if the
  *	event was opened with a sample_period of 0
  * @flags: KVM_PERF_EVENT_*: why an event that is enabled does not count now
- * @reserved: of no meaning yet
+ * @pmc: which counter of the CPU has the count, see KVM_PERF_PMC_*
+ * @offset: what to add to that
  *
  * At a 64-byte aligned guest-physical address.  The host writes it on OPEN,
  * READ, DISABLE, SET_LEFT, on an ENABLE that takes a bit from @flags, and before
  * it injects an NMI for it; it reads nothing from it but @overflows, and that
  * only to add to it.
+ *
+ * @pmc and @offset of an event with KVM_PERF_ATTR_RDPMC are apart from this, and
+ * from @sequence: the host writes them before it enters the guest on the vCPU that
+ * the event was enabled on, whenever they are not what it wrote last.  On this vCPU,
+ * and on the host that wrote @pmc, the event's count is then
+ *
+ *	@offset + RDPMC, sign-extended from bit 47
+ *
+ * if @pmc is the same before and after it and @offset are read.
  */
 struct guest_perf_event {
 	__aligned_u64	count;
@@ -238,8 +252,8 @@ struct guest_perf_event {
 	__aligned_u64	last_period;
 	__aligned_u64	period_left;
 	__u32	flags;
-	__u32	reserved;
-	__aligned_u64	reserved2;
+	__u32	pmc;
+	__aligned_u64	offset;
 };
 
 /*
@@ -249,6 +263,17 @@ struct guest_perf_event {
  */
 #define KVM_PERF_EVENT_LOST		(1U << 0)
 #define KVM_PERF_EVENT_THROTTLED	(1U << 1)
+
+/*
+ * Parts of guest_perf_event.pmc.  INDEX: one more than the low bits of ECX for
+ * RDPMC, or 0 where the event has no counter that the guest may read now.  FIXED:
+ * bit 30 of ECX is set.  CHANGE: a number that changes with any of these, or with
+ * the offset.
+ */
+#define KVM_PERF_PMC_INDEX		0x000000ffU
+#define KVM_PERF_PMC_FIXED		0x00004000U
+#define KVM_PERF_PMC_CHANGE		0xffff0000U
+#define KVM_PERF_PMC_CHANGE_ONE		0x00010000U
 
 /**
  * struct guest_perf_event_param - argument of KVM_PERF_OP_OPEN
@@ -328,6 +353,22 @@ struct guest_perf_op {
 #define KVM_PERF_FEATURE_NESTED		(1U << 2)
 #define KVM_PERF_FEATURE_NOTIFY		(1U << 3)
 #define KVM_PERF_FEATURE_AREA		(1U << 4)
+#define KVM_PERF_FEATURE_RDPMC		(1U << 5)
+
+/*
+ * Values of guest_perf_query.rdpmc: may the guest read counters by RDPMC, and why
+ * not?  UNKNOWN: the host does not say.  HOST: it does not allow that.  SHARED: it
+ * allows it only where RDPMC shows no counters but those of the CPU.  NESTED: it is
+ * a guest itself.  VMM: that has not asked for it.  PMU: RDPMC is for the VM's
+ * virtual PMU.
+ */
+#define KVM_PERF_RDPMC_UNKNOWN		0
+#define KVM_PERF_RDPMC_ALLOWED		1
+#define KVM_PERF_RDPMC_HOST		2
+#define KVM_PERF_RDPMC_SHARED		3
+#define KVM_PERF_RDPMC_NESTED		4
+#define KVM_PERF_RDPMC_VMM		5
+#define KVM_PERF_RDPMC_PMU		6
 
 /* Number of entries of guest_perf_query.hw_config. */
 #define KVM_PERF_NR_HW_EVENTS		10
@@ -352,6 +393,8 @@ struct guest_perf_op {
  *	KVM_PERF_TYPE_RAW
  * @hw_config: the raw config of each PERF_COUNT_HW_* event, 0 if the host has
  *	not this event
+ * @rdpmc: KVM_PERF_RDPMC_*
+ * @reserved: 0
  *
  * 8-byte aligned.  Everything but @size is output.
  */
@@ -364,9 +407,12 @@ struct guest_perf_query {
 	__u32	fixed_counters;
 	__aligned_u64	raw_event_mask;
 	__aligned_u64	hw_config[KVM_PERF_NR_HW_EVENTS];
+	__u32	rdpmc;
+	__u32	reserved;
 };
 
 #define GUEST_PERF_QUERY_SIZE_VER0	112
+#define GUEST_PERF_QUERY_SIZE_VER1	120
 
 /**
  * DOC: For the VMM
@@ -381,6 +427,9 @@ struct guest_perf_query {
  *
  * %KVM_CAP_PV_PERF_COUNTERS: how many general-purpose counters the events of a
  * vCPU may have at a time.
+ *
+ * %KVM_CAP_PV_PERF_RDPMC: 1 to let the guest read counters by RDPMC without an
+ * exit, which it may not as long as the VMM has not said so.
  *
  * KVM_CHECK_EXTENSION of /dev/kvm returns what the host allows, its module
  * parameters, and 0 where the host has not the feature; of a VM, what this VM
@@ -407,8 +456,11 @@ KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, flags) == 48);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_op) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER0);
-KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER0);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, offset) == 56);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER1);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, hw_config) == 32);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, rdpmc) ==
+		GUEST_PERF_QUERY_SIZE_VER0);
 
 #undef KVM_PERF_ASSERT
 

@@ -26,6 +26,19 @@ hrtimer_setup(struct hrtimer *timer,
 #define kzalloc_obj(obj, gfp)		kzalloc(sizeof(obj), gfp)
 #endif
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#define rdmsrq_safe			rdmsrl_safe
+#endif
+
+#ifndef kvm_x86_call
+#define kvm_x86_call(op)		static_call(kvm_x86_##op)
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define kvm_is_cr0_bit_set(vcpu, bit)	(!!kvm_read_cr0_bits(vcpu, bit))
+#define kvm_is_cr4_bit_set(vcpu, bit)	(!!kvm_read_cr4_bits(vcpu, bit))
+#endif
+
 #ifndef EXPORT_SYMBOL_FOR_KVM_INTERNAL
 #define EXPORT_SYMBOL_FOR_KVM_INTERNAL	EXPORT_SYMBOL_GPL
 #endif

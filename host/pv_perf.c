@@ -20,6 +20,7 @@
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
+#include "pv_perf_rdpmc.h"
 #include "x86.h"
 
 #define CREATE_TRACE_POINTS
@@ -155,7 +156,8 @@ static int pv_perf_check_attr(const struct guest_perf_query *pmu,
 				KVM_PERF_ATTR_FREQ |
 				KVM_PERF_ATTR_EXCLUDE_GUEST |
 				KVM_PERF_ATTR_EXCLUDE_HOST |
-				KVM_PERF_ATTR_NOTIFY;
+				KVM_PERF_ATTR_NOTIFY |
+				KVM_PERF_ATTR_RDPMC;
 
 	if (attr->flags & ~known_flags)
 		return -EINVAL;
@@ -254,11 +256,13 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.size = min_t(u32, size, sizeof(query));
 	query.version = KVM_PERF_ABI_VERSION;
 	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED |
-			 KVM_PERF_FEATURE_NOTIFY | KVM_PERF_FEATURE_AREA;
+			 KVM_PERF_FEATURE_NOTIFY | KVM_PERF_FEATURE_AREA |
+			 KVM_PERF_FEATURE_RDPMC;
 	if (pv_perf_rate_allowed(vcpu->kvm))
 		query.features |= KVM_PERF_FEATURE_SAMPLING;
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
 	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
+	query.rdpmc = pv_perf_rdpmc_vcpu(vcpu);
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;

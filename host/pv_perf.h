@@ -23,18 +23,18 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
 void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
+bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value);
 
 /**
  * pv_perf_enter - look at a vCPU's events before it enters the guest
  * @vcpu: the vCPU, with interrupts off, before KVM looks the last time whether
  *	anything is requested
  *
- * A vCPU without events pays for looking at the list.
+ * A vCPU without events pays for finding that out.
  */
 static inline void pv_perf_enter(struct kvm_vcpu *vcpu)
 {
-	/* Only this thread adds to it; others may take off at any time. */
-	if (!list_empty(&vcpu->arch.pv_perf->events))
+	if (vcpu->arch.pv_perf->at_entry)
 		pv_perf_enter_with_events(vcpu);
 }
 

@@ -17,6 +17,7 @@
 #include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_mode.h"
+#include "pv_perf_rdpmc.h"
 #include "pv_perf_start.h"
 #include "x86.h"
 
@@ -44,8 +45,8 @@ static void pv_perf_switch_modes(struct pv_perf_vcpu *here, bool nested)
 void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	bool lost = false, modes = false;
 	struct pv_perf_event *event;
+	bool lost = false;
 
 	lockdep_assert_irqs_disabled();
 
@@ -55,10 +56,14 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 			lost |= pv_perf_was_robbed(event);
 		if (pv_perf_has_freq(event))
 			pv_perf_freq_tick(event);
-		modes |= pv_perf_excludes_mode(event);
 	}
-	if (modes)
+	if (here->at_entry & PV_PERF_AT_ENTRY_MODES)
 		pv_perf_switch_modes(here, is_guest_mode(vcpu));
+	if (here->at_entry & PV_PERF_AT_ENTRY_RDPMC)
+		lost |= !pv_perf_rdpmc_enter(vcpu);
+	/* A nested guest's RDPMC is intercepted apart from this guest's. */
+	if (list_empty(&here->events) && !is_guest_mode(vcpu))
+		here->at_entry = 0;
 	raw_spin_unlock(&here->enter_lock);
 
 	if (lost)

@@ -6,6 +6,7 @@
 #define __KVM_X86_PV_PERF_EVENT_H
 
 #include <linux/atomic.h>
+#include <linux/bits.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
 #include <linux/kvm_host.h>
@@ -53,6 +54,18 @@ struct pv_perf_freq {
 };
 
 /**
+ * struct pv_perf_pmc_layout - the counters that each CPU of this host has
+ * @general: number of general-purpose counters
+ * @fixed: number of fixed ones
+ * @metrics: there is PERF_METRICS besides, which RDPMC reads, too
+ */
+struct pv_perf_pmc_layout {
+	unsigned int general;
+	unsigned int fixed;
+	bool metrics;
+};
+
+/**
  * struct pv_perf_vm - the events of a VM
  * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
  *	event is being opened.
@@ -61,10 +74,13 @@ struct pv_perf_freq {
  * @max_events: open events that the VMM allows, per vCPU
  * @max_rate: overflows per second that it allows, per vCPU
  * @max_counters: general-purpose counters that it allows, per vCPU
+ * @rdpmc: it lets the guest read counters by RDPMC, 0 or 1
  * @default_counters: how many it may have where nobody says anything
  * @available: the host can serve it
  * @pmu: what it can count
  * @pmu_is_own: with the PMU of this host's CPUs
+ * @pmcs: the counters that there are
+ * @host_rdpmc: may it read them, as far as it is up to the host: KVM_PERF_RDPMC_*
  * @holds_pmu: it is among those that keep perf's set up, see pv_perf_hold_pmu()
  */
 struct pv_perf_vm {
@@ -74,10 +90,13 @@ struct pv_perf_vm {
 	unsigned int max_events;
 	unsigned int max_rate;
 	unsigned int max_counters;
+	unsigned int rdpmc;
 	unsigned int default_counters;
 	bool available;
 	struct guest_perf_query pmu;
 	bool pmu_is_own;
+	struct pv_perf_pmc_layout pmcs;
+	u32 host_rdpmc;
 	bool holds_pmu;
 };
 
@@ -94,6 +113,13 @@ struct pv_perf_area {
 	bool shown;
 };
 
+/* What VM entry has to look at. */
+enum pv_perf_at_entry {
+	PV_PERF_AT_ENTRY_EVENTS	= BIT(0),
+	PV_PERF_AT_ENTRY_MODES	= BIT(1),
+	PV_PERF_AT_ENTRY_RDPMC	= BIT(2),
+};
+
 /**
  * struct pv_perf_vcpu - the events whose home is this vCPU
  * @refs: one for the vCPU, one for a thread that parks its events
@@ -105,6 +131,8 @@ struct pv_perf_area {
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
  * @enter_lock: also held to change @events or what VM entry, which cannot sleep,
  *	changes of an event; innermost, with interrupts off
+ * @at_entry: what VM entry has to look at, bits of enum pv_perf_at_entry; 0: there is
+ *	no event.  Only the vCPU itself adds to it, and takes off.
  * @events: list of struct pv_perf_event
  * @nr_events: how many there are; only the vCPU itself adds to it
  * @vcpu: the vCPU itself
@@ -116,6 +144,8 @@ struct pv_perf_area {
  * @delivered: number of overflows that the guest has been told of here
  * @throttled: how often an event was stopped because of the rate
  * @filter_changed: the VM's event filter may deny what counts here
+ * @hide_pmc: the guest is to be told where to read no counter before it runs on; for
+ *	the vCPU's own thread
  * @area: protected by @lock
  * @restored: the guest may have had an area before the VMM set the vCPU's state, and
  *	has not been told that it is gone; for the vCPU's own thread
@@ -131,6 +161,7 @@ struct pv_perf_vcpu {
 	struct hlist_node thread_node;
 	struct mutex lock;
 	raw_spinlock_t enter_lock;
+	unsigned int at_entry;
 	struct list_head events;
 	unsigned int nr_events;
 	struct kvm_vcpu *vcpu;
@@ -141,6 +172,7 @@ struct pv_perf_vcpu {
 	u64 delivered;
 	u64 throttled;
 	bool filter_changed;
+	bool hide_pmc;
 	struct pv_perf_area area;
 	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
@@ -156,6 +188,16 @@ struct pv_perf_position {
 	u64 count;
 	s64 left;
 	u64 last_period;
+};
+
+/**
+ * struct pv_perf_pmc - where a guest finds an event's count
+ * @index: as in guest_perf_event.pmc, without its number of changes; 0: nowhere
+ * @offset: what to add to what RDPMC gives
+ */
+struct pv_perf_pmc {
+	u32 index;
+	u64 offset;
 };
 
 /**
@@ -189,6 +231,10 @@ struct pv_perf_position {
  *	or a backing event on another thread replaces it
  * @notify: the guest wants an NMI where its record's flags get a bit
  * @told: what the record's flags are
+ * @rdpmc: the guest wants to read its counter, and may
+ * @pmc: what the record says of it; changes with the home's lock held, by the vCPU's
+ *	own thread
+ * @pmc_changes: how often that has changed
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
@@ -226,6 +272,9 @@ struct pv_perf_event {
 	bool parked;
 	bool notify;
 	u32 told;
+	bool rdpmc;
+	struct pv_perf_pmc pmc;
+	u16 pmc_changes;
 	struct gfn_to_hva_cache record;
 	u32 sequence;
 	u64 last_period;

@@ -135,9 +135,16 @@ void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
 		mutex_unlock(&b->lock);
 }
 
+static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
+{
+	return PV_PERF_AT_ENTRY_EVENTS |
+	       (pv_perf_excludes_mode(event) ? PV_PERF_AT_ENTRY_MODES : 0) |
+	       (event->rdpmc ? PV_PERF_AT_ENTRY_RDPMC : 0);
+}
+
 /**
  * pv_perf_link - add an event to a vCPU's: VM entry looks at its backing
- * @home: the vCPU, locked
+ * @home: the vCPU, locked, by its own thread
  * @event: the event
  */
 void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
@@ -148,6 +155,7 @@ void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	list_add_tail(&event->node, &home->events);
+	home->at_entry |= pv_perf_at_entry(event);
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 	WRITE_ONCE(home->nr_events, home->nr_events + 1);
 }

@@ -23,6 +23,7 @@
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_pmu.h"
+#include "pv_perf_rdpmc.h"
 
 static unsigned int pv_perf_max_events = 64;
 module_param(pv_perf_max_events, uint, 0644);
@@ -111,6 +112,21 @@ unsigned int pv_perf_counters_allowed(struct kvm *kvm)
 	return pv_perf_host_counters(&pmu, pv_perf_default_counters(&pmu));
 }
 
+/* May guests read counters by RDPMC, or this one, 0 or 1? */
+static unsigned int pv_perf_rdpmc_allowed(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm ? kvm->arch.pv_perf : NULL;
+	struct pv_perf_pmc_layout pmcs;
+	struct guest_perf_query pmu;
+	bool own;
+
+	if (vm)
+		return vm->host_rdpmc == KVM_PERF_RDPMC_ALLOWED && vm->rdpmc;
+
+	pv_perf_query_pmu(&pmu, &own);
+	return pv_perf_rdpmc_host(own, &pmcs) == KVM_PERF_RDPMC_ALLOWED;
+}
+
 /**
  * pv_perf_init_limits - let a VM have what the host allows
  * @vm: of the VM, which knows what it can count
@@ -128,7 +144,7 @@ void pv_perf_init_limits(struct pv_perf_vm *vm)
  * @kvm: the VM, or NULL where /dev/kvm is asked
  * @cap: KVM_CAP_PV_PERF_*
  *
- * Return: the limit, for each vCPU.
+ * Return: the limit, for each vCPU; for KVM_CAP_PV_PERF_RDPMC 0 or 1.
  */
 int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
 {
@@ -144,6 +160,9 @@ int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
 	case KVM_CAP_PV_PERF_COUNTERS:
 		max = pv_perf_counters_allowed(kvm);
 		break;
+	case KVM_CAP_PV_PERF_RDPMC:
+		max = pv_perf_rdpmc_allowed(kvm);
+		break;
 	default:
 		max = pv_perf_max_events_per_vcpu(kvm);
 	}
@@ -158,6 +177,8 @@ static unsigned int *pv_perf_vm_limit(struct pv_perf_vm *vm, unsigned int cap)
 		return &vm->max_rate;
 	case KVM_CAP_PV_PERF_COUNTERS:
 		return &vm->max_counters;
+	case KVM_CAP_PV_PERF_RDPMC:
+		return &vm->rdpmc;
 	default:
 		return &vm->max_events;
 	}

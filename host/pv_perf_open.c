@@ -23,6 +23,7 @@
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
 #include "pv_perf_overflow.h"
+#include "pv_perf_rdpmc.h"
 #include "pv_perf_record.h"
 #include "pv_perf_thread.h"
 #include "x86.h"
@@ -137,6 +138,8 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	event->not_nested = flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
 	event->only_nested = flags & KVM_PERF_ATTR_EXCLUDE_HOST;
 	event->notify = flags & KVM_PERF_ATTR_NOTIFY;
+	event->rdpmc = (flags & KVM_PERF_ATTR_RDPMC) &&
+		       pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED;
 	event->home = home;
 	refcount_set(&event->refs, 1);
 	pv_perf_freq_init(event);

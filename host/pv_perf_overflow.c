@@ -17,6 +17,7 @@
 #include "pv_perf_freq.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_overflow.h"
+#include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
 #include "pv_perf_start.h"
 #include "pv_perf_trace.h"
@@ -214,6 +215,7 @@ void pv_perf_tell(struct kvm_vcpu *vcpu)
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node)
 		nmi |= pv_perf_tell_event(vcpu, event);
+	pv_perf_rdpmc_hide_all(vcpu);
 	mutex_unlock(&here->lock);
 
 	if (nmi)
@@ -298,6 +300,8 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 	nmi = kvm_check_request(KVM_REQ_PV_PERF, vcpu) &&
 	      pv_perf_deliver_all_irqoff(vcpu);
 	mutex_unlock(&here->lock);
+	if (here->at_entry & PV_PERF_AT_ENTRY_RDPMC)
+		pv_perf_rdpmc_reenter(vcpu);
 
 	/*
 	 * Set before the request was made, so that this sees it where it has

@@ -116,6 +116,43 @@ int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
 }
 
 /**
+ * pv_perf_write_pmc - tell the guest where it can read an event's count
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @event: the event, its home locked
+ * @pmc: where; the vCPU that may read it there is in the host
+ *
+ * Sleeps as pv_perf_write_record() does.
+ *
+ * Return: 0, or -EFAULT; then the guest may have been told half of it.
+ */
+int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,
+		      const struct pv_perf_pmc *pmc)
+{
+	struct guest_perf_event __user *record = pv_perf_record(kvm, event);
+	u16 changes = event->pmc_changes + 1;
+
+	if (!record || !user_access_begin(record, sizeof(*record)))
+		return -EFAULT;
+
+	unsafe_put_user(pmc->offset, &record->offset, fault);
+	unsafe_put_user(pmc->index | changes * KVM_PERF_PMC_CHANGE_ONE,
+			&record->pmc, fault);
+	user_access_end();
+
+	/* VM entry compares them without the lock, and finds it taken if it matters. */
+	WRITE_ONCE(event->pmc.index, pmc->index);
+	WRITE_ONCE(event->pmc.offset, pmc->offset);
+	event->pmc_changes = changes;
+	mark_page_dirty_in_slot(kvm, event->record.memslot,
+				gpa_to_gfn(event->record.gpa));
+	return 0;
+
+fault:
+	user_access_end();
+	return -EFAULT;
+}
+
+/**
  * pv_perf_init_record - look a record up, and set every field to 0
  * @kvm: the VM; kvm->srcu is held for reading
  * @event: the event

@@ -9,6 +9,8 @@
 
 int pv_perf_init_record(struct kvm *kvm, struct pv_perf_event *event,
 			gpa_t gpa);
+int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,
+		      const struct pv_perf_pmc *pmc);
 bool pv_perf_record_is_stale(struct kvm *kvm, struct pv_perf_event *event);
 int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
 			 const struct pv_perf_reading *reading,

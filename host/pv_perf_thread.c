@@ -23,6 +23,7 @@
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_overflow.h"
+#include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
@@ -196,6 +197,8 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	u64 count, enabled, running;
 
 	perf_event_disable(event->backing);
+	/* No counter of the old home's CPU, nor of the new one yet. */
+	pv_perf_rdpmc_hide(here->vcpu->kvm, event);
 	if (event->stopped)
 		pv_perf_backing_restore(event->backing, &event->stopped_at);
 	count = pv_perf_event_count(event, &enabled, &running);

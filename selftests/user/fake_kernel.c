@@ -25,9 +25,10 @@ static __thread int acting_cpu;
 static __thread bool irqs_off;
 
 struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD };
-bool cpu_has_perfctr_core = true, cpu_has_hybrid;
+bool cpu_has_perfctr_core = true, cpu_has_perfctr_nb, cpu_has_hybrid;
+bool enable_vmware_backdoor;
 struct x86_pmu_capability pmu_capability = {
-	.version = 2, .num_counters_gp = NR_COUNTERS,
+	.version = 2, .num_counters_gp = NR_COUNTERS, .bit_width_gp = 48,
 };
 
 void fail(const char *file, int line, const char *what)

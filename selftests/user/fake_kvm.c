@@ -233,6 +233,71 @@ bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel)
 	return !denied || (eventsel & AMD64_RAW_EVENT_MASK_NB) != denied;
 }
 
+static struct guest_perf_event *record_of(struct kvm *kvm, gpa_t gpa)
+{
+	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gpa_to_gfn(gpa));
+
+	return slot ? (void *)(slot->memory + (gpa - (slot->base_gfn << PAGE_SHIFT)))
+		    : NULL;
+}
+
+static u64 count_by_rdpmc(const struct guest_perf_event *record)
+{
+	u32 pmc = READ_ONCE(record->pmc);
+	u32 ecx = ((pmc & KVM_PERF_PMC_INDEX) - 1) |
+		  (pmc & KVM_PERF_PMC_FIXED) << 16;
+
+	return READ_ONCE(record->offset) + sign_extend64(native_read_pmc(ecx), 47);
+}
+
+/* No more than cycles, of the watchdog. */
+static bool is_hidden(int idx, int cpu)
+{
+	return !cpus[cpu].pmc[idx] ||
+	       (idx == NR_COUNTERS - 1 && cpus[cpu].taken == 1);
+}
+
+void check_rdpmc(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
+	u64 used = 0, used_fixed = 0, count;
+	struct guest_perf_event *record;
+	struct pv_perf_event *event;
+	struct perf_event *backing;
+	int i, cpu = smp_processor_id();
+
+	/* Another vCPU may take one off, or move it. */
+	raw_spin_lock(&pv->enter_lock);
+	list_for_each_entry(event, &pv->events, node) {
+		record = record_of(vcpu->kvm, event->record.gpa);
+		if (!READ_ONCE(event->pmc.index) || !record)
+			continue;
+		CHECK(!vcpu->arch.rdpmc_intercept);
+		backing = event->backing;
+		count = event->past_count + local64_read(&backing->count) +
+			backing->hw.counter;
+		CHECK(count_by_rdpmc(record) == count);
+	}
+	raw_spin_unlock(&pv->enter_lock);
+	if (vcpu->arch.rdpmc_intercept)
+		return;
+
+	list_for_each_entry(backing, &current->events, node) {
+		if (backing->state != PERF_EVENT_STATE_ACTIVE)
+			continue;
+		event = backing->overflow_handler_context;
+		CHECK(event->home == pv);
+		if (backing->hw.idx < INTEL_PMC_IDX_FIXED)
+			used |= BIT(backing->hw.idx);
+		else
+			used_fixed |= BIT(backing->hw.idx - INTEL_PMC_IDX_FIXED);
+	}
+	for (i = 0; i < NR_COUNTERS; i++)
+		CHECK(used & BIT(i) || is_hidden(i, cpu));
+	for (i = 0; i < pmu_capability.num_counters_fixed; i++)
+		CHECK(used_fixed & BIT(i) || !cpus[cpu].fixed[i]);
+}
+
 static void add_slot(struct kvm *kvm, int i, gpa_t gpa, bool readonly)
 {
 	struct kvm_memory_slot *slot = &kvm->memslots.slot[i];
@@ -293,6 +358,7 @@ struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id)
 	vcpu->vcpu_id = id;
 	vcpu->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF;
 	vcpu->arch.nmi_from_guest = true;
+	vcpu->arch.rdpmc_intercept = true;
 	if (pv_perf_vcpu_create(vcpu)) {
 		free(vcpu->run);
 		free(vcpu);

@@ -61,11 +61,47 @@ static u64 task_time(struct task_struct *task)
 
 /* Events */
 
+static struct perf_cpu_context cpu_contexts[NR_CPUS];
+
+static __attribute__((constructor)) void init_contexts(void)
+{
+	int i;
+
+	for (i = 0; i < NR_CPUS; i++)
+		INIT_LIST_HEAD(&cpu_contexts[i].ctx.pinned_active);
+}
+
+/* A counter has 48 bits, and half of that is the longest period. */
+#define PMC_MASK	((1ull << 48) - 1)
+#define MAX_PERIOD	((1ull << 47) - 1)
+
+static u64 *residue(int cpu, int idx)
+{
+	return idx >= INTEL_PMC_IDX_FIXED ?
+	       &cpus[cpu].fixed[idx - INTEL_PMC_IDX_FIXED] : &cpus[cpu].pmc[idx];
+}
+
+static u64 content(struct perf_event *event)
+{
+	return (local64_read(&event->hw.prev_count) + event->hw.counter) & PMC_MASK;
+}
+
+/* x86_perf_event_set_period(): the counter overflows when it comes to 0. */
+static void write_counter(struct perf_event *event)
+{
+	u64 left = local64_read(&event->hw.period_left);
+
+	if (!is_sampling_event(event))
+		left += MAX_PERIOD;
+	local64_set(&event->hw.prev_count, -left);
+}
+
 static void pmu_read(struct perf_event *event)
 {
 	struct hw_perf_event *hw = &event->hw;
 
 	CHECK(event->oncpu == smp_processor_id());
+	local64_add(hw->counter, &hw->prev_count);
 	local64_add(hw->counter, &event->count);
 	local64_sub(hw->counter, &hw->period_left);
 	hw->counter = 0;
@@ -86,8 +122,10 @@ static void pmu_start(struct perf_event *event, int flags)
 			   local64_read(&event->hw.period_left));
 	}
 	/* What has been counted with this counter is no matter any more. */
-	if (flags & PERF_EF_RELOAD)
+	if (flags & PERF_EF_RELOAD) {
 		event->hw.counter = 0;
+		write_counter(event);
+	}
 	WRITE_ONCE(event->hw.state, 0);
 }
 
@@ -133,6 +171,7 @@ static void stop_with_pmu_disabled(struct perf_event *event, int flags)
 }
 
 static struct pmu pmu = {
+	.pmu_cpu_context = cpu_contexts,
 	.pmu_enable = pmu_enable,
 	.pmu_disable = pmu_disable,
 	.read = pmu_read,
@@ -162,6 +201,7 @@ static void sched_event_in(struct perf_event *event)
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
 		return;
 
+	cpu_contexts[smp_processor_id()].active_oncpu++;
 	WRITE_ONCE(event->hw.interrupts, 0);
 	WRITE_ONCE(event->oncpu, smp_processor_id());
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
@@ -174,6 +214,8 @@ static void sched_event_out(struct perf_event *event,
 {
 	if (event->state == PERF_EVENT_STATE_ACTIVE) {
 		pmu_stop(event, PERF_EF_UPDATE);
+		*residue(event->oncpu, event->hw.idx) = content(event);
+		cpu_contexts[event->oncpu].active_oncpu--;
 		WRITE_ONCE(event->oncpu, -1);
 	}
 	set_state(event, state);
@@ -199,26 +241,46 @@ static int counters(const struct perf_event *event)
 	       (event->hw.config & 0xf000000ff) == 3 ? 2 : 1;
 }
 
+/* As x86_pmu_enable() moves one: it goes on where it was, in another counter. */
+static void assign(struct perf_event *event, int idx)
+{
+	bool active = event->state == PERF_EVENT_STATE_ACTIVE;
+	int state = event->hw.state;
+
+	if (event->hw.idx == idx)
+		return;
+
+	if (active) {
+		pmu_stop(event, PERF_EF_UPDATE);
+		*residue(event->oncpu, event->hw.idx) = content(event);
+	}
+	WRITE_ONCE(event->hw.idx, idx);
+	WRITE_ONCE(event->hw.event_base_rdpmc, idx < INTEL_PMC_IDX_FIXED ? idx :
+		   INTEL_PMC_FIXED_RDPMC_BASE | (idx - INTEL_PMC_IDX_FIXED));
+	if (active && !(state & PERF_HES_STOPPED))
+		pmu_start(event, PERF_EF_RELOAD);
+}
+
 /* Pinned events in the order of their age: no counter, and it is in error. */
 static void resched(struct task_struct *task)
 {
 	int left = NR_COUNTERS - cpus[task->cpu].taken;
+	int fixed, needs, used = 0, next = 0;
 	struct perf_event *event;
-	int fixed, needs, used = 0;
 
 	list_for_each_entry(event, &task->events, node) {
 		if (event->state < PERF_EVENT_STATE_INACTIVE)
 			continue;
 		fixed = fixed_counter(event) & ~used;
 		used |= fixed;
-		if (task->running)
-			WRITE_ONCE(event->hw.idx,
-				   fixed ? INTEL_PMC_IDX_FIXED : 0);
 		needs = fixed ? 0 : counters(event);
 		if (!task->running) {
 			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
 		} else if (needs <= left) {
+			assign(event, fixed ? INTEL_PMC_IDX_FIXED +
+					      __builtin_ctz(fixed) : next);
 			left -= needs;
+			next += needs;
 			sched_event_in(event);
 		} else {
 			sched_event_out(event, PERF_EVENT_STATE_ERROR);
@@ -467,13 +529,79 @@ void task_exit(struct task_struct *task)
 	task_put(task);
 }
 
+static void take_counters_locked(struct task_struct *task, int n)
+{
+	struct cpu *cpu = &cpus[task->cpu];
+	int i;
+
+	cpu_contexts[task->cpu].active_oncpu += n - cpu->taken;
+	/* The host counts something there. */
+	for (i = NR_COUNTERS - max(n, cpu->taken); i < NR_COUNTERS; i++)
+		cpu->pmc[i] = 0x5ec7e7 + i;
+	cpu->taken = n;
+	resched(task);
+}
+
 /* An event of the host that is pinned to the CPU comes first. */
 void take_counters(struct task_struct *task, int n)
 {
 	irq_lock(task->cpu);
-	cpus[task->cpu].taken = n;
-	resched(task);
+	take_counters_locked(task, n);
 	irq_unlock(task->cpu);
+}
+
+/* hardlockup_detector_event_create(); one at a time. */
+static struct perf_event watchdog = {
+	.pmu = &pmu,
+	.state = PERF_EVENT_STATE_ACTIVE,
+	.attr.type = PERF_TYPE_HARDWARE,
+	.attr.config = PERF_COUNT_HW_CPU_CYCLES,
+	.owner = (void *)-1l,
+	.hw.idx = NR_COUNTERS - 1,
+};
+
+void set_watchdog(struct task_struct *task, bool on)
+{
+	struct list_head *pinned = &cpu_contexts[task->cpu].ctx.pinned_active;
+
+	irq_lock(task->cpu);
+	INIT_LIST_HEAD(pinned);
+	if (on)
+		list_add_tail(&watchdog.active_list, pinned);
+	take_counters_locked(task, on);
+	irq_unlock(task->cpu);
+}
+
+static struct perf_event *event_with(int idx)
+{
+	struct perf_event *event;
+
+	list_for_each_entry(event, &current->events, node) {
+		if (event->state == PERF_EVENT_STATE_ACTIVE &&
+		    event->hw.idx == idx)
+			return event;
+	}
+	return NULL;
+}
+
+u64 native_read_pmc(int ecx)
+{
+	int idx = ecx & INTEL_PMC_FIXED_RDPMC_BASE ?
+		  INTEL_PMC_IDX_FIXED + (ecx & ~INTEL_PMC_FIXED_RDPMC_BASE) : ecx;
+	struct perf_event *event = event_with(idx);
+
+	return event ? content(event) : *residue(smp_processor_id(), idx);
+}
+
+void wrmsr(u32 msr, u32 low, u32 high)
+{
+	int idx = msr >= MSR_F15H_PERF_CTR ? (msr - MSR_F15H_PERF_CTR) / 2 :
+		  msr >= MSR_CORE_PERF_FIXED_CTR0 ?
+		  INTEL_PMC_IDX_FIXED + msr - MSR_CORE_PERF_FIXED_CTR0 :
+		  msr - MSR_ARCH_PERFMON_PERFCTR0;
+
+	CHECK(irqs_are_off() && !low && !high && !event_with(idx));
+	*residue(smp_processor_id(), idx) = 0;
 }
 
 void throttle(struct perf_event *event)
@@ -567,6 +695,7 @@ static void overflow(struct perf_event *event)
 
 	pmu_read(event);
 	local64_set(&hw->period_left, READ_ONCE(hw->sample_period));
+	write_counter(event);
 	WRITE_ONCE(hw->last_period, local64_read(&hw->period_left));
 	if (event->attr.freq)
 		adjust_at_overflow(event);

@@ -173,6 +173,9 @@ static int nmis[NR_VCPUS];
 static int create_fails;
 static bool no_allocation;
 
+/* By the place of the record: it may say where to read a count. */
+static bool has_pmc[MEMORY / sizeof(struct guest_perf_event)];
+
 static struct model_area {
 	gpa_t gpa;
 	u32 epoch;
@@ -304,7 +307,7 @@ static int model_check_attr(const struct guest_perf_attr *attr)
 {
 	bool freq = attr->flags & KVM_PERF_ATTR_FREQ;
 
-	if (attr->flags & ~63ull || attr->sample_period >> 63 ||
+	if (attr->flags & ~127ull || attr->sample_period >> 63 ||
 	    (freq && (!attr->sample_period || attr->sample_period > INT_MAX)))
 		return -KVM_EINVAL;
 	if (attr->config1 || attr->config2)
@@ -417,6 +420,8 @@ static int model_open(int vcpu, gpa_t gpa)
 	};
 	e->left = e->period;
 	e->last = e->period;
+	if (attr.flags & KVM_PERF_ATTR_RDPMC)
+		has_pmc[e->record / sizeof(struct guest_perf_event)] = true;
 	return 0;
 }
 
@@ -565,7 +570,7 @@ static int model_op_left(struct model_event *e, u64 *arg)
 static int model_query(gpa_t gpa)
 {
 	struct guest_perf_query q = {
-		.size = sizeof(q), .version = 1, .features = 31,
+		.version = 1, .features = 63, .rdpmc = KVM_PERF_RDPMC_ALLOWED,
 		.max_events = limit, .nr_counters = *param_pv_perf_max_counters,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 	};
@@ -575,10 +580,11 @@ static int model_query(gpa_t gpa)
 		return -KVM_EINVAL;
 	if (!model_read(gpa, &size, 4))
 		return -KVM_EFAULT;
-	if (size < sizeof(q))
+	if (size < GUEST_PERF_QUERY_SIZE_VER0)
 		return -KVM_EINVAL;
+	q.size = min_t(u32, size, sizeof(q));
 	memcpy(q.hw_config, hw_event_config, sizeof(q.hw_config));
-	return model_write(gpa, &q, sizeof(q)) ? 0 : -KVM_EFAULT;
+	return model_write(gpa, &q, q.size) ? 0 : -KVM_EFAULT;
 }
 
 static void model_write_area(int vcpu, bool shown)
@@ -917,10 +923,24 @@ static void model_leave(int vcpu)
 
 /* Both are the same. */
 
+/* Where to read a count is not in the model: check_rdpmc() says whether it is right. */
+static void adopt_pmcs(void)
+{
+	const size_t pmc = offsetof(struct guest_perf_event, pmc);
+	const size_t size = sizeof(struct guest_perf_event);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(has_pmc); i++)
+		if (has_pmc[i] && host_byte(i * size))
+			memcpy(model_memory + i * size + pmc,
+			       host_byte(i * size) + pmc, size - pmc);
+}
+
 static void check_memory(void)
 {
 	gpa_t gpa;
 
+	adopt_pmcs();
 	for (gpa = 0; gpa < MEMORY; gpa += PAGE_SIZE) {
 		if (!host_byte(gpa) ||
 		    !memcmp(host_byte(gpa), model_memory + gpa, PAGE_SIZE))
@@ -994,7 +1014,7 @@ static gpa_t put_attr(void)
 	attr.config1 = (odd & 0xf8) == 240 ? get(8) : 0;
 	attr.config2 = (odd & 0xf8) == 232 ? get(8) : 0;
 	attr.sample_period = odd & 1 ? get_number(200) : 0;
-	attr.flags = odd & 2 ? get(1) % 128 : 0;
+	attr.flags = odd & 2 ? get(1) : 0;
 	if (odd & 4)
 		attr.flags &= 3;
 	put(gpa, &attr, sizeof(attr));
@@ -1036,7 +1056,8 @@ static bool has_address(u32 op)
 
 static gpa_t get_address(u32 op)
 {
-	u32 size = sizeof(struct guest_perf_query);
+	u32 size = get(1) % 2 ? sizeof(struct guest_perf_query) :
+				GUEST_PERF_QUERY_SIZE_VER0;
 	gpa_t gpa;
 
 	if (op == KVM_PERF_OP_OPEN)
@@ -1237,19 +1258,28 @@ static void enter_guest(int vcpu)
 	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);
 }
 
-static void look(int vcpu)
+/* Does the guest run now? */
+static bool look(int vcpu)
 {
 	unsigned long flags;
+	bool runs;
 
 	local_irq_save(flags);
 	pv_perf_enter(vcpus[vcpu]);
+	runs = !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]);
+	if (runs)
+		check_rdpmc(vcpus[vcpu]);
 	local_irq_restore(flags);
+	request[vcpu] |= vcpus[vcpu]->arch.pv_perf->hide_pmc;
+	return runs;
 }
 
 static void step(void)
 {
 	u8 kind = get(1);
 	int vcpu = kind >> 7;
+	unsigned long flags;
+	bool runs;
 	u64 n;
 
 	current = tasks[vcpu];
@@ -1265,8 +1295,13 @@ static void step(void)
 		n = get(1) * 4;
 		model_look(vcpu);
 		model_run(vcpu, n);
-		look(vcpu);
+		runs = look(vcpu);
 		run_guest(n);
+		/* An overflow ends it. */
+		local_irq_save(flags);
+		if (runs && !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
+			check_rdpmc(vcpus[vcpu]);
+		local_irq_restore(flags);
 		break;
 	case 3:
 		enter_guest(vcpu);
@@ -1307,12 +1342,14 @@ static void setup(void)
 	memset(filter_changed, 0, sizeof(filter_changed));
 	memset(nmis, 0, sizeof(nmis));
 	memset(area, 0, sizeof(area));
+	memset(has_pmc, 0, sizeof(has_pmc));
 	last_random = 0;
 	model_random = 0;
 	clock_ns = 1000;
 	create_fails = 0;
 	create_error = 0;
 	*param_pv_perf_max_counters = NR_COUNTERS;
+	*param_pv_perf_rdpmc = 1;
 	*param_pv_perf_max_events = 4;
 	/* The clock is the fuzzer's. */
 	*param_pv_perf_max_rate = INT_MAX;
@@ -1322,6 +1359,8 @@ static void setup(void)
 		tasks[i] = task_create(i);
 	current = tasks[0];
 	kvm = vm_create();
+	CHECK(!pv_perf_enable_cap(kvm, &(struct kvm_enable_cap) {
+			.cap = KVM_CAP_PV_PERF_RDPMC, .args = { 1 } }));
 	for (i = 0; i < NR_VCPUS; i++)
 		vcpus[i] = vcpu_create(kvm, i);
 }

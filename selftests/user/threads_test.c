@@ -76,7 +76,8 @@ static void prepare_open(struct thread *t, u32 id, u64 period)
 	t->page->attr = (struct guest_perf_attr){
 		.size = sizeof(t->page->attr), .type = KVM_PERF_TYPE_RAW,
 		.config = 0xc0, .sample_period = period,
-		.flags = period > 500 ? KVM_PERF_ATTR_FREQ : 0,
+		.flags = (period > 500 ? KVM_PERF_ATTR_FREQ : 0) |
+			 (id % 4 ? KVM_PERF_ATTR_RDPMC : 0),
 	};
 	t->page->param = (struct guest_perf_event_param){
 		.attr_addr = t->gpa + offsetof(struct page, attr),
@@ -181,6 +182,8 @@ static void enter_guest(struct thread *t)
 	WRITE_ONCE(t->vcpu->arch.guest_mode, rnd(t, 2));
 	local_irq_save(flags);
 	pv_perf_enter(t->vcpu);
+	if (!kvm_test_request(KVM_REQ_PV_PERF, t->vcpu))
+		check_rdpmc(t->vcpu);
 	local_irq_restore(flags);
 	WRITE_ONCE(t->vcpu->arch.guest_mode, false);
 	run_guest(n);
@@ -324,7 +327,12 @@ int main(int argc, char *argv[])
 	rcu_register_thread();
 	ksft_print_header();
 	pthread_barrier_init(&opened, NULL, NR_THREADS);
+	*param_pv_perf_rdpmc = 1;
 	kvm = vm_create();
+	current = task_create(0);
+	CHECK(!pv_perf_enable_cap(kvm, &(struct kvm_enable_cap) {
+			.cap = KVM_CAP_PV_PERF_RDPMC, .args = { 1 } }));
+	task_put(current);
 	for (i = 0; i < NR_THREADS; i++) {
 		gpa_t gpa = i < 4 ? (1 + i) * PAGE_SIZE :
 				    0x20000 + i * PAGE_SIZE;

@@ -315,7 +315,7 @@ static void test_open_malformed(void)
 		FIELD(attr.config2, 1, -KVM_EOPNOTSUPP),
 		FIELD(attr.sample_period, 1ull << 63, -KVM_EINVAL),
 		FIELD(attr.flags, KVM_PERF_ATTR_FREQ, -KVM_EINVAL),
-		FIELD(attr.flags, 64, -KVM_EINVAL),
+		FIELD(attr.flags, 128, -KVM_EINVAL),
 		FIELD(attr.flags, 1ull << 63, -KVM_EINVAL),
 		/* HARDWARE: one that there is not, one the host has not. */
 		FIELD(attr.config, 0x10000000000, -KVM_EINVAL),
@@ -1371,7 +1371,7 @@ static void test_query(void)
 
 	setup();
 	q = &mem->query;
-	q->size = sizeof(*q) - 1;
+	q->size = GUEST_PERF_QUERY_SIZE_VER0 - 1;
 	is("QUERY too small", call(6, GPA(query)), -KVM_EINVAL);
 	is("QUERY at 4", call(6, 4), -KVM_EINVAL);
 	is("QUERY of no memory", call(6, NO_MEMORY), -KVM_EFAULT);
@@ -1382,11 +1382,12 @@ static void test_query(void)
 	is("QUERY", call(6, GPA(query)), 0);
 	is("size", q->size, sizeof(*q));
 	is("version", q->version, KVM_PERF_ABI_VERSION);
-	is("features", q->features, 31);
+	is("features", q->features, 63);
 	is("max_events", q->max_events, 128);
 	is("counters", q->nr_counters, NR_COUNTERS);
 	is("fixed counters", q->fixed_counters, 0);
 	is("mask", q->raw_event_mask == AMD64_RAW_EVENT_MASK, true);
+	is("no RDPMC", q->rdpmc, KVM_PERF_RDPMC_HOST);
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
 		CHECK(q->hw_config[i] == hw_event_config[i]);
 	is("nothing behind it", !memchr_inv(mem->after_query, 0x5a,
@@ -1522,7 +1523,7 @@ static void test_caps(void)
 	call(6, GPA(query));
 	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH |
 	   KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_NOTIFY |
-	   KVM_PERF_FEATURE_AREA);
+	   KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_RDPMC);
 	is("QUERY: 2 events", q->max_events, 2);
 	is("QUERY: 1 counter", q->nr_counters, 1);
 	is("OPEN with a period", open_sampling(1, 1000), -KVM_EOPNOTSUPP);
@@ -2027,6 +2028,305 @@ static void deny(u64 eventsel)
 {
 	WRITE_ONCE(kvm->denied_event, eventsel);
 	pv_perf_filter_changed(kvm);
+}
+
+static u32 told_rdpmc(void)
+{
+	mem->query.size = sizeof(mem->query);
+	CHECK(!call(KVM_PERF_OP_QUERY, GPA(query)));
+	return mem->query.rdpmc;
+}
+
+/* The vCPUs are made when the VMM has allowed it. */
+static void setup_rdpmc(void)
+{
+	int i;
+
+	setup();
+	for (i = 0; i < 2; i++)
+		vcpu_destroy(vcpus[i]);
+	kvm->created_vcpus = 0;
+	atomic_set(&kvm->online_vcpus, 0);
+	CHECK(!enable_cap(kvm, KVM_CAP_PV_PERF_RDPMC, 1));
+	for (i = 0; i < 2; i++)
+		vcpus[i] = vcpu_create(kvm, i);
+}
+
+/* Of a VM whose VMM has not asked for it. */
+static u32 host_rdpmc(void)
+{
+	u32 told;
+
+	setup();
+	told = told_rdpmc();
+	teardown();
+	return told;
+}
+
+static void test_rdpmc_allowed(void)
+{
+	setup();
+	is("RDPMC: not where the host does not say so", told_rdpmc(),
+	   KVM_PERF_RDPMC_HOST);
+	is("nor offered", pv_perf_check_extension(NULL, KVM_CAP_PV_PERF_RDPMC),
+	   0);
+	teardown();
+	*param_pv_perf_rdpmc = 1;
+	setup();
+	is("nor where the VMM does not", told_rdpmc(), KVM_PERF_RDPMC_VMM);
+	is("though it might", pv_perf_check_extension(NULL,
+		KVM_CAP_PV_PERF_RDPMC), 1);
+	is("of its VM it is reported", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_RDPMC), 0);
+	teardown();
+
+	setup_rdpmc();
+	is("it is allowed", told_rdpmc(), KVM_PERF_RDPMC_ALLOWED);
+	is("as reported", pv_perf_check_extension(kvm, KVM_CAP_PV_PERF_RDPMC),
+	   1);
+	is("not twice", enable_cap(kvm, KVM_CAP_PV_PERF_RDPMC, 2), -EINVAL);
+	kvm->arch.enable_pmu = true;
+	vcpus[0]->arch.pmu.version = 2;
+	is("not with a virtual PMU", told_rdpmc(), KVM_PERF_RDPMC_PMU);
+	teardown();
+
+	cpu_has_perfctr_nb = true;
+	is("not where other CPUs' counters show", host_rdpmc(),
+	   KVM_PERF_RDPMC_SHARED);
+	*param_pv_perf_rdpmc = 2;
+	is("unless the host says so", host_rdpmc(), KVM_PERF_RDPMC_VMM);
+	cpu_has_perfctr_nb = false;
+	enable_vmware_backdoor = true;
+	is("not with VMware's RDPMC", host_rdpmc(), KVM_PERF_RDPMC_HOST);
+	enable_vmware_backdoor = false;
+	pmu_capability.bit_width_gp = 40;
+	is("not of other counters", host_rdpmc(), KVM_PERF_RDPMC_HOST);
+	pmu_capability.bit_width_gp = 48;
+	pmu_capability.num_counters_gp = 0;
+	have_kvm_pmu_query = have_hypervisor_slot = true;
+	hypervisor.features = KVM_PERF_FEATURE_NESTED;
+	hypervisor.nr_counters = 3;
+	is("not on a host that is a guest", host_rdpmc(),
+	   KVM_PERF_RDPMC_NESTED);
+	have_kvm_pmu_query = have_hypervisor_slot = false;
+	hypervisor = (struct guest_perf_query) { };
+	pmu_capability.num_counters_gp = NR_COUNTERS;
+	*param_pv_perf_rdpmc = 0;
+}
+
+static void test_rdpmc_intercepted(void)
+{
+	u64 value = 1;
+
+	setup();
+	is("RDPMC of a VM that may not", pv_perf_rdpmc(vcpus[0], 0, &value),
+	   false);
+	teardown();
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	is("of one that may, but not now", pv_perf_rdpmc(vcpus[0], 0, &value),
+	   true);
+	is("is 0", value, 0);
+	is("the last counter", pv_perf_rdpmc(vcpus[0], NR_COUNTERS - 1, &value),
+	   true);
+	is("no counter", pv_perf_rdpmc(vcpus[0], NR_COUNTERS, &value), false);
+	is("no fixed counter", pv_perf_rdpmc(vcpus[0], 1 << 30, &value), false);
+	vcpus[0]->arch.cpl = 3;
+	is("in user mode without CR4.PCE", pv_perf_rdpmc(vcpus[0], 0, &value),
+	   false);
+	vcpus[0]->arch.cr4 = X86_CR4_PCE;
+	is("and with it", pv_perf_rdpmc(vcpus[0], 0, &value), true);
+	teardown();
+	*param_pv_perf_rdpmc = 0;
+}
+
+static void start_rdpmc(u32 id, u64 period)
+{
+	param(id, id);
+	mem->attr.flags = KVM_PERF_ATTR_RDPMC;
+	mem->attr.sample_period = period;
+	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, id));
+}
+
+/* Whether the guest may execute RDPMC once it runs; that it is right is checked. */
+static bool reads(void)
+{
+	unsigned long flags;
+	bool again;
+
+	do {
+		handle_requests(here());
+		local_irq_save(flags);
+		pv_perf_enter(here());
+		again = kvm_test_request(KVM_REQ_PV_PERF, here());
+		if (!again)
+			check_rdpmc(here());
+		local_irq_restore(flags);
+	} while (again);
+
+	/* The guest takes the NMI. */
+	kvm_check_request(KVM_REQ_NMI, here());
+	atomic_set(&here()->arch.nmi_queued, 0);
+	return !here()->arch.rdpmc_intercept;
+}
+
+static u32 pmc(u32 id)
+{
+	return mem->record[id].pmc & ~KVM_PERF_PMC_CHANGE;
+}
+
+static void test_rdpmc(void)
+{
+	u32 before;
+
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	open_id(5);
+	call(KVM_PERF_OP_ENABLE, 5);
+	is("not for events that do not ask for it", reads(), false);
+	call(KVM_PERF_OP_CLOSE, 5);
+	start_rdpmc(1, 0);
+	start_rdpmc(2, 1000);
+	cpus[0].pmc[3] = 0x1234;
+	is("RDPMC for two events", reads(), true);
+	is("in two counters", pmc(1) && pmc(2) && pmc(1) != pmc(2), true);
+	is("what was in another is gone", cpus[0].pmc[3], 0);
+	run_guest(300);
+	before = mem->record[1].pmc;
+	is("it goes on", reads(), true);
+	is("with nothing new", mem->record[1].pmc, before);
+	before = mem->record[2].pmc;
+	run_guest(1800);
+	is("after two overflows", reads(), true);
+	is("there is something new", mem->record[2].pmc != before, true);
+
+	run_guest(900);
+	is("an NMI exit", nmi_exit(), true);
+	before = mem->record[2].pmc;
+	is("tells it at once", (reads(), mem->record[2].pmc), before);
+
+	take_counters(tasks[0], 1);
+	is("not beside an event of the host", reads(), false);
+	is("and says so", pmc(1) | pmc(2), 0);
+	take_counters(tasks[0], 0);
+	is("once that is gone, it may", reads(), true);
+	set_watchdog(tasks[0], true);
+	is("beside the NMI watchdog, it may", reads(), true);
+	take_counters(tasks[0], 2);
+	is("not beside that and another", reads(), false);
+	set_watchdog(tasks[0], false);
+
+	throttle(event(2)->backing);
+	reads();
+	is("what is throttled is nowhere", pmc(2), 0);
+	tick(event(2)->backing);
+	is("and comes back", (reads(), pmc(2) != 0), true);
+	call(KVM_PERF_OP_SET_LEFT, 2);
+	is("a period begun anew", reads(), true);
+
+	/* It moves to the other vCPU, which has a thread of its own. */
+	on(1);
+	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
+	is("says that it is nowhere yet", pmc(1), 0);
+	is("then it is there", (reads(), pmc(1) != 0), true);
+	run_guest(70);
+	reads();
+	is("READ by its new home", (call(5, 1), mem->record[1].count), 3070);
+	on(0);
+	is("the other stays", (reads(), pmc(2) != 0), true);
+
+	on(1);
+	call(KVM_PERF_OP_RESET, 0);
+	on(0);
+	is("after RESET by the other, not even without events", reads(), false);
+	is("and that is found once", vcpus[0]->arch.pv_perf->at_entry, 0);
+	teardown();
+	*param_pv_perf_rdpmc = 0;
+}
+
+static void test_rdpmc_told(void)
+{
+	struct kvm_memory_slot *slot;
+	unsigned long flags;
+
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	slot = &kvm->memslots.slot[0];
+	start_rdpmc(1, 0);
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = true;
+	is("a page that is not there does not keep it from entering", reads(),
+	   true);
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = false;
+	is("nothing was told", pmc(1), 0);
+	is("it is told once it is there", (reads(), pmc(1) != 0), true);
+
+	take_counters(tasks[0], 1);
+	kvm->memslots.generation++;
+	local_irq_save(flags);
+	pv_perf_enter(here());
+	local_irq_restore(flags);
+	is("what it must not read it is told before it runs",
+	   kvm_test_request(KVM_REQ_PV_PERF, here()), true);
+	is("by the request", (handle_requests(here()), pmc(1)), 0);
+	take_counters(tasks[0], 0);
+	CHECK(reads() && pmc(1));
+
+	mutex_lock(&here()->arch.pv_perf->lock);
+	take_counters(tasks[0], 1);
+	local_irq_save(flags);
+	pv_perf_enter(here());
+	local_irq_restore(flags);
+	mutex_unlock(&here()->arch.pv_perf->lock);
+	is("nor while another vCPU looks at it",
+	   kvm_test_request(KVM_REQ_PV_PERF, here()), true);
+	is("so it is not allowed", reads(), false);
+	take_counters(tasks[0], 0);
+	CHECK(reads() && pmc(1));
+
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = true;
+	take_counters(tasks[0], 1);
+	is("a guest that took the memory away runs on, without", reads(), false);
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = false;
+	teardown();
+	*param_pv_perf_rdpmc = 0;
+}
+
+static void test_rdpmc_counters(void)
+{
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	CHECK(!open_raw(2, 0x3) && !call(3, 2));
+	is("not beside two counters that are merged", reads(), false);
+	call(KVM_PERF_OP_CLOSE, 2);
+	is("but without", reads(), true);
+	/* A nested guest runs. */
+	param(3, 3);
+	mem->attr.flags = KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_EXCLUDE_GUEST;
+	CHECK(!do_open() && !call(3, 3));
+	CHECK(reads() && pmc(3));
+	here()->arch.guest_mode = true;
+	is("what does not count a nested guest is nowhere",
+	   (reads(), pmc(3)), 0);
+	is("the other is", pmc(1) != 0, true);
+	here()->arch.guest_mode = false;
+	is("and again", (reads(), pmc(3) != 0), true);
+	teardown();
+
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	pmu_capability.num_counters_fixed = NR_FIXED;
+	setup_rdpmc();
+	cpus[0].fixed[1] = 77;
+	start_rdpmc(1, 0);
+	start_rdpmc(2, 0);
+	is("fixed counters, too", reads(), true);
+	is("one of which is", pmc(1), KVM_PERF_PMC_FIXED | 1);
+	is("the other is not", pmc(2), 1);
+	is("and the others are cleared", cpus[0].fixed[1], 0);
+	teardown();
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
+	pmu_capability.num_counters_fixed = 0;
+	*param_pv_perf_rdpmc = 0;
 }
 
 static void test_filter(void)
@@ -3343,6 +3643,11 @@ int main(void)
 	test_stopped_period();
 	test_sampling();
 	test_nmi_exit();
+	test_rdpmc_allowed();
+	test_rdpmc_intercepted();
+	test_rdpmc();
+	test_rdpmc_told();
+	test_rdpmc_counters();
 	test_filter();
 	test_period();
 	test_frequency();

@@ -44,6 +44,7 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 
 #include <asm/barrier.h>
 #include <asm/cpufeatures.h>
+#include <asm/msr-index.h>
 #include <asm/perf_event.h>
 #include <asm/processor-flags.h>
 
@@ -83,6 +84,7 @@ extern unsigned int *const param_pv_perf_max_events;
 extern unsigned int *const param_pv_perf_max_rate;
 extern unsigned int *const param_pv_perf_max_open_rate;
 extern unsigned int *const param_pv_perf_max_counters;
+extern unsigned int *const param_pv_perf_rdpmc;
 
 void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
@@ -157,6 +159,7 @@ void might_sleep_at(const char *where);
 
 #define NR_CPUS		16
 #define NR_COUNTERS	4
+#define NR_FIXED	3
 
 struct task_struct {
 	refcount_t refs;
@@ -173,7 +176,9 @@ struct task_struct {
 
 struct cpu {
 	pthread_mutex_t irq;
-	int taken;	/* counters that the host uses itself */
+	int taken;	/* counters that the host uses itself, the last ones */
+	u64 pmc[NR_COUNTERS];	/* what is in those that nobody has */
+	u64 fixed[NR_FIXED];
 };
 
 extern struct cpu cpus[NR_CPUS];
@@ -310,13 +315,23 @@ struct cpuinfo_x86 {
 };
 
 extern struct cpuinfo_x86 boot_cpu_data;
-extern bool cpu_has_perfctr_core, cpu_has_hybrid;
+extern bool cpu_has_perfctr_core, cpu_has_perfctr_nb, cpu_has_hybrid;
+extern bool enable_vmware_backdoor;
 extern struct x86_pmu_capability pmu_capability;
 extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 
 #define boot_cpu_has(feature) \
 	((feature) == X86_FEATURE_PERFCTR_CORE ? cpu_has_perfctr_core : \
-	 cpu_has_hybrid)
+	 (feature) == X86_FEATURE_PERFCTR_NB ? cpu_has_perfctr_nb : \
+	 (feature) == X86_FEATURE_PERFCTR_LLC || \
+	 (feature) == X86_FEATURE_PDCM ? false : cpu_has_hybrid)
+#define rdmsrl_safe(msr, p)	(*(p) = 0)
+/* Of the CPU that this thread runs on. */
+u64 native_read_pmc(int ecx);
+void wrmsr(u32 msr, u32 low, u32 high);
+
+#define sign_extend64(value, bit) \
+	((s64)((u64)(value) << (63 - (bit))) >> (63 - (bit)))
 u64 perf_get_hw_event_config(int event);
 
 /* perf, as in kernel/events/core.c and arch/x86/events/core.c. */
@@ -344,7 +359,18 @@ enum perf_event_state {
 
 struct perf_event;
 
+/* Before Linux 6.2. */
+struct perf_cpu_context {
+	struct {
+		struct list_head pinned_active;
+	} ctx;
+	int active_oncpu;
+};
+
+#define this_cpu_ptr(array)	(&(array)[smp_processor_id()])
+
 struct pmu {
+	struct perf_cpu_context *pmu_cpu_context;
 	void (*pmu_enable)(struct pmu *pmu);
 	void (*pmu_disable)(struct pmu *pmu);
 	void (*read)(struct perf_event *event);
@@ -356,7 +382,9 @@ struct hw_perf_event {
 	u64 config;
 	struct task_struct *target;
 	int idx;		/* of its counter */
+	int event_base_rdpmc;
 	int state;
+	local64_t prev_count;	/* of its counter, when that was last read */
 	u64 sample_period;
 	u64 last_period;
 	local64_t period_left;
@@ -372,6 +400,8 @@ typedef void (*perf_overflow_handler_t)(struct perf_event *event,
 
 struct perf_event {
 	struct list_head node;
+	struct list_head active_list;
+	void *owner;
 	struct pmu *pmu;
 	enum perf_event_state state;
 	int oncpu;
@@ -416,6 +446,8 @@ void run_guest(u64 n);
 /* As if perf had found that it overflows too often, until the next tick. */
 void throttle(struct perf_event *event);
 void reassign(struct perf_event *event, u64 content);
+/* The host's NMI watchdog takes a counter of a task's CPU. */
+void set_watchdog(struct task_struct *task, bool on);
 void start_again(struct perf_event *event);
 void tick(struct perf_event *event);
 
@@ -497,7 +529,12 @@ struct kvm {
 	struct {
 		struct pv_perf_vm *pv_perf;
 		u8 vm_type;
+		bool enable_pmu;
 	} arch;
+};
+
+struct kvm_pmu {
+	int version;
 };
 
 struct kvm_sregs {
@@ -530,6 +567,10 @@ struct kvm_vcpu {
 		bool smm;
 		bool nmi_from_guest;
 		struct kvm_lapic *apic;
+		struct kvm_pmu pmu;
+		bool rdpmc_intercept;
+		int cpl;
+		u64 cr4;
 	} arch;
 };
 
@@ -558,6 +599,16 @@ void handle_requests(struct kvm_vcpu *vcpu);
 #define kvm_for_each_vcpu(i, vcpu, kvm)					\
 	for ((i) = 0; (i) < MAX_VCPUS; (i)++)				\
 		if (((vcpu) = READ_ONCE((kvm)->vcpus[i])))
+#define vcpu_to_pmu(vcpu)		(&(vcpu)->arch.pmu)
+#define kvm_read_cr0_bits(vcpu, bits)	((bits) & X86_CR0_PE)
+#define kvm_read_cr4_bits(vcpu, bits)	((vcpu)->arch.cr4 & (bits))
+#define kvm_x86_call(op)		fake_x86_##op
+#define fake_x86_get_cpl(vcpu)		((vcpu)->arch.cpl)
+#define fake_x86_set_rdpmc_intercept(vcpu, on) \
+	((vcpu)->arch.rdpmc_intercept = (on))
+/* What the guest reads, if it may execute RDPMC, is right, and nobody else's. */
+void check_rdpmc(struct kvm_vcpu *vcpu);
+
 #define is_smm(vcpu)			((vcpu)->arch.smm)
 #define is_guest_mode(vcpu)		((vcpu)->arch.guest_mode)
 #define kvm_handling_nmi_from_guest(v)	READ_ONCE((v)->arch.nmi_from_guest)

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the counters of a CPU, and who has
+ * them.
+ *
+ * All of this is perf's own business, as what is in pv_perf_backing.c.  Interrupts
+ * are off throughout, so that perf gives no counter to anybody meanwhile; an NMI may
+ * have it read them.
+ */
+#include <linux/bits.h>
+#include <linux/bitops.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/percpu.h>
+#include <linux/perf_event.h>
+#include <linux/version.h>
+
+#include <asm/msr.h>
+#include <asm/perf_event.h>
+
+#include "compat.h"
+#include "kvm_perf.h"
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_pmc.h"
+
+/**
+ * pv_perf_pmc_probe - see what counters the CPUs have
+ * @layout: set to it
+ *
+ * Return: whether they are as wide as those that guests may read.
+ */
+bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
+{
+	struct x86_pmu_capability cap;
+	u64 capabilities = 0;
+
+	perf_get_x86_pmu_capability(&cap);
+	layout->general = cap.num_counters_gp;
+	layout->fixed = cap.num_counters_fixed;
+	if (boot_cpu_has(X86_FEATURE_PDCM))
+		rdmsrq_safe(MSR_IA32_PERF_CAPABILITIES, &capabilities);
+	layout->metrics = capabilities & BIT(PERF_CAP_METRICS_IDX);
+
+	return cap.bit_width_gp == PV_PERF_PMC_WIDTH;
+}
+
+/**
+ * pv_perf_pmc_exists - is there this counter?
+ * @layout: the counters that there are
+ * @ecx: as RDPMC has it
+ */
+bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx)
+{
+	if (ecx & INTEL_PMC_FIXED_RDPMC_BASE)
+		return (ecx & ~INTEL_PMC_FIXED_RDPMC_BASE) < layout->fixed;
+
+	return ecx < layout->general;
+}
+
+/**
+ * pv_perf_pmc_add - note which counter an event has
+ * @backing: an event on this CPU
+ * @pmcs: where to note it
+ *
+ * Return: false if it is none that RDPMC reads as it is: one of two that are merged,
+ * or no counter at all.
+ */
+bool pv_perf_pmc_add(const struct perf_event *backing,
+		     struct pv_perf_pmcs *pmcs)
+{
+	int idx = READ_ONCE(backing->hw.idx);
+
+	if (idx < 0 || idx >= INTEL_PMC_IDX_FIXED_BTS ||
+	    pv_perf_backing_counters(backing) > 1)
+		return false;
+
+	pmcs->used |= BIT_ULL(idx);
+	pmcs->nr_events++;
+	return true;
+}
+
+/* What is of a PMU on this CPU, a thread's or not. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+static unsigned int pv_perf_nr_active(struct pmu *pmu)
+{
+	return this_cpu_ptr(pmu->pmu_cpu_context)->active_oncpu;
+}
+
+static struct list_head *pv_perf_cpu_pinned(struct pmu *pmu)
+{
+	return &this_cpu_ptr(pmu->pmu_cpu_context)->ctx.pinned_active;
+}
+#else
+static struct perf_cpu_pmu_context *pv_perf_cpu_context(struct pmu *pmu)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+	return this_cpu_ptr(pmu->cpu_pmu_context);
+#else
+	return *this_cpu_ptr(pmu->cpu_pmu_context);
+#endif
+}
+
+static unsigned int pv_perf_nr_active(struct pmu *pmu)
+{
+	return pv_perf_cpu_context(pmu)->active_oncpu;
+}
+
+static struct list_head *pv_perf_cpu_pinned(struct pmu *pmu)
+{
+	return &pv_perf_cpu_context(pmu)->epc.pinned_active;
+}
+#endif
+
+/* TASK_TOMBSTONE of kernel/events/core.c: an event of the kernel's own. */
+#define PV_PERF_KERNEL_OWNER	((void *)-1L)
+
+/* As hardlockup_detector_event_create() makes it. */
+static bool pv_perf_is_watchdog(const struct perf_event *event)
+{
+	return event->owner == PV_PERF_KERNEL_OWNER &&
+	       event->attr.type == PERF_TYPE_HARDWARE &&
+	       event->attr.config == PERF_COUNT_HW_CPU_CYCLES &&
+	       !event->attr.exclude_user && !event->attr.exclude_kernel;
+}
+
+/**
+ * pv_perf_pmc_add_watchdog - are all other events of this CPU the NMI watchdog?
+ * @pmu: the PMU
+ * @pmcs: from pv_perf_pmc_add(), for all events of the vCPU; gets the watchdog's
+ *	counter, too
+ */
+bool pv_perf_pmc_add_watchdog(struct pmu *pmu, struct pv_perf_pmcs *pmcs)
+{
+	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
+	struct perf_event *event;
+
+	if (!others)
+		return true;
+
+	event = list_first_entry_or_null(pv_perf_cpu_pinned(pmu),
+					 struct perf_event, active_list);
+	return others == 1 && event && event->pmu == pmu &&
+	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
+}
+
+static void pv_perf_clear(u32 ecx, u32 msr)
+{
+	/* Writing takes ten times as long. */
+	if (native_read_pmc(ecx))
+		wrmsr(msr, 0, 0);
+}
+
+static u32 pv_perf_general_msr(unsigned int i)
+{
+	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL ?
+	       MSR_ARCH_PERFMON_PERFCTR0 + i : MSR_F15H_PERF_CTR + 2 * i;
+}
+
+/**
+ * pv_perf_pmc_clear_others - leave nothing in the counters that nobody has
+ * @layout: the counters that there are
+ * @pmcs: those that somebody has
+ *
+ * What they hold perf has read, as perf_clear_dirty_counters() assumes.
+ */
+void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
+			      const struct pv_perf_pmcs *pmcs)
+{
+	u64 used = pmcs->used;
+	unsigned int i;
+
+	for (i = 0; i < layout->general; i++) {
+		if (!(used & BIT_ULL(i)))
+			pv_perf_clear(i, pv_perf_general_msr(i));
+	}
+
+	for (i = 0; i < layout->fixed; i++) {
+		if (!(used & BIT_ULL(INTEL_PMC_IDX_FIXED + i)))
+			pv_perf_clear(INTEL_PMC_FIXED_RDPMC_BASE | i,
+				      MSR_CORE_PERF_FIXED_CTR0 + i);
+	}
+
+	if (layout->metrics)
+		pv_perf_clear(INTEL_PMC_FIXED_RDPMC_METRICS, MSR_PERF_METRICS);
+}
+
+static u32 pv_perf_pmc_index(u32 ecx)
+{
+	return ((ecx + 1) & KVM_PERF_PMC_INDEX) |
+	       (ecx & INTEL_PMC_FIXED_RDPMC_BASE ? KVM_PERF_PMC_FIXED : 0);
+}
+
+/**
+ * pv_perf_pmc_of - where a guest can read an event's count
+ * @event: the event
+ * @pmc: set to it; to nowhere if the event does not count on this CPU now
+ *
+ * What a counter has beyond perf's prev_count is not yet in perf's count.  The
+ * difference of those two stays as it is when perf reads or moves the counter.
+ */
+void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
+{
+	struct perf_event *backing = event->backing;
+	u64 count, prev;
+
+	*pmc = (struct pv_perf_pmc) { };
+	if (!pv_perf_backing_is_here(backing) || READ_ONCE(backing->hw.state))
+		return;
+
+	do {
+		prev = local64_read(&backing->hw.prev_count);
+		count = local64_read(&backing->count);
+		/* An NMI has had perf read it. */
+	} while (prev != local64_read(&backing->hw.prev_count));
+
+	pmc->index = pv_perf_pmc_index(backing->hw.event_base_rdpmc);
+	pmc->offset = event->past_count + count -
+		      sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: the counters of a CPU.
+ */
+#ifndef __KVM_X86_PV_PERF_PMC_H
+#define __KVM_X86_PV_PERF_PMC_H
+
+#include "pv_perf_event.h"
+
+/* How wide counters are, where guests may read them. */
+#define PV_PERF_PMC_WIDTH	48
+
+/**
+ * struct pv_perf_pmcs - counters of a CPU that events have
+ * @used: which, by perf's numbers: from INTEL_PMC_IDX_FIXED on they are fixed ones
+ * @nr_events: how many events
+ */
+struct pv_perf_pmcs {
+	u64 used;
+	unsigned int nr_events;
+};
+
+bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
+bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
+bool pv_perf_pmc_add(const struct perf_event *backing,
+		     struct pv_perf_pmcs *pmcs);
+bool pv_perf_pmc_add_watchdog(struct pmu *pmu, struct pv_perf_pmcs *pmcs);
+void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
+			      const struct pv_perf_pmcs *pmcs);
+void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
+
+#endif /* __KVM_X86_PV_PERF_PMC_H */

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: RDPMC in the guest, without exits.
+ *
+ * The record of an event that counts says which counter it has, and what to add to
+ * that.  Both change only while the vCPU is in the host, so they are right as long
+ * as it runs the guest if they are right as it enters.
+ *
+ * A guest that may execute RDPMC reads any counter of its CPU.  So it may only as
+ * long as whatever counts there is its own vCPU's, and the other counters hold
+ * nothing.  One of the host's may stay: that of its NMI watchdog, which has every
+ * CPU count its cycles, and says little more than the TSC.
+ */
+#include <linux/bits.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/lockdep.h>
+#include <linux/moduleparam.h>
+#include <linux/mutex.h>
+#include <linux/srcu.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "kvm_perf.h"
+#include "pv_perf.h"
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+#include "pv_perf_pmc.h"
+#include "pv_perf_rdpmc.h"
+#include "pv_perf_record.h"
+#include "x86.h"
+#include "pmu.h"
+
+enum {
+	PV_PERF_RDPMC_OFF,
+	PV_PERF_RDPMC_OWN,
+	PV_PERF_RDPMC_SHARED,
+};
+
+static unsigned int pv_perf_rdpmc_param;
+module_param_named(pv_perf_rdpmc, pv_perf_rdpmc_param, uint, 0444);
+MODULE_PARM_DESC(pv_perf_rdpmc,
+		 "let guests whose VMM asks for it read counters by RDPMC: 0 no, 1 where that shows no counters but those of the CPU, 2 also where it shows those of the L3 cache and the data fabric (AMD) (default 0)");
+
+/* AMD APM volume 3, RDPMC: ECX from 6 on. */
+static bool pv_perf_rdpmc_shows_shared(void)
+{
+	return boot_cpu_has(X86_FEATURE_PERFCTR_NB) ||
+	       boot_cpu_has(X86_FEATURE_PERFCTR_LLC);
+}
+
+/**
+ * pv_perf_rdpmc_host - may guests of this host read counters, if the VMM wants it?
+ * @own: they count with the PMU of this host's CPUs
+ * @pmcs: set to the counters that these have
+ *
+ * Return: KVM_PERF_RDPMC_*.
+ */
+u32 pv_perf_rdpmc_host(bool own, struct pv_perf_pmc_layout *pmcs)
+{
+	/* The record is written with interrupts off, its lock tried for. */
+	if (!pv_perf_rdpmc_param || IS_ENABLED(CONFIG_PREEMPT_RT))
+		return KVM_PERF_RDPMC_HOST;
+
+	if (!own)
+		return KVM_PERF_RDPMC_NESTED;
+
+	/* With that, RDPMC reads clocks. */
+	if (!pv_perf_pmc_probe(pmcs) || enable_vmware_backdoor)
+		return KVM_PERF_RDPMC_HOST;
+
+	if (pv_perf_rdpmc_param < PV_PERF_RDPMC_SHARED &&
+	    pv_perf_rdpmc_shows_shared())
+		return KVM_PERF_RDPMC_SHARED;
+
+	return KVM_PERF_RDPMC_ALLOWED;
+}
+
+/* KVM's own, of which RDPMC reads the counters. */
+static bool pv_perf_has_vpmu(struct kvm_vcpu *vcpu)
+{
+	return vcpu->kvm->arch.enable_pmu && vcpu_to_pmu(vcpu)->version;
+}
+
+/**
+ * pv_perf_rdpmc_vcpu - may a vCPU read counters?
+ * @vcpu: the vCPU, by its own thread
+ *
+ * Return: KVM_PERF_RDPMC_*.
+ */
+u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+
+	if (vm->host_rdpmc != KVM_PERF_RDPMC_ALLOWED)
+		return vm->host_rdpmc;
+
+	if (!vm->rdpmc)
+		return KVM_PERF_RDPMC_VMM;
+
+	return pv_perf_has_vpmu(vcpu) ? KVM_PERF_RDPMC_PMU :
+					KVM_PERF_RDPMC_ALLOWED;
+}
+
+/**
+ * pv_perf_rdpmc - a guest executes RDPMC, intercepted
+ * @vcpu: the vCPU
+ * @ecx: which counter
+ * @value: set to 0 for a guest that may read counters, but not now
+ *
+ * It has just been told that it can read none, between its looking where and its
+ * reading, and will look again: no reason for an exception.
+ *
+ * Return: false where there is nothing to be done for it.
+ */
+bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
+{
+	if (pv_perf_rdpmc_vcpu(vcpu) != KVM_PERF_RDPMC_ALLOWED ||
+	    !pv_perf_pmc_exists(&vcpu->kvm->arch.pv_perf->pmcs, ecx))
+		return false;
+
+	/* On Intel the exit comes before the check. */
+	if (!kvm_is_cr4_bit_set(vcpu, X86_CR4_PCE) &&
+	    kvm_x86_call(get_cpl)(vcpu) && kvm_is_cr0_bit_set(vcpu, X86_CR0_PE))
+		return false;
+
+	*value = 0;
+	return true;
+}
+
+/* Is whatever counts on this CPU this vCPU's, or need not be hidden? */
+static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here,
+				  struct pv_perf_pmcs *pmcs)
+{
+	struct pv_perf_event *event;
+	struct pmu *pmu = NULL;
+	bool wanted = false;
+
+	*pmcs = (struct pv_perf_pmcs) { };
+	list_for_each_entry(event, &here->events, node) {
+		if (!pv_perf_backing_is_here(event->backing))
+			continue;
+		if (!pv_perf_pmc_add(event->backing, pmcs))
+			return false;
+		pmu = event->backing->pmu;
+		wanted |= event->rdpmc;
+	}
+
+	return wanted && pv_perf_pmc_add_watchdog(pmu, pmcs);
+}
+
+/* Interrupts are off.  True if the guest has been told. */
+static bool pv_perf_rdpmc_tell(struct kvm *kvm, struct pv_perf_event *event,
+			       const struct pv_perf_pmc *pmc)
+{
+	struct pv_perf_vcpu *home = event->home;
+	int ret = -EAGAIN;
+	int idx;
+
+	/* Another vCPU may be looking its record up. */
+	if (!mutex_trylock(&home->lock))
+		return false;
+
+	idx = srcu_read_lock(&kvm->srcu);
+	pagefault_disable();
+	if (!pv_perf_record_is_stale(kvm, event))
+		ret = pv_perf_write_pmc(kvm, event, pmc);
+	pagefault_enable();
+	srcu_read_unlock(&kvm->srcu, idx);
+	mutex_unlock(&home->lock);
+
+	return !ret;
+}
+
+static bool pv_perf_pmc_is_told(const struct pv_perf_event *event,
+				const struct pv_perf_pmc *pmc)
+{
+	u32 index = READ_ONCE(event->pmc.index);
+
+	return pmc->index == index &&
+	       (!index || pmc->offset == READ_ONCE(event->pmc.offset));
+}
+
+/*
+ * That there is something to read need not be told now: the guest asks, which has
+ * its memory there the next time.  False where what it would read is wrong.
+ */
+static bool pv_perf_rdpmc_update(struct kvm *kvm, struct pv_perf_event *event,
+				 bool open)
+{
+	struct pv_perf_pmc pmc = { };
+
+	if (!event->rdpmc)
+		return true;
+
+	if (open)
+		pv_perf_pmc_of(event, &pmc);
+
+	return pv_perf_pmc_is_told(event, &pmc) ||
+	       pv_perf_rdpmc_tell(kvm, event, &pmc) ||
+	       !READ_ONCE(event->pmc.index);
+}
+
+/**
+ * pv_perf_rdpmc_enter - let a vCPU read its counters, or not, before it enters
+ * @vcpu: the vCPU, which has events that want it, or had; with interrupts off and its
+ *	enter_lock held
+ *
+ * Return: false if the guest has to be told by pv_perf_rdpmc_hide_all() before it
+ * runs.
+ */
+bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	struct pv_perf_pmcs pmcs;
+	bool open, told = true;
+
+	lockdep_assert_held(&here->enter_lock);
+
+	open = !pv_perf_has_vpmu(vcpu) &&
+	       pv_perf_rdpmc_is_ours(here, &pmcs);
+	list_for_each_entry(event, &here->events, node)
+		told &= pv_perf_rdpmc_update(vcpu->kvm, event, open);
+
+	if (open)
+		pv_perf_pmc_clear_others(&vcpu->kvm->arch.pv_perf->pmcs, &pmcs);
+	kvm_x86_call(set_rdpmc_intercept)(vcpu, !open);
+
+	if (!told)
+		here->hide_pmc = true;
+	return told;
+}
+
+/**
+ * pv_perf_rdpmc_reenter - as that, where a vCPU enters without pv_perf_enter()
+ * @vcpu: the vCPU, with interrupts off, before KVM looks whether anything is requested
+ */
+void pv_perf_rdpmc_reenter(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool told;
+
+	raw_spin_lock(&here->enter_lock);
+	told = pv_perf_rdpmc_enter(vcpu);
+	raw_spin_unlock(&here->enter_lock);
+
+	if (!told)
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+}
+
+/**
+ * pv_perf_rdpmc_hide - tell the guest that an event's count can be read nowhere
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @event: the event, its home locked
+ *
+ * May sleep.
+ */
+void pv_perf_rdpmc_hide(struct kvm *kvm, struct pv_perf_event *event)
+{
+	static const struct pv_perf_pmc none;
+
+	if (!event->pmc.index)
+		return;
+
+	/* If it cannot be told, its memory is gone. */
+	if (pv_perf_write_pmc(kvm, event, &none))
+		WRITE_ONCE(event->pmc.index, 0);
+}
+
+/**
+ * pv_perf_rdpmc_hide_all - after pv_perf_rdpmc_enter() has failed
+ * @vcpu: the vCPU, locked, by its own thread, with kvm->srcu held for reading
+ *
+ * May sleep.
+ */
+void pv_perf_rdpmc_hide_all(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+
+	if (!here->hide_pmc)
+		return;
+
+	here->hide_pmc = false;
+	list_for_each_entry(event, &here->events, node)
+		pv_perf_rdpmc_hide(vcpu->kvm, event);
+}
