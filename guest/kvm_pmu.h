@@ -149,7 +149,8 @@ struct kvm_pmu_counter {
  * @added: the counters whose events perf has added in this transaction, a bit each
  * @no_counter: the host has no counter for what was to start
  * @no_space: the host allows this VM no more events
- * @fresh: all records are up to date: in a PERF_PMU_TXN_READ
+ * @reading: in a PERF_PMU_TXN_READ
+ * @fresh: all records are up to date: in such a one
  * @used: number of counters that have an event
  * @use: what these take
  * @leaving: an event may have left its counter since the last flush
@@ -187,6 +188,7 @@ struct kvm_pmu_cpu {
 	unsigned long added;
 	bool no_counter;
 	bool no_space;
+	bool reading;
 	bool fresh;
 	unsigned int used;
 	struct kvm_pmu_use use;
@@ -219,6 +221,17 @@ static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
 static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
 {
 	return counter->attr.sample_period;
+}
+
+/**
+ * kvm_pmu_area_is_stale - has the host that this CPU had an area with gone?
+ * @cpu: this CPU's
+ *
+ * Then nothing that was opened counts.  May be called in NMI context.
+ */
+static inline bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
+{
+	return READ_ONCE(cpu->area->epoch) != READ_ONCE(cpu->epoch);
 }
 
 static inline void kvm_pmu_add_use(struct kvm_pmu_use *use,
@@ -275,7 +288,6 @@ int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_config.c */
@@ -293,11 +305,11 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
 void kvm_pmu_close(struct kvm_pmu_counter *counter);
 void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
 void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
+void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_find.c */

@@ -100,17 +100,6 @@ void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_area_is_stale - has the host that this CPU had an area with gone?
- * @cpu: this CPU's
- *
- * Then nothing that was opened counts.  May be called in NMI context.
- */
-bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
-{
-	return READ_ONCE(cpu->area->epoch) != READ_ONCE(cpu->epoch);
-}
-
-/**
  * kvm_pmu_area_note_stale - as that, and have the work open anew what is open
  * @cpu: this CPU's
  *

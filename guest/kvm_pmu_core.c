@@ -11,6 +11,7 @@
  *	kvm_pmu_flush.c		has the host do what perf wants
  *	kvm_pmu_nmi.c		overflows
  *	kvm_pmu_record.c	what the host has counted
+ *	kvm_pmu_rdpmc.h		the same, without asking it
  *	kvm_pmu_limit.c		how many can count at a time
  *	kvm_pmu_watch.c		what is done now and then
  *	kvm_pmu_area.c		whether the host is still the same
@@ -87,6 +88,27 @@ static const char *kvm_pmu_no_sampling(void)
 		return "no perf_event_overflow";
 #endif
 	return NULL;
+}
+
+static const char * const kvm_pmu_why_no_rdpmc[] = {
+	[KVM_PERF_RDPMC_UNKNOWN] = "it knows no RDPMC",
+	[KVM_PERF_RDPMC_HOST] = "it does not allow RDPMC",
+	[KVM_PERF_RDPMC_SHARED] =
+		"it does not allow RDPMC, which shows other CPUs' counters",
+	[KVM_PERF_RDPMC_NESTED] = "it is a guest itself",
+	[KVM_PERF_RDPMC_VMM] = "the VMM has not asked for RDPMC",
+	[KVM_PERF_RDPMC_PMU] = "RDPMC is for the virtual PMU",
+};
+
+static void kvm_pmu_tell_rdpmc(void)
+{
+	u32 rdpmc = kvm_pmu_host->rdpmc;
+
+	if (rdpmc == KVM_PERF_RDPMC_ALLOWED)
+		pr_info("counters are read by RDPMC\n");
+	else if (rdpmc < ARRAY_SIZE(kvm_pmu_why_no_rdpmc))
+		pr_info("counters are read by the host: %s\n",
+			kvm_pmu_why_no_rdpmc[rdpmc]);
 }
 
 static int kvm_pmu_overflows_get(void *data, u64 *val)
@@ -191,6 +213,7 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto destroy_areas;
 
+	kvm_pmu_tell_rdpmc();
 	kvm_pmu_reset_at_end();
 	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file_unsafe("overflows", 0400, kvm_pmu_debugfs, NULL,

@@ -22,6 +22,7 @@
 #include <linux/perf_event.h>
 
 #include "kvm_pmu.h"
+#include "kvm_pmu_rdpmc.h"
 
 static struct kvm_pmu_counter *kvm_pmu_counter(struct kvm_pmu_cpu *cpu,
 					       struct perf_event *event)
@@ -237,16 +238,31 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	return 0;
 }
 
+/* Without the host, which only has to be told where it is to overflow no more. */
+static bool kvm_pmu_leave_now(struct kvm_pmu_cpu *cpu,
+			      struct kvm_pmu_counter *counter)
+{
+	u64 count;
+
+	if (kvm_pmu_is_sampling(counter) || !kvm_pmu_rdpmc(cpu, counter, &count))
+		return false;
+
+	kvm_pmu_count(counter->event, count);
+	perf_event_update_userpage(counter->event);
+	return true;
+}
+
 /**
  * kvm_pmu_counter_put - an event leaves its counter
  * @cpu: this CPU's
- * @event: the event, whose final count the next flush brings
+ * @event: the event, whose final count is known now or after the next flush
  */
 void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
 
-	if (kvm_pmu_hold(counter) == KVM_PMU_COUNTING) {
+	if (kvm_pmu_hold(counter) == KVM_PMU_COUNTING &&
+	    !kvm_pmu_leave_now(cpu, counter)) {
 		WRITE_ONCE(counter->leaving, event);
 		cpu->leaving = true;
 		cpu->changed = true;
@@ -314,36 +330,8 @@ void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		kvm_pmu_settle_count(counter);
 }
 
-/**
- * kvm_pmu_counter_read - bring an event's count up to date
- * @cpu: this CPU's
- * @event: an event that counts
- *
- * May be called in NMI context.
- */
-void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
-	enum kvm_pmu_result result = KVM_PMU_DONE;
-
-	if (!cpu->fresh)
-		result = kvm_pmu_result(KVM_PERF_OP_READ,
-					kvm_perf_op(KVM_PERF_OP_READ,
-						    counter->param.id, 0));
-	if (result == KVM_PMU_NO_COUNTER)
-		kvm_pmu_note_lost(cpu, counter);
-	kvm_pmu_counter_update(counter, event);
-
-	/* Else the watch will find it out, too. */
-	if (result == KVM_PMU_HOST_LOST && !in_nmi() && !cpu->flushing)
-		kvm_pmu_open_anew(cpu);
-}
-
-/**
- * kvm_pmu_counters_read - bring all records up to date
- * @cpu: this CPU's
- */
-void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu)
+/* Bring all records up to date; false, and no change, where that fails. */
+static bool kvm_pmu_read_all(struct kvm_pmu_cpu *cpu)
 {
 	long ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
 	unsigned int i;
@@ -355,9 +343,60 @@ void kvm_pmu_counters_read(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_look_at_flags(cpu, &cpu->counters[i]);
 		fallthrough;
 	case KVM_PMU_DONE:
-		cpu->fresh = true;
-		break;
+		return true;
 	default:
-		break;
+		return false;
 	}
+}
+
+/* Bring its record up to date. */
+static enum kvm_pmu_result kvm_pmu_read_record(struct kvm_pmu_cpu *cpu,
+					       struct kvm_pmu_counter *counter)
+{
+	enum kvm_pmu_result result;
+
+	if (cpu->reading && !cpu->fresh)
+		cpu->fresh = kvm_pmu_read_all(cpu);
+	if (cpu->fresh)
+		return KVM_PMU_DONE;
+
+	result = kvm_pmu_result(KVM_PERF_OP_READ,
+				kvm_perf_op(KVM_PERF_OP_READ,
+					    counter->param.id, 0));
+	if (result == KVM_PMU_NO_COUNTER)
+		kvm_pmu_note_lost(cpu, counter);
+
+	return result;
+}
+
+static noinline void kvm_pmu_read_by_host(struct kvm_pmu_cpu *cpu,
+					  struct kvm_pmu_counter *counter,
+					  struct perf_event *event)
+{
+	enum kvm_pmu_result result = kvm_pmu_read_record(cpu, counter);
+
+	kvm_pmu_counter_update(counter, event);
+
+	/* Else the watch will find it out, too. */
+	if (result == KVM_PMU_HOST_LOST && !in_nmi() && !cpu->flushing)
+		kvm_pmu_open_anew(cpu);
+}
+
+/**
+ * kvm_pmu_counter_read - bring an event's count up to date
+ * @cpu: this CPU's
+ * @event: an event that counts
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+	u64 count;
+
+	if (!kvm_pmu_is_sampling(counter) &&
+	    kvm_pmu_rdpmc(cpu, counter, &count))
+		kvm_pmu_count(event, count);
+	else
+		kvm_pmu_read_by_host(cpu, counter, event);
 }

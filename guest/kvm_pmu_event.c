@@ -57,13 +57,15 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 
 	cpu->added = 0;
 	/* Of one event, reading it is cheaper: others may run unused. */
-	if ((txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1)
-		kvm_pmu_counters_read(cpu);
+	cpu->reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
 }
 
 static void kvm_pmu_cancel_txn(struct pmu *pmu)
 {
-	this_kvm_pmu_cpu()->fresh = false;
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	cpu->reading = false;
+	cpu->fresh = false;
 }
 
 /* On failure perf takes all that it has added in the transaction off again. */
@@ -71,6 +73,7 @@ static int kvm_pmu_commit_txn(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
+	cpu->reading = false;
 	cpu->fresh = false;
 	return cpu->added && !kvm_pmu_flush_added(cpu) ? -EAGAIN : 0;
 }
@@ -210,6 +213,8 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
 	if (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY)
 		guest->flags |= KVM_PERF_ATTR_NOTIFY;
+	if (kvm_pmu_host->features & KVM_PERF_FEATURE_RDPMC)
+		guest->flags |= KVM_PERF_ATTR_RDPMC;
 }
 
 /* An event type of its own holds raw events. */

@@ -92,6 +92,18 @@ static void kvm_pmu_leave(struct kvm_pmu_counter *counter, u64 count)
 	perf_event_update_userpage(leaving);
 }
 
+/**
+ * kvm_pmu_take_count - what the counter has now is for who leaves it, and begins
+ * @counter: the counter
+ * @count: its count
+ */
+void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count)
+{
+	kvm_pmu_leave(counter, count);
+	if (counter->event)
+		local64_set(&counter->event->hw.prev_count, count);
+}
+
 /* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
 static void kvm_pmu_disabled(struct kvm_pmu_counter *counter)
 {
@@ -134,9 +146,7 @@ static void kvm_pmu_done(struct kvm_pmu_counter *counter,
 		fallthrough;
 	case KVM_PERF_OP_READ:
 	case KVM_PERF_OP_SET_LEFT:
-		kvm_pmu_leave(counter, op->arg);
-		if (counter->event)
-			local64_set(&counter->event->hw.prev_count, op->arg);
+		kvm_pmu_take_count(counter, op->arg);
 		break;
 	case KVM_PERF_OP_ENABLE:
 		kvm_pmu_enabled(counter);

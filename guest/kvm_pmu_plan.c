@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 
 #include "kvm_pmu.h"
+#include "kvm_pmu_rdpmc.h"
 
 /**
  * kvm_pmu_add_op - note an operation for the next hypercall
@@ -40,6 +41,19 @@ static bool kvm_pmu_has_position(const struct kvm_pmu_counter *counter,
 	}
 }
 
+/* Or do it at once. */
+static void kvm_pmu_plan_read(struct kvm_pmu_cpu *cpu,
+			      struct kvm_pmu_counter *counter)
+{
+	u64 count;
+
+	if (!kvm_pmu_is_sampling(counter) &&
+	    kvm_pmu_rdpmc(cpu, counter, &count))
+		kvm_pmu_take_count(counter, count);
+	else
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
+}
+
 static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 			       struct kvm_pmu_counter *counter)
 {
@@ -66,7 +80,7 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
 			       local64_read(&hwc->period_left));
 	else if (counter->host == KVM_PMU_RUNNING)
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
+		kvm_pmu_plan_read(cpu, counter);
 
 	if (counter->host != KVM_PMU_RUNNING)
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_ENABLE, 0);
@@ -84,7 +98,7 @@ static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
 			       KVM_PMU_NO_OVERFLOW);
 	else
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
+		kvm_pmu_plan_read(cpu, counter);
 }
 
 /* May it run on, for nobody, beside what takes @use already? */
