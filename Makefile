@@ -31,7 +31,7 @@ initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
-	longerloop hypercall_test driver_test flush_test hostile attack \
+	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu intel-pmu \
 	fault-rip life_test pressure_test)
 tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
@@ -281,7 +281,7 @@ $(B)/tests/calltree: selftests/programs/calltree.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O0 -g -Wall -static -Wl,--eh-frame-hdr -o $@ $<
 
-$(addprefix $(B)/tests/,hypercall_test driver_test flush_test hostile attack): $(B)/tests/%: \
+$(addprefix $(B)/tests/,hypercall_test driver_test flush_test hostile attack rdpmc): $(B)/tests/%: \
 		selftests/hypercall/%.c \
 		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h \
 		$(K)/release

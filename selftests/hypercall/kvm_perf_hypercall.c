@@ -15,6 +15,7 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
+#include <asm/asm.h>
 #include <asm/nmi.h>
 
 #include "kvm_perf_hypercall.h"
@@ -92,6 +93,26 @@ static long hypercall_stray(void)
 	return changed ? -ESTALE : 0;
 }
 
+static long hypercall_rdpmc(void __user *arg)
+{
+	struct kvm_perf_rdpmc rdpmc;
+	u32 low, high;
+
+	if (copy_from_user(&rdpmc, arg, sizeof(rdpmc)))
+		return -EFAULT;
+
+	rdpmc.failed = 1;
+	asm volatile("1: rdpmc\n"
+		     "   xor %[failed], %[failed]\n"
+		     "2:\n"
+		     _ASM_EXTABLE(1b, 2b)
+		     : "=a" (low), "=d" (high), [failed] "+r" (rdpmc.failed)
+		     : "c" (rdpmc.ecx));
+	rdpmc.value = rdpmc.failed ? 0 : (u64)high << 32 | low;
+
+	return copy_to_user(arg, &rdpmc, sizeof(rdpmc)) ? -EFAULT : 0;
+}
+
 static long hypercall_ioctl(struct file *file, unsigned int cmd,
 			    unsigned long arg)
 {
@@ -106,6 +127,8 @@ static long hypercall_ioctl(struct file *file, unsigned int cmd,
 		return hypercall_calls((void __user *)arg);
 	case KVM_PERF_HYPERCALL_STRAY:
 		return hypercall_stray();
+	case KVM_PERF_HYPERCALL_RDPMC:
+		return hypercall_rdpmc((void __user *)arg);
 	default:
 		return -ENOTTY;
 	}

@@ -33,6 +33,18 @@ struct kvm_perf_hypercalls {
 	__u64 nr;
 };
 
+/**
+ * struct kvm_perf_rdpmc - an RDPMC, at CPL 0
+ * @ecx: which counter
+ * @failed: it faulted
+ * @value: what it gave, if not
+ */
+struct kvm_perf_rdpmc {
+	__u32 ecx;
+	__u32 failed;
+	__u64 value;
+};
+
 /* Make the hypercall on the current CPU. */
 #define KVM_PERF_HYPERCALL_CALL	_IOWR('P', 1, struct kvm_perf_hypercall)
 /* Get the guest-physical address of the memory that mmap() maps. */
@@ -44,5 +56,7 @@ struct kvm_perf_hypercalls {
  * from Linux 6.16 on when it unthrottled a group.  ESTALE where that changes it.
  */
 #define KVM_PERF_HYPERCALL_STRAY _IO('P', 4)
+/* Execute RDPMC on the current CPU. */
+#define KVM_PERF_HYPERCALL_RDPMC _IOWR('P', 5, struct kvm_perf_rdpmc)
 
 #endif

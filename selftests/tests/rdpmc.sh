@@ -1,0 +1,134 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A guest that reads counters by RDPMC: counts are as exact as by the host, also
+# where the host profiles meanwhile; it reads nobody else's; and it may only where the
+# host and the VMM allow it.
+# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --timeout 900
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+vm=$VM_TREE/selftests/vm
+load="insmod $VM_TREE/build/linux-$VM_KERNEL/hypercall/kvm_perf_hypercall.ko"
+tracing=/sys/kernel/tracing/events/kvm
+cd "$VM_SCRATCH" || exit 1
+
+wait_for() {
+	while [ ! -e "$1" ]; do sleep 0.1; done
+}
+
+# The host's part of a phase of the guest's, from its begin to its end.
+phase() {
+	wait_for "$1.begin"
+}
+
+begin() {
+	touch "$1.begin"
+	wait_for "$1.ready"
+}
+
+# The values of the general-purpose counters, or "fault"; those above are other CPUs'.
+counters() {
+	"$T/rdpmc" 0 1 2 3 4 5 | awk '{ print $2 }'
+}
+
+in_guest() {
+	$load
+	mount -t tmpfs none /lib/modules
+	dmesg >dmesg
+	has "the guest's log says that it does" \
+		'kvm_pmu: counters are read by RDPMC' dmesg
+	for i in 1 2 3; do
+		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
+		is "run $i: exact instructions and branches" \
+			"$(count instructions:u out) $(count branches:u out)" \
+			"10000004 5000001"
+	done
+	perf stat -x, -o out -e '{instructions:u,branches:u,r00c0:u}' "$T/loop"
+	is "a group" "$(awk -F, '/:u/ { print $1 }' out | paste -sd' ')" \
+		"10000004 5000001 10000004"
+	perf stat -x, -o out -e instructions:u sh -c "$T/loop & $T/loop; wait"
+	more "inherited by children" "$(count instructions:u out)" 20000007
+	perf stat -x, -I 100 -o out -e instructions:u "$T/longloop"
+	is "the intervals add up" "$(awk -F, '/instructions:u/ { n += $2 }
+		END { print n }' out)" 500000004
+	perf record -q -e instructions:u -c 10000 -o data "$T/loop"
+	is "samples" "$(perf script -i data -F ip | wc -l)" 1000
+
+	# What the host counts on this CPU begins and ends in the middle of it.
+	begin profiled
+	perf stat -x, -o out -e instructions:u,branches:u "$T/longerloop"
+	is "exact while the host profiles the CPU now and then" \
+		"$(count instructions:u out) $(count branches:u out)" \
+		"2000000004 1000000001"
+	touch profiled.end
+
+	# Without an event of the guest's it reads none.
+	is "RDPMC without events faults, or reads 0" \
+		"$(counters | sort -u | grep -cv '^0$\|^fault$')" 0
+	perf stat -a -e instructions,cycles sleep 1000 &
+	sleep 0.5
+	echo "# while the guest counts: $(counters | paste -sd' ')"
+	more "it reads its own counters" "$(counters | grep -cv '^0$')" 1
+	is "and none that nobody has, or that somebody had" \
+		"$(counters | grep -c '^0$')" 4
+	is "nor other CPUs'" "$("$T/rdpmc" $(seq 6 15) | grep -cv fault)" 0
+	begin secret
+	is "beside an event of the host it reads none at all" \
+		"$(for _ in $(seq 50); do counters; done | sort -u)" 0
+	touch secret.end
+	wait_for residue.ready
+	sleep 0.5
+	echo "# after it: $(counters | paste -sd' ')"
+	is "after that event, nothing of it is left" \
+		"$(counters | grep -c '^0$')" 4
+	touch residue.end
+	kill %1
+	finish
+}
+
+if [ "$VM_LEVEL" = guest ]; then
+	in_guest
+fi
+
+# Of the host's own there is none.
+echo 0 >/proc/sys/kernel/nmi_watchdog
+taskset -c 0 "$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" >guest.tap 2>&1 &
+guest=$!
+phase profiled
+touch profiled.ready
+while [ ! -e profiled.end ]; do
+	taskset -c 1 perf stat -C 0 -e instructions,r00c2 sleep 0.05 2>/dev/null
+	sleep 0.05
+done
+phase secret
+taskset -c 1 perf stat -C 0 -e instructions sleep 1000 2>/dev/null &
+perf=$!
+sleep 0.3
+touch secret.ready
+wait_for secret.end
+kill $perf
+wait $perf
+touch residue.ready
+wait $guest
+is "the guest ends well" $? 0
+tap_file guest guest.tap
+
+# Beside the NMI watchdog, too, which counts cycles.
+echo 1 >/proc/sys/kernel/nmi_watchdog
+echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
+"$vm" guest --accel-opt pv-perf-rdpmc=on -- sh -c "
+	perf stat -a -e instructions:u sleep 0.2 2>/dev/null
+	$load; perf stat -a -e instructions sleep 1000 & sleep 0.5
+	$T/rdpmc 0 1 2 3 4 5 >beside" >/dev/null 2>&1
+echo "# beside the watchdog: $(awk '{ print $2 }' beside | paste -sd' ')"
+is "beside the host's NMI watchdog it reads its own counter and that one's" \
+	"$(grep -cv ' 0$' beside)" 2
+echo '!hist:keys=exit_reason' >$tracing/kvm_exit/trigger
+
+# Only where both allow it.
+"$vm" guest -- sh -c "dmesg | grep kvm_pmu >not-asked; $load
+	perf stat -a -e instructions sleep 1000 & sleep 0.5
+	$T/rdpmc 0 1 2 3 4 5 >without" >/dev/null 2>&1
+has "not where the VMM has not asked for it" \
+	'counters are read by the host: the VMM has not asked' not-asked
+is "there RDPMC tells nothing" "$(grep -cv ' 0$\| fault$' without)" 0
+finish
