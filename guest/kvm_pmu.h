@@ -293,6 +293,8 @@ bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
 /* kvm_pmu_config.c */
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
 void kvm_pmu_config_put(struct kvm_pmu_config *config);
+int kvm_pmu_config_check_period(const struct kvm_pmu_config *config,
+				u64 period);
 void kvm_pmu_config_forget(void);
 u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
 #ifdef MODULE

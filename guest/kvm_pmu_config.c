@@ -225,6 +225,35 @@ struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr)
 	return config;
 }
 
+/* On Intel some events have a least period, 128 at most: *_limit_period(). */
+#define KVM_PMU_SHORT_PERIOD	256
+
+/**
+ * kvm_pmu_config_check_period - can the host have it overflow that often?
+ * @config: what to count
+ * @period: after how many events, 0 for never
+ *
+ * Asks the host, where it might not, each time.  May sleep.
+ *
+ * Return: 0, or -EINVAL.
+ */
+int kvm_pmu_config_check_period(const struct kvm_pmu_config *config, u64 period)
+{
+	struct guest_perf_attr attr = config->attr;
+	int error;
+
+	if (!period || period >= KVM_PMU_SHORT_PERIOD ||
+	    attr.flags & KVM_PERF_ATTR_FREQ)
+		return 0;
+
+	attr.sample_period = period;
+	mutex_lock(&kvm_pmu_config_mutex);
+	error = kvm_pmu_ask_host(&attr);
+	mutex_unlock(&kvm_pmu_config_mutex);
+
+	return error == -EINVAL ? error : 0;
+}
+
 /**
  * kvm_pmu_config_put - one perf_event less counts this
  * @config: the configuration

@@ -154,9 +154,12 @@ static void kvm_pmu_hide_freq(struct perf_event *event)
 /* Of PERF_EVENT_IOC_PERIOD; perf checks those frequencies that it knows of. */
 static int kvm_pmu_check_period(struct perf_event *event, u64 period)
 {
-	bool freq = to_kvm_pmu_config(event)->attr.flags & KVM_PERF_ATTR_FREQ;
+	const struct kvm_pmu_config *config = to_kvm_pmu_config(event);
 
-	return freq && period > sysctl_perf_event_sample_rate ? -EINVAL : 0;
+	if (config->attr.flags & KVM_PERF_ATTR_FREQ)
+		return period > sysctl_perf_event_sample_rate ? -EINVAL : 0;
+
+	return kvm_pmu_config_check_period(config, period);
 }
 
 /* Can the host tell a nested guest from this one? */
@@ -172,11 +175,33 @@ static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
 	       (boot_cpu_has(X86_FEATURE_SVM) || boot_cpu_has(X86_FEATURE_VMX));
 }
 
-/* Of which config1 and config2 are part. */
-static bool kvm_pmu_has_extra_regs(void)
+static bool kvm_pmu_is_intel(void)
 {
-	return boot_cpu_data.x86_vendor != X86_VENDOR_AMD &&
-	       boot_cpu_data.x86_vendor != X86_VENDOR_HYGON;
+	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL;
+}
+
+/*
+ * Of which config1 and config2 are part, as in the tables of extra_regs of x86's own
+ * PMU: the responses to what a core asks for, latencies, and the front end.
+ */
+static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
+{
+	if (!kvm_pmu_is_intel() || event->attr.type != event->pmu->type)
+		return false;
+
+	switch (event->attr.config & ARCH_PERFMON_EVENTSEL_EVENT) {
+	case 0x0b:
+	case 0x2a:
+	case 0x2b:
+	case 0xb7:
+	case 0xbb:
+	case 0xc6:
+	case 0xcd:
+	case 0xd0:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static void kvm_pmu_guest_attr(struct perf_event *event,
@@ -191,7 +216,7 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 	};
 
 	/* x86's own PMU ignores all else, and tools set some of it. */
-	if (kvm_pmu_has_extra_regs()) {
+	if (kvm_pmu_has_extra_regs(event)) {
 		guest->config1 = attr->config1;
 		guest->config2 = attr->config2;
 	}
@@ -240,11 +265,12 @@ static bool kvm_pmu_supports(struct perf_event *event)
 	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }
 
-/* Registers that come with precise_ip only. */
-static bool kvm_pmu_has_extended_regs(const struct perf_event_attr *attr)
+/* Of precise_ip only: registers, and on Intel where the samples go. */
+static bool kvm_pmu_has_precise_only(const struct perf_event_attr *attr)
 {
 	return (attr->sample_regs_user | attr->sample_regs_intr) &
-	       PERF_REG_EXTENDED_MASK;
+	       PERF_REG_EXTENDED_MASK ||
+	       (attr->aux_output && kvm_pmu_is_intel());
 }
 
 /*
@@ -276,6 +302,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 {
 	struct guest_perf_attr attr;
 	struct kvm_pmu_config *config;
+	int ret;
 
 	if (!kvm_pmu_serves(&event->attr))
 		return -ENOENT;
@@ -284,7 +311,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 		return -EOPNOTSUPP;
 
 	/* perf would find it unsupported, x86's own PMU finds it wrong. */
-	if (kvm_pmu_has_extended_regs(&event->attr))
+	if (kvm_pmu_has_precise_only(&event->attr))
 		return -EINVAL;
 
 	kvm_pmu_guest_attr(event, &attr);
@@ -292,9 +319,13 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	if (IS_ERR(config))
 		return PTR_ERR(config);
 
-	if (!kvm_pmu_group_fits(event, config)) {
+	ret = event->parent ? 0 :
+	      kvm_pmu_config_check_period(config, event->attr.sample_period);
+	if (!ret && !kvm_pmu_group_fits(event, config))
+		ret = -EINVAL;
+	if (ret) {
 		kvm_pmu_config_put(config);
-		return -EINVAL;
+		return ret;
 	}
 
 	event->pmu_private = config;

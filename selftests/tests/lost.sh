@@ -102,7 +102,9 @@ taskset -c 0 "$vm" guest -- "$self" >guest.log 2>&1 &
 guest=$!
 
 wait_for robbed.begin
-sleep 1
+# Until then its perf takes longer on one machine than on another.
+until cat /sys/kernel/debug/kvm/*/pv_perf | grep -qw active; do sleep 0.1; done
+sleep 0.2
 taskset -c 1 perf stat -x, -o host -C 0 \
 	-e "$(times $((counters + more)) rc0:D)" sleep 1
 wait_for robbed.end
