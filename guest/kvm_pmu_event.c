@@ -238,7 +238,9 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
 	if (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY)
 		guest->flags |= KVM_PERF_ATTR_NOTIFY;
-	if (kvm_pmu_host->features & KVM_PERF_FEATURE_RDPMC)
+	/* What overflows is read when it does. */
+	if (kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
+	    !is_sampling_event(event))
 		guest->flags |= KVM_PERF_ATTR_RDPMC;
 }
 

@@ -62,14 +62,20 @@ kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,
 
 	do {
 		pmc = READ_ONCE(record->pmc);
-		/* What another host has written is of no use. */
-		if (!(pmc & KVM_PERF_PMC_INDEX) || kvm_pmu_area_is_stale(cpu))
+		if (!(pmc & KVM_PERF_PMC_INDEX))
 			return false;
 
 		offset = READ_ONCE(record->offset);
 		if (!kvm_pmu_rdpmc_safe(kvm_pmu_ecx(pmc), &value))
 			return false;
 	} while (pmc != READ_ONCE(record->pmc));
+
+	/*
+	 * Afterwards: this CPU may have come to another host, where what it has
+	 * read is something else.
+	 */
+	if (kvm_pmu_area_is_stale(cpu) || !READ_ONCE(cpu->epoch))
+		return false;
 
 	*count = offset + sign_extend64(value, KVM_PMU_PMC_WIDTH - 1);
 	return true;
