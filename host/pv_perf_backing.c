@@ -4,8 +4,8 @@
  * the guest's.
  *
  * For most there are perf's functions for events of the kernel.  Here is what
- * those cannot do, or only at ten times the cost, and so this is the one file
- * that knows perf from the inside.
+ * those cannot do, or only at ten times the cost, and so this and
+ * pv_perf_pmc.c are the files that know perf from the inside.
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 

@@ -130,7 +130,8 @@ enum pv_perf_at_entry {
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
  * @enter_lock: also held to change @events or what VM entry, which cannot sleep,
- *	changes of an event; innermost, with interrupts off
+ *	changes of an event; with interrupts off.  Inside of it nothing is waited
+ *	for: @lock is only tried
  * @at_entry: what VM entry has to look at, bits of enum pv_perf_at_entry; 0: there is
  *	no event.  Only the vCPU itself adds to it, and takes off.
  * @events: list of struct pv_perf_event
@@ -232,8 +233,7 @@ struct pv_perf_pmc {
  * @notify: the guest wants an NMI where its record's flags get a bit
  * @told: what the record's flags are
  * @rdpmc: the guest wants to read its counter, and may
- * @pmc: what the record says of it; changes with the home's lock held, by the vCPU's
- *	own thread
+ * @pmc: what the record says of it; changes with the home's lock held
  * @pmc_changes: how often that has changed
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence

@@ -24,11 +24,31 @@
 #include "pv_perf_event.h"
 #include "pv_perf_pmc.h"
 
+/*
+ * All of them are read and cleared, so each must be there and be perf's alone.  On
+ * Intel version 5 may leave numbers out, and version 6 has MSRs of its own for them
+ * (SDM volume 3B, 20.2.5 and 20.2.6); where TSX may be forced to abort, its workaround
+ * uses a counter.
+ */
+static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
+{
+	switch (boot_cpu_data.x86_vendor) {
+	case X86_VENDOR_AMD:
+	case X86_VENDOR_HYGON:
+		return true;
+	case X86_VENDOR_INTEL:
+		return cap->version < 5 && cap->num_counters_gp <= 8 &&
+		       !boot_cpu_has(X86_FEATURE_TSX_FORCE_ABORT);
+	default:
+		return false;
+	}
+}
+
 /**
  * pv_perf_pmc_probe - see what counters the CPUs have
  * @layout: set to it
  *
- * Return: whether they are as wide as those that guests may read.
+ * Return: whether they are known here, and as wide as those that guests may read.
  */
 bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 {
@@ -42,7 +62,8 @@ bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 		rdmsrq_safe(MSR_IA32_PERF_CAPABILITIES, &capabilities);
 	layout->metrics = capabilities & BIT(PERF_CAP_METRICS_IDX);
 
-	return cap.bit_width_gp == PV_PERF_PMC_WIDTH;
+	return pv_perf_pmc_are_known(&cap) &&
+	       cap.bit_width_gp == PV_PERF_PMC_WIDTH;
 }
 
 /**

@@ -119,7 +119,7 @@ bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
 	    !pv_perf_pmc_exists(&vcpu->kvm->arch.pv_perf->pmcs, ecx))
 		return false;
 
-	/* On Intel the exit comes before the check. */
+	/* Before an exit the CPU may have checked it, or not. */
 	if (!kvm_is_cr4_bit_set(vcpu, X86_CR4_PCE) &&
 	    kvm_x86_call(get_cpl)(vcpu) && kvm_is_cr0_bit_set(vcpu, X86_CR0_PE))
 		return false;

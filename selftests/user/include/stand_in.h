@@ -324,6 +324,7 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 	((feature) == X86_FEATURE_PERFCTR_CORE ? cpu_has_perfctr_core : \
 	 (feature) == X86_FEATURE_PERFCTR_NB ? cpu_has_perfctr_nb : \
 	 (feature) == X86_FEATURE_PERFCTR_LLC || \
+	 (feature) == X86_FEATURE_TSX_FORCE_ABORT || \
 	 (feature) == X86_FEATURE_PDCM ? false : cpu_has_hybrid)
 #define rdmsrl_safe(msr, p)	(*(p) = 0)
 /* Of the CPU that this thread runs on. */
