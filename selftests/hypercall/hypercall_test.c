@@ -424,7 +424,7 @@ static void test_counting(void)
 	expect("OPEN", open_id(ID, r), 0);
 	expect_true("OPEN zeroes the record",
 		    !r->count && !r->overflows && !r->sequence &&
-		    !r->time_enabled && !r->reserved2);
+		    !r->time_enabled && !r->pmc && !r->offset);
 
 	burn();
 	expect("READ of an event never enabled", call(KVM_PERF_OP_READ, ID, 0),
