@@ -146,7 +146,8 @@ enum pv_perf_at_entry {
  * @throttled: how often an event was stopped because of the rate
  * @filter_changed: the VM's event filter may deny what counts here
  * @hide_pmc: the guest is to be told where to read no counter before it runs on; for
- *	the vCPU's own thread
+ *	the vCPU's own thread, as is the next
+ * @pmc_stuck: it cannot be told, of some event
  * @area: protected by @lock
  * @restored: the guest may have had an area before the VMM set the vCPU's state, and
  *	has not been told that it is gone; for the vCPU's own thread
@@ -174,6 +175,7 @@ struct pv_perf_vcpu {
 	u64 throttled;
 	bool filter_changed;
 	bool hide_pmc;
+	bool pmc_stuck;
 	struct pv_perf_area area;
 	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
@@ -234,7 +236,8 @@ struct pv_perf_pmc {
  * @told: what the record's flags are
  * @rdpmc: the guest wants to read its counter, and may
  * @pmc: what the record says of it; changes with the home's lock held
- * @pmc_changes: how often that has changed
+ * @pmc_stuck: the record may say something else, and could not be written
+ * @pmc_changes: how often @pmc has changed
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
@@ -274,6 +277,7 @@ struct pv_perf_event {
 	u32 told;
 	bool rdpmc;
 	struct pv_perf_pmc pmc;
+	bool pmc_stuck;
 	u16 pmc_changes;
 	struct gfn_to_hva_cache record;
 	u32 sequence;

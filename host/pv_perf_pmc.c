@@ -18,17 +18,28 @@
 #include <asm/msr.h>
 #include <asm/perf_event.h>
 
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#include <asm/cpuid/api.h>
+#endif
+
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_pmc.h"
 
+/* From version 5 on there may be gaps (SDM volume 2A, CPUID, leaf 0AH, ECX). */
+static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)
+{
+	u32 mask = cap->version < 5 ? 0 : cpuid_ecx(0xa);
+
+	return mask & (mask + 1);
+}
+
 /*
  * All of them are read and cleared, so each must be there and be perf's alone.  On
- * Intel version 5 may leave numbers out, and version 6 has MSRs of its own for them
- * (SDM volume 3B, 20.2.5 and 20.2.6); where TSX may be forced to abort, its workaround
- * uses a counter.
+ * Intel version 6 has other MSRs for them; where TSX may be forced to abort, its
+ * workaround uses a counter.
  */
 static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
 {
@@ -37,7 +48,8 @@ static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
 	case X86_VENDOR_HYGON:
 		return true;
 	case X86_VENDOR_INTEL:
-		return cap->version < 5 && cap->num_counters_gp <= 8 &&
+		return cap->version < 6 && cap->num_counters_gp <= 8 &&
+		       !pv_perf_fixed_have_gaps(cap) &&
 		       !boot_cpu_has(X86_FEATURE_TSX_FORCE_ABORT);
 	default:
 		return false;
@@ -212,6 +224,15 @@ static u32 pv_perf_pmc_index(u32 ecx)
 	       (ecx & INTEL_PMC_FIXED_RDPMC_BASE ? KVM_PERF_PMC_FIXED : 0);
 }
 
+/* So far from its end that it does not come there before the next entry. */
+#define PV_PERF_PMC_MARGIN	BIT_ULL(32)
+
+/* perf sets it back then, of which nobody hears but by the next entry. */
+static bool pv_perf_pmc_is_near_end(struct perf_event *backing, s64 prev)
+{
+	return !is_sampling_event(backing) && prev > -(s64)PV_PERF_PMC_MARGIN;
+}
+
 /**
  * pv_perf_pmc_of - where a guest can read an event's count
  * @event: the event
@@ -223,7 +244,7 @@ static u32 pv_perf_pmc_index(u32 ecx)
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 {
 	struct perf_event *backing = event->backing;
-	u64 count, prev;
+	s64 count, prev;
 
 	*pmc = (struct pv_perf_pmc) { };
 	if (!pv_perf_backing_is_here(backing) || READ_ONCE(backing->hw.state))
@@ -235,7 +256,10 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 		/* An NMI has had perf read it. */
 	} while (prev != local64_read(&backing->hw.prev_count));
 
+	prev = sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
+	if (pv_perf_pmc_is_near_end(backing, prev))
+		return;
+
 	pmc->index = pv_perf_pmc_index(backing->hw.event_base_rdpmc);
-	pmc->offset = event->past_count + count -
-		      sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
+	pmc->offset = event->past_count + count - prev;
 }

@@ -109,13 +109,15 @@ u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu)
  * @value: set to 0 for a guest that may read counters, but not now
  *
  * It has just been told that it can read none, between its looking where and its
- * reading, and will look again: no reason for an exception.
+ * reading, and will look again: no reason for an exception.  But where it could not
+ * be told, it takes 0 for a count.
  *
  * Return: false where there is nothing to be done for it.
  */
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
 {
-	if (pv_perf_rdpmc_vcpu(vcpu) != KVM_PERF_RDPMC_ALLOWED ||
+	if (vcpu->arch.pv_perf->pmc_stuck ||
+	    pv_perf_rdpmc_vcpu(vcpu) != KVM_PERF_RDPMC_ALLOWED ||
 	    !pv_perf_pmc_exists(&vcpu->kvm->arch.pv_perf->pmcs, ecx))
 		return false;
 
@@ -196,9 +198,24 @@ static bool pv_perf_rdpmc_update(struct kvm *kvm, struct pv_perf_event *event,
 	if (open)
 		pv_perf_pmc_of(event, &pmc);
 
-	return pv_perf_pmc_is_told(event, &pmc) ||
-	       pv_perf_rdpmc_tell(kvm, event, &pmc) ||
-	       !READ_ONCE(event->pmc.index);
+	if (!READ_ONCE(event->pmc_stuck) && pv_perf_pmc_is_told(event, &pmc))
+		return true;
+
+	return pv_perf_rdpmc_tell(kvm, event, &pmc) ||
+	       !READ_ONCE(event->pmc.index) || READ_ONCE(event->pmc_stuck);
+}
+
+/* It is tried again at each entry. */
+static bool pv_perf_rdpmc_any_stuck(struct pv_perf_vcpu *here)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &here->events, node) {
+		if (READ_ONCE(event->pmc_stuck))
+			return true;
+	}
+
+	return false;
 }
 
 /**
@@ -218,10 +235,11 @@ bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 
 	lockdep_assert_held(&here->enter_lock);
 
-	open = !pv_perf_has_vpmu(vcpu) &&
+	open = !pv_perf_has_vpmu(vcpu) && !pv_perf_rdpmc_any_stuck(here) &&
 	       pv_perf_rdpmc_is_ours(here, &pmcs);
 	list_for_each_entry(event, &here->events, node)
 		told &= pv_perf_rdpmc_update(vcpu->kvm, event, open);
+	here->pmc_stuck = pv_perf_rdpmc_any_stuck(here);
 
 	if (open)
 		pv_perf_pmc_clear_others(&vcpu->kvm->arch.pv_perf->pmcs, &pmcs);
@@ -263,9 +281,9 @@ void pv_perf_rdpmc_hide(struct kvm *kvm, struct pv_perf_event *event)
 	if (!event->pmc.index)
 		return;
 
-	/* If it cannot be told, its memory is gone. */
+	/* Its memory is gone, at least for now. */
 	if (pv_perf_write_pmc(kvm, event, &none))
-		WRITE_ONCE(event->pmc.index, 0);
+		WRITE_ONCE(event->pmc_stuck, true);
 }
 
 /**

@@ -27,6 +27,7 @@ static __thread bool irqs_off;
 struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD };
 bool cpu_has_perfctr_core = true, cpu_has_perfctr_nb, cpu_has_hybrid;
 bool enable_vmware_backdoor;
+u32 cpuid_fixed;
 struct x86_pmu_capability pmu_capability = {
 	.version = 2, .num_counters_gp = NR_COUNTERS, .bit_width_gp = 48,
 };

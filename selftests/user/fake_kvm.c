@@ -272,6 +272,12 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 		record = record_of(vcpu->kvm, event->record.gpa);
 		if (!READ_ONCE(event->pmc.index) || !record)
 			continue;
+		if (READ_ONCE(event->pmc_stuck)) {
+			u64 value;
+
+			CHECK(!pv_perf_rdpmc(vcpu, 0, &value));
+			continue;
+		}
 		CHECK(!vcpu->arch.rdpmc_intercept);
 		backing = event->backing;
 		count = event->past_count + local64_read(&backing->count) +

@@ -2102,6 +2102,19 @@ static void test_rdpmc_allowed(void)
 	pmu_capability.bit_width_gp = 40;
 	is("not of other counters", host_rdpmc(), KVM_PERF_RDPMC_HOST);
 	pmu_capability.bit_width_gp = 48;
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	pmu_capability.version = 5;
+	cpuid_fixed = 0xf;
+	is("Intel's version 5", host_rdpmc(), KVM_PERF_RDPMC_VMM);
+	cpuid_fixed = 0x77;
+	is("not with gaps", host_rdpmc(), KVM_PERF_RDPMC_HOST);
+	cpuid_fixed = 0xf;
+	pmu_capability.version = 6;
+	is("nor version 6", host_rdpmc(), KVM_PERF_RDPMC_HOST);
+	boot_cpu_data.x86_vendor = 5;
+	is("nor others", host_rdpmc(), KVM_PERF_RDPMC_HOST);
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
+	pmu_capability.version = 2;
 	pmu_capability.num_counters_gp = 0;
 	have_kvm_pmu_query = have_hypervisor_slot = true;
 	hypervisor.features = KVM_PERF_FEATURE_NESTED;
@@ -2248,6 +2261,7 @@ static void test_rdpmc_told(void)
 {
 	struct kvm_memory_slot *slot;
 	unsigned long flags;
+	u64 value;
 
 	*param_pv_perf_rdpmc = 1;
 	setup_rdpmc();
@@ -2286,7 +2300,16 @@ static void test_rdpmc_told(void)
 	slot->absent[RECORD(1) >> PAGE_SHIFT] = true;
 	take_counters(tasks[0], 1);
 	is("a guest that took the memory away runs on, without", reads(), false);
+	is("and its RDPMC faults", pv_perf_rdpmc(here(), 0, &value), false);
+	take_counters(tasks[0], 0);
+	is("also once it might", reads(), false);
 	slot->absent[RECORD(1) >> PAGE_SHIFT] = false;
+	is("until it could be told", (reads(), pmc(1)), 0);
+	is("and then may", reads() && pmc(1), true);
+
+	/* Its counter is about to begin anew. */
+	local64_set(&event(1)->backing->hw.prev_count, -100);
+	is("near its end it is nowhere", (reads(), pmc(1)), 0);
 	teardown();
 	*param_pv_perf_rdpmc = 0;
 }

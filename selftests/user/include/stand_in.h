@@ -327,6 +327,8 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 	 (feature) == X86_FEATURE_TSX_FORCE_ABORT || \
 	 (feature) == X86_FEATURE_PDCM ? false : cpu_has_hybrid)
 #define rdmsrl_safe(msr, p)	(*(p) = 0)
+extern u32 cpuid_fixed;
+#define cpuid_ecx(leaf)		(CHECK((leaf) == 0xa), cpuid_fixed)
 /* Of the CPU that this thread runs on. */
 u64 native_read_pmc(int ecx);
 void wrmsr(u32 msr, u32 low, u32 high);
