@@ -26,8 +26,10 @@ static __thread bool irqs_off;
 
 struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD };
 bool cpu_has_perfctr_core = true, cpu_has_perfctr_nb, cpu_has_hybrid;
+bool cpu_has_pdcm, cpu_has_tsx_force_abort;
 bool enable_vmware_backdoor;
 u32 cpuid_fixed;
+u64 perf_capabilities, perf_metrics;
 struct x86_pmu_capability pmu_capability = {
 	.version = 2, .num_counters_gp = NR_COUNTERS, .bit_width_gp = 48,
 };

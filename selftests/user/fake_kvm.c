@@ -241,9 +241,8 @@ static struct guest_perf_event *record_of(struct kvm *kvm, gpa_t gpa)
 		    : NULL;
 }
 
-static u64 count_by_rdpmc(const struct guest_perf_event *record)
+static u64 count_by_rdpmc(const struct guest_perf_event *record, u32 pmc)
 {
-	u32 pmc = READ_ONCE(record->pmc);
 	u32 ecx = ((pmc & KVM_PERF_PMC_INDEX) - 1) |
 		  (pmc & KVM_PERF_PMC_FIXED) << 16;
 
@@ -260,7 +259,8 @@ static bool is_hidden(int idx, int cpu)
 void check_rdpmc(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
-	u64 used = 0, used_fixed = 0, count;
+	u64 used = 0, used_fixed = 0, count, got = 0;
+	u32 pmc;
 	struct guest_perf_event *record;
 	struct pv_perf_event *event;
 	struct perf_event *backing;
@@ -282,7 +282,12 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 		backing = event->backing;
 		count = event->past_count + local64_read(&backing->count) +
 			backing->hw.counter;
-		CHECK(count_by_rdpmc(record) == count);
+		pmc = READ_ONCE(record->pmc);
+		if (pmc & KVM_PERF_PMC_INDEX)
+			got = count_by_rdpmc(record, pmc);
+		/* Or its record is another's by now. */
+		if (xa_load(&vcpu->kvm->arch.pv_perf->events, event->id) == event)
+			CHECK(pmc & KVM_PERF_PMC_INDEX && got == count);
 	}
 	raw_spin_unlock(&pv->enter_lock);
 	if (vcpu->arch.rdpmc_intercept)

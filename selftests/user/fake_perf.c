@@ -551,7 +551,7 @@ void take_counters(struct task_struct *task, int n)
 }
 
 /* hardlockup_detector_event_create(); one at a time. */
-static struct perf_event watchdog = {
+struct perf_event watchdog = {
 	.pmu = &pmu,
 	.state = PERF_EVENT_STATE_ACTIVE,
 	.attr.type = PERF_TYPE_HARDWARE,
@@ -590,6 +590,9 @@ u64 native_read_pmc(int ecx)
 		  INTEL_PMC_IDX_FIXED + (ecx & ~INTEL_PMC_FIXED_RDPMC_BASE) : ecx;
 	struct perf_event *event = event_with(idx);
 
+	if (ecx == INTEL_PMC_FIXED_RDPMC_METRICS)
+		return perf_metrics;
+
 	return event ? content(event) : *residue(smp_processor_id(), idx);
 }
 
@@ -600,7 +603,12 @@ void wrmsr(u32 msr, u32 low, u32 high)
 		  INTEL_PMC_IDX_FIXED + msr - MSR_CORE_PERF_FIXED_CTR0 :
 		  msr - MSR_ARCH_PERFMON_PERFCTR0;
 
-	CHECK(irqs_are_off() && !low && !high && !event_with(idx));
+	CHECK(irqs_are_off() && !low && !high);
+	if (msr == MSR_PERF_METRICS) {
+		perf_metrics = 0;
+		return;
+	}
+	CHECK(!event_with(idx));
 	*residue(smp_processor_id(), idx) = 0;
 }
 

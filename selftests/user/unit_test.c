@@ -2111,6 +2111,15 @@ static void test_rdpmc_allowed(void)
 	cpuid_fixed = 0xf;
 	pmu_capability.version = 6;
 	is("nor version 6", host_rdpmc(), KVM_PERF_RDPMC_HOST);
+	pmu_capability.version = 4;
+	cpu_has_tsx_force_abort = true;
+	is("nor where TSX may be forced to abort", host_rdpmc(),
+	   KVM_PERF_RDPMC_HOST);
+	cpu_has_tsx_force_abort = false;
+	pmu_capability.num_counters_gp = 9;
+	is("nor with more counters than that has", host_rdpmc(),
+	   KVM_PERF_RDPMC_HOST);
+	pmu_capability.num_counters_gp = NR_COUNTERS;
 	boot_cpu_data.x86_vendor = 5;
 	is("nor others", host_rdpmc(), KVM_PERF_RDPMC_HOST);
 	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
@@ -2225,6 +2234,24 @@ static void test_rdpmc(void)
 	is("once that is gone, it may", reads(), true);
 	set_watchdog(tasks[0], true);
 	is("beside the NMI watchdog, it may", reads(), true);
+	watchdog.owner = NULL;
+	is("not if somebody's else looks like it", reads(), false);
+	watchdog.owner = (void *)-1l;
+	watchdog.attr.config = PERF_COUNT_HW_INSTRUCTIONS;
+	is("nor if it counts something else", reads(), false);
+	watchdog.attr.config = PERF_COUNT_HW_CPU_CYCLES;
+	watchdog.attr.type = PERF_TYPE_RAW;
+	is("of another type", reads(), false);
+	watchdog.attr.type = PERF_TYPE_HARDWARE;
+	watchdog.attr.exclude_user = 1;
+	is("in a part of what runs", reads(), false);
+	watchdog.attr.exclude_user = 0;
+	watchdog.attr.exclude_kernel = 1;
+	is("or in another", reads(), false);
+	watchdog.attr.exclude_kernel = 0;
+	watchdog.hw.idx = -1;
+	is("or has no counter", reads(), false);
+	watchdog.hw.idx = NR_COUNTERS - 1;
 	take_counters(tasks[0], 2);
 	is("not beside that and another", reads(), false);
 	set_watchdog(tasks[0], false);
@@ -2338,6 +2365,9 @@ static void test_rdpmc_counters(void)
 
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
 	pmu_capability.num_counters_fixed = NR_FIXED;
+	cpu_has_pdcm = true;
+	perf_capabilities = BIT(PERF_CAP_METRICS_IDX);
+	perf_metrics = 0x20;
 	setup_rdpmc();
 	cpus[0].fixed[1] = 77;
 	start_rdpmc(1, 0);
@@ -2346,6 +2376,13 @@ static void test_rdpmc_counters(void)
 	is("one of which is", pmc(1), KVM_PERF_PMC_FIXED | 1);
 	is("the other is not", pmc(2), 1);
 	is("and the others are cleared", cpus[0].fixed[1], 0);
+	is("with the metrics", perf_metrics, 0);
+	is("fixed counters of an intercepted RDPMC", pv_perf_rdpmc(vcpus[0],
+		1 << 30 | 2, &perf_metrics), true);
+	is("and one too many", pv_perf_rdpmc(vcpus[0], 1 << 30 | 3,
+		&perf_metrics), false);
+	cpu_has_pdcm = false;
+	perf_capabilities = 0;
 	teardown();
 	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
 	pmu_capability.num_counters_fixed = 0;

@@ -316,6 +316,7 @@ struct cpuinfo_x86 {
 
 extern struct cpuinfo_x86 boot_cpu_data;
 extern bool cpu_has_perfctr_core, cpu_has_perfctr_nb, cpu_has_hybrid;
+extern bool cpu_has_pdcm, cpu_has_tsx_force_abort;
 extern bool enable_vmware_backdoor;
 extern struct x86_pmu_capability pmu_capability;
 extern u64 hw_event_config[PERF_COUNT_HW_MAX];
@@ -323,10 +324,12 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 #define boot_cpu_has(feature) \
 	((feature) == X86_FEATURE_PERFCTR_CORE ? cpu_has_perfctr_core : \
 	 (feature) == X86_FEATURE_PERFCTR_NB ? cpu_has_perfctr_nb : \
-	 (feature) == X86_FEATURE_PERFCTR_LLC || \
-	 (feature) == X86_FEATURE_TSX_FORCE_ABORT || \
-	 (feature) == X86_FEATURE_PDCM ? false : cpu_has_hybrid)
-#define rdmsrl_safe(msr, p)	(*(p) = 0)
+	 (feature) == X86_FEATURE_PERFCTR_LLC ? false : \
+	 (feature) == X86_FEATURE_TSX_FORCE_ABORT ? cpu_has_tsx_force_abort : \
+	 (feature) == X86_FEATURE_PDCM ? cpu_has_pdcm : cpu_has_hybrid)
+/* MSR_IA32_PERF_CAPABILITIES, and a counter that this may tell of. */
+extern u64 perf_capabilities, perf_metrics;
+#define rdmsrl_safe(msr, p)	(*(p) = perf_capabilities)
 extern u32 cpuid_fixed;
 #define cpuid_ecx(leaf)		(CHECK((leaf) == 0xa), cpuid_fixed)
 /* Of the CPU that this thread runs on. */
@@ -450,6 +453,7 @@ void run_guest(u64 n);
 void throttle(struct perf_event *event);
 void reassign(struct perf_event *event, u64 content);
 /* The host's NMI watchdog takes a counter of a task's CPU. */
+extern struct perf_event watchdog;
 void set_watchdog(struct task_struct *task, bool on);
 void start_again(struct perf_event *event);
 void tick(struct perf_event *event);
