@@ -142,7 +142,7 @@ int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,
 	/* VM entry compares them without the lock, and finds it taken if it matters. */
 	WRITE_ONCE(event->pmc.index, pmc->index);
 	WRITE_ONCE(event->pmc.offset, pmc->offset);
-	event->pmc_stuck = false;
+	WRITE_ONCE(event->pmc_stuck, false);
 	event->pmc_changes = changes;
 	mark_page_dirty_in_slot(kvm, event->record.memslot,
 				gpa_to_gfn(event->record.gpa));
