@@ -7,7 +7,7 @@
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm
-load="insmod $VM_TREE/build/linux-$VM_KERNEL/hypercall/kvm_perf_hypercall.ko"
+load="insmod $VM_TREE/build/linux-$VM_GUEST_KERNEL/hypercall/kvm_perf_hypercall.ko"
 tracing=/sys/kernel/tracing/events/kvm
 cd "$VM_SCRATCH" || exit 1
 
