@@ -171,6 +171,7 @@
 #define KVM_PERF_ATTR_EXCLUDE_HOST	(1ULL << 4)
 #define KVM_PERF_ATTR_NOTIFY		(1ULL << 5)
 #define KVM_PERF_ATTR_RDPMC		(1ULL << 6)
+#define KVM_PERF_ATTR_RDPMC_USER	(1ULL << 7)
 
 /**
  * struct guest_perf_attr - what to count
@@ -190,7 +191,9 @@
  *	and while none does.  NOTIFY, which needs KVM_PERF_FEATURE_NOTIFY: tell
  *	by an NMI when guest_perf_event.flags gets a bit.  RDPMC, which needs
  *	KVM_PERF_FEATURE_RDPMC: tell by guest_perf_event.pmc where the count is, as
- *	long as the guest may read it there.
+ *	long as the guest may read it there.  RDPMC_USER, which needs
+ *	KVM_PERF_FEATURE_RDPMC_USER: tell by an NMI when the count is no longer
+ *	where that has said.
  *
  * What the host executes is never counted.
  */
@@ -242,6 +245,13 @@ struct guest_perf_attr {
  *	@offset + RDPMC, sign-extended from bit 47
  *
  * if @pmc is the same before and after it and @offset are read.
+ *
+ * With KVM_PERF_FEATURE_RDPMC_USER the guest may set CR4.PCE and let user mode do
+ * the same, for events with KVM_PERF_ATTR_RDPMC_USER: it is told by an NMI, before it
+ * executes anything else, that @pmc is not what it was, if it had an index, unless a
+ * DISABLE on this vCPU, a CLOSE, a RESET or an ENABLE on another vCPU is the reason.
+ * And what user mode of a vCPU with an area may not read, also on a host that does not
+ * allow RDPMC, is 0, and no exception.  There is no NMI while a nested guest runs.
  */
 struct guest_perf_event {
 	__aligned_u64	count;
@@ -354,6 +364,7 @@ struct guest_perf_op {
 #define KVM_PERF_FEATURE_NOTIFY		(1U << 3)
 #define KVM_PERF_FEATURE_AREA		(1U << 4)
 #define KVM_PERF_FEATURE_RDPMC		(1U << 5)
+#define KVM_PERF_FEATURE_RDPMC_USER	(1U << 6)
 
 /*
  * Values of guest_perf_query.rdpmc: may the guest read counters by RDPMC, and why

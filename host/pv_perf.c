@@ -21,6 +21,7 @@
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
 #include "pv_perf_rdpmc.h"
+#include "lapic.h"
 #include "x86.h"
 
 #define CREATE_TRACE_POINTS
@@ -94,6 +95,15 @@ static bool pv_perf_vm_may(struct kvm *kvm)
 	return true;
 }
 
+/**
+ * pv_perf_is_offered - does the VMM offer the guest the feature, and the host have it?
+ * @vcpu: the vCPU
+ */
+bool pv_perf_is_offered(struct kvm_vcpu *vcpu)
+{
+	return pv_perf_in_cpuid(vcpu) && pv_perf_vm_may(vcpu->kvm);
+}
+
 static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
 			     struct guest_perf_attr *attr)
 {
@@ -157,7 +167,8 @@ static int pv_perf_check_attr(const struct guest_perf_query *pmu,
 				KVM_PERF_ATTR_EXCLUDE_GUEST |
 				KVM_PERF_ATTR_EXCLUDE_HOST |
 				KVM_PERF_ATTR_NOTIFY |
-				KVM_PERF_ATTR_RDPMC;
+				KVM_PERF_ATTR_RDPMC |
+				KVM_PERF_ATTR_RDPMC_USER;
 
 	if (attr->flags & ~known_flags)
 		return -EINVAL;
@@ -258,6 +269,9 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED |
 			 KVM_PERF_FEATURE_NOTIFY | KVM_PERF_FEATURE_AREA |
 			 KVM_PERF_FEATURE_RDPMC;
+	/* Else no NMI would tell the guest that it has come to another host. */
+	if (lapic_in_kernel(vcpu))
+		query.features |= KVM_PERF_FEATURE_RDPMC_USER;
 	if (pv_perf_rate_allowed(vcpu->kvm))
 		query.features |= KVM_PERF_FEATURE_SAMPLING;
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
@@ -283,7 +297,7 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 	case KVM_PERF_OP_ENABLE:
 		return pv_perf_event_enable(vcpu, op->id);
 	case KVM_PERF_OP_DISABLE:
-		return pv_perf_event_disable(kvm, op->id, &op->arg);
+		return pv_perf_event_disable(vcpu, op->id, &op->arg);
 	case KVM_PERF_OP_READ:
 		if (op->id == KVM_PERF_ID_ALL)
 			return pv_perf_event_read_all(vcpu);
@@ -373,7 +387,7 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
 	struct guest_perf_op op;
 	int ret;
 
-	if (!pv_perf_in_cpuid(vcpu) || !pv_perf_vm_may(vcpu->kvm))
+	if (!pv_perf_is_offered(vcpu))
 		return -KVM_ENOSYS;
 
 	/* A nested guest's events are its own hypervisor's matter. */

@@ -18,6 +18,7 @@
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_mode.h"
+#include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
 #include "pv_perf_record.h"
 #include "pv_perf_start.h"
@@ -101,16 +102,16 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 
 /**
  * pv_perf_event_disable - stop an event and bring its record up to date
- * @kvm: the VM
+ * @vcpu: the vCPU that asks
  * @id: the event's id
  * @count: set to its count where the record was written
  *
  * Return: 0, -ENOENT, or -EFAULT if the record could not be written, though
  * the event has been stopped.
  */
-int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
+int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 {
-	struct pv_perf_event *event = pv_perf_event_get_locked(kvm, id);
+	struct pv_perf_event *event = pv_perf_event_get_locked(vcpu->kvm, id);
 	int ret;
 
 	if (!event)
@@ -121,7 +122,10 @@ int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count)
 	WRITE_ONCE(event->lost, false);
 	event->throttled = false;
 	event->parked = false;
-	ret = pv_perf_update_record(kvm, event, 0, count);
+	ret = pv_perf_update_record(vcpu->kvm, event, 0, count);
+	/* Another vCPU's guest may be reading it: that is told as it enters. */
+	if (event->home == vcpu->arch.pv_perf)
+		pv_perf_rdpmc_end(vcpu, event);
 	pv_perf_event_put_locked(event);
 	return ret;
 }

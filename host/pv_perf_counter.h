@@ -8,7 +8,7 @@
 #include "pv_perf_event.h"
 
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
-int pv_perf_event_disable(struct kvm *kvm, u32 id, u64 *count);
+int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count);
 int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count);
 int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
 int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period);

@@ -145,9 +145,11 @@ enum pv_perf_at_entry {
  * @delivered: number of overflows that the guest has been told of here
  * @throttled: how often an event was stopped because of the rate
  * @filter_changed: the VM's event filter may deny what counts here
- * @hide_pmc: the guest is to be told where to read no counter before it runs on; for
- *	the vCPU's own thread, as is the next
+ * @hide_pmc: the guest is to be told to read no counter before it runs on; for the
+ *	vCPU's own thread, as are the next two
  * @pmc_stuck: it cannot be told, of some event
+ * @pmc_changed: where to read a counter is not where the guest was told before, and
+ *	it wants an NMI for that
  * @area: protected by @lock
  * @restored: the guest may have had an area before the VMM set the vCPU's state, and
  *	has not been told that it is gone; for the vCPU's own thread
@@ -176,6 +178,7 @@ struct pv_perf_vcpu {
 	bool filter_changed;
 	bool hide_pmc;
 	bool pmc_stuck;
+	bool pmc_changed;
 	struct pv_perf_area area;
 	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
@@ -235,6 +238,7 @@ struct pv_perf_pmc {
  * @notify: the guest wants an NMI where its record's flags get a bit
  * @told: what the record's flags are
  * @rdpmc: the guest wants to read its counter, and may
+ * @pmc_notify: the guest wants an NMI where @pmc is not what it was
  * @pmc: what the record says of it; changes with the home's lock held
  * @pmc_stuck: the record may say something else, and could not be written
  * @pmc_changes: how often @pmc has changed
@@ -276,6 +280,7 @@ struct pv_perf_event {
 	bool notify;
 	u32 told;
 	bool rdpmc;
+	bool pmc_notify;
 	struct pv_perf_pmc pmc;
 	bool pmc_stuck;
 	u16 pmc_changes;
@@ -303,5 +308,7 @@ struct pv_perf_reading {
 	u64 period_left;
 	u32 flags;
 };
+
+bool pv_perf_is_offered(struct kvm_vcpu *vcpu);
 
 #endif /* __KVM_X86_PV_PERF_EVENT_H */

@@ -140,6 +140,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	event->notify = flags & KVM_PERF_ATTR_NOTIFY;
 	event->rdpmc = (flags & KVM_PERF_ATTR_RDPMC) &&
 		       pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED;
+	event->pmc_notify = flags & KVM_PERF_ATTR_RDPMC_USER;
 	event->home = home;
 	refcount_set(&event->refs, 1);
 	pv_perf_freq_init(event);

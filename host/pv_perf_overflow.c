@@ -215,7 +215,7 @@ void pv_perf_tell(struct kvm_vcpu *vcpu)
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node)
 		nmi |= pv_perf_tell_event(vcpu, event);
-	pv_perf_rdpmc_hide_all(vcpu);
+	nmi |= pv_perf_rdpmc_tell_rest(vcpu);
 	mutex_unlock(&here->lock);
 
 	if (nmi)

@@ -102,6 +102,25 @@ u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu)
 					KVM_PERF_RDPMC_ALLOWED;
 }
 
+/*
+ * A program that its kernel has let read counters, perhaps on another host, cannot
+ * know in which instruction it may no more.  The kernel, which has an area here,
+ * does: it knows of this host.
+ */
+static bool pv_perf_rdpmc_may_user(struct kvm_vcpu *vcpu)
+{
+	/* Before an exit the CPU may have checked it, or not. */
+	return kvm_is_cr4_bit_set(vcpu, X86_CR4_PCE) &&
+	       READ_ONCE(vcpu->arch.pv_perf->area.epoch) &&
+	       pv_perf_is_offered(vcpu) && !pv_perf_has_vpmu(vcpu);
+}
+
+static bool pv_perf_rdpmc_may_kernel(struct kvm_vcpu *vcpu, u32 ecx)
+{
+	return pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED &&
+	       pv_perf_pmc_exists(&vcpu->kvm->arch.pv_perf->pmcs, ecx);
+}
+
 /**
  * pv_perf_rdpmc - a guest executes RDPMC, intercepted
  * @vcpu: the vCPU
@@ -116,14 +135,13 @@ u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu)
  */
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
 {
-	if (vcpu->arch.pv_perf->pmc_stuck ||
-	    pv_perf_rdpmc_vcpu(vcpu) != KVM_PERF_RDPMC_ALLOWED ||
-	    !pv_perf_pmc_exists(&vcpu->kvm->arch.pv_perf->pmcs, ecx))
-		return false;
+	bool user = kvm_x86_call(get_cpl)(vcpu) &&
+		    kvm_is_cr0_bit_set(vcpu, X86_CR0_PE);
 
-	/* Before an exit the CPU may have checked it, or not. */
-	if (!kvm_is_cr4_bit_set(vcpu, X86_CR4_PCE) &&
-	    kvm_x86_call(get_cpl)(vcpu) && kvm_is_cr0_bit_set(vcpu, X86_CR0_PE))
+	if (vcpu->arch.pv_perf->pmc_stuck)
+		return false;
+	if (user ? !pv_perf_rdpmc_may_user(vcpu) :
+		   !pv_perf_rdpmc_may_kernel(vcpu, ecx))
 		return false;
 
 	*value = 0;
@@ -151,11 +169,22 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here,
 	return wanted && pv_perf_pmc_add_watchdog(pmu, pmcs);
 }
 
+/*
+ * User mode of the guest has it from its kernel where to read, which has to hear of
+ * a change before user mode runs on.
+ */
+static void pv_perf_rdpmc_notify(struct pv_perf_event *event, u32 old_index)
+{
+	if (event->pmc_notify && old_index)
+		event->home->pmc_changed = true;
+}
+
 /* Interrupts are off.  True if the guest has been told. */
 static bool pv_perf_rdpmc_tell(struct kvm *kvm, struct pv_perf_event *event,
 			       const struct pv_perf_pmc *pmc)
 {
 	struct pv_perf_vcpu *home = event->home;
+	u32 old_index;
 	int ret = -EAGAIN;
 	int idx;
 
@@ -163,12 +192,15 @@ static bool pv_perf_rdpmc_tell(struct kvm *kvm, struct pv_perf_event *event,
 	if (!mutex_trylock(&home->lock))
 		return false;
 
+	old_index = event->pmc.index;
 	idx = srcu_read_lock(&kvm->srcu);
 	pagefault_disable();
 	if (!pv_perf_record_is_stale(kvm, event))
 		ret = pv_perf_write_pmc(kvm, event, pmc);
 	pagefault_enable();
 	srcu_read_unlock(&kvm->srcu, idx);
+	if (!ret)
+		pv_perf_rdpmc_notify(event, old_index);
 	mutex_unlock(&home->lock);
 
 	return !ret;
@@ -218,18 +250,33 @@ static bool pv_perf_rdpmc_any_stuck(struct pv_perf_vcpu *here)
 	return false;
 }
 
+static bool pv_perf_rdpmc_update_all(struct kvm_vcpu *vcpu, bool open)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool told = true;
+
+	list_for_each_entry(event, &here->events, node)
+		told &= pv_perf_rdpmc_update(vcpu->kvm, event, open);
+	here->pmc_stuck = pv_perf_rdpmc_any_stuck(here);
+
+	return told;
+}
+
 /**
  * pv_perf_rdpmc_enter - let a vCPU read its counters, or not, before it enters
  * @vcpu: the vCPU, which has events that want it, or had; with interrupts off and its
  *	enter_lock held
  *
- * Return: false if the guest has to be told by pv_perf_rdpmc_hide_all() before it
- * runs.
+ * Nothing is told while a nested guest runs: its hypervisor reads nothing then, and
+ * an NMI for what does not count the nested guest would be the end of it each time.
+ *
+ * Return: false if something is to be told by pv_perf_rdpmc_tell_rest() before the
+ * guest runs.
  */
 bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_event *event;
 	struct pv_perf_pmcs pmcs;
 	bool open, told = true;
 
@@ -237,9 +284,8 @@ bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 
 	open = !pv_perf_has_vpmu(vcpu) && !pv_perf_rdpmc_any_stuck(here) &&
 	       pv_perf_rdpmc_is_ours(here, &pmcs);
-	list_for_each_entry(event, &here->events, node)
-		told &= pv_perf_rdpmc_update(vcpu->kvm, event, open);
-	here->pmc_stuck = pv_perf_rdpmc_any_stuck(here);
+	if (!is_guest_mode(vcpu))
+		told = pv_perf_rdpmc_update_all(vcpu, open);
 
 	if (open)
 		pv_perf_pmc_clear_others(&vcpu->kvm->arch.pv_perf->pmcs, &pmcs);
@@ -247,7 +293,7 @@ bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 
 	if (!told)
 		here->hide_pmc = true;
-	return told;
+	return told && !here->pmc_changed;
 }
 
 /**
@@ -267,40 +313,75 @@ void pv_perf_rdpmc_reenter(struct kvm_vcpu *vcpu)
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
 
-/**
- * pv_perf_rdpmc_hide - tell the guest that an event's count can be read nowhere
- * @kvm: the VM; kvm->srcu is held for reading
- * @event: the event, its home locked
- *
- * May sleep.
- */
-void pv_perf_rdpmc_hide(struct kvm *kvm, struct pv_perf_event *event)
+/* False where its memory is gone, at least for now.  May sleep. */
+static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
+				     struct pv_perf_event *event)
 {
 	static const struct pv_perf_pmc none;
 
-	if (!event->pmc.index)
-		return;
+	if (!pv_perf_write_pmc(kvm, event, &none))
+		return true;
 
-	/* Its memory is gone, at least for now. */
-	if (pv_perf_write_pmc(kvm, event, &none))
-		WRITE_ONCE(event->pmc_stuck, true);
+	WRITE_ONCE(event->pmc_stuck, true);
+	return false;
 }
 
 /**
- * pv_perf_rdpmc_hide_all - after pv_perf_rdpmc_enter() has failed
- * @vcpu: the vCPU, locked, by its own thread, with kvm->srcu held for reading
+ * pv_perf_rdpmc_end - an event of this vCPU's does not count any more
+ * @vcpu: the vCPU that has it stopped, or moves it; kvm->srcu is held for reading
+ * @event: the event, its home locked
  *
- * May sleep.
+ * The guest knows, and needs no NMI.  May sleep.
  */
-void pv_perf_rdpmc_hide_all(struct kvm_vcpu *vcpu)
+void pv_perf_rdpmc_end(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+{
+	if (event->pmc.index)
+		pv_perf_rdpmc_write_none(vcpu->kvm, event);
+}
+
+/**
+ * pv_perf_rdpmc_hide - an event of this vCPU's can be read nowhere, for now
+ * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
+ * @event: the event, its home, this vCPU, locked
+ *
+ * The guest gets an NMI, or later where it cannot be told.  May sleep.
+ */
+void pv_perf_rdpmc_hide(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+{
+	u32 old_index = event->pmc.index;
+
+	if (old_index && pv_perf_rdpmc_write_none(vcpu->kvm, event))
+		pv_perf_rdpmc_notify(event, old_index);
+}
+
+/* After pv_perf_rdpmc_enter() could not. */
+static void pv_perf_rdpmc_hide_all(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event;
 
-	if (!here->hide_pmc)
-		return;
-
-	here->hide_pmc = false;
 	list_for_each_entry(event, &here->events, node)
-		pv_perf_rdpmc_hide(vcpu->kvm, event);
+		pv_perf_rdpmc_hide(vcpu, event);
+}
+
+/**
+ * pv_perf_rdpmc_tell_rest - what pv_perf_rdpmc_enter() has left to be told
+ * @vcpu: the vCPU, locked, by its own thread, with kvm->srcu held for reading
+ *
+ * May sleep.
+ *
+ * Return: true if the guest is to get an NMI.
+ */
+bool pv_perf_rdpmc_tell_rest(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool nmi;
+
+	if (here->hide_pmc)
+		pv_perf_rdpmc_hide_all(vcpu);
+	here->hide_pmc = false;
+
+	nmi = here->pmc_changed;
+	here->pmc_changed = false;
+	return nmi;
 }

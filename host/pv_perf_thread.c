@@ -198,7 +198,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 
 	perf_event_disable(event->backing);
 	/* No counter of the old home's CPU, nor of the new one yet. */
-	pv_perf_rdpmc_hide(here->vcpu->kvm, event);
+	pv_perf_rdpmc_end(here->vcpu, event);
 	if (event->stopped)
 		pv_perf_backing_restore(event->backing, &event->stopped_at);
 	count = pv_perf_event_count(event, &enabled, &running);
@@ -240,6 +240,8 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 
 	pv_perf_note_lost(event);
 	lost = pv_perf_start(here, event, backing) || event->lost;
+	/* Of which the guest knows nothing. */
+	pv_perf_rdpmc_hide(here->vcpu, event);
 	pv_perf_replace_backing(event, here, backing);
 	event->throttled = throttled;
 	pv_perf_went_on(here, event, lost);

@@ -202,6 +202,8 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 {
 	pv_perf_close_vcpu_events(vcpu);
+	/* The next kernel wants no NMI for what it had. */
+	vcpu->arch.pv_perf->pmc_changed = false;
 	pv_perf_area_end(vcpu);
 }
 

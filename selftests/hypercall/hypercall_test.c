@@ -295,7 +295,7 @@ static void test_open_attr(void)
 	expect_open_fails("type of another PMU: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
-	shared->attr.flags = 1ULL << 7;
+	shared->attr.flags = 1ULL << 8;
 	expect_open_fails("unknown flag, bit 6: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);

@@ -278,6 +278,9 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 			CHECK(!pv_perf_rdpmc(vcpu, 0, &value));
 			continue;
 		}
+		/* While a nested guest runs, its hypervisor is told nothing. */
+		if (vcpu->arch.guest_mode)
+			continue;
 		CHECK(!vcpu->arch.rdpmc_intercept);
 		backing = event->backing;
 		count = event->past_count + local64_read(&backing->count) +

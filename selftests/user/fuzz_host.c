@@ -307,7 +307,7 @@ static int model_check_attr(const struct guest_perf_attr *attr)
 {
 	bool freq = attr->flags & KVM_PERF_ATTR_FREQ;
 
-	if (attr->flags & ~127ull || attr->sample_period >> 63 ||
+	if (attr->flags & ~255ull || attr->sample_period >> 63 ||
 	    (freq && (!attr->sample_period || attr->sample_period > INT_MAX)))
 		return -KVM_EINVAL;
 	if (attr->config1 || attr->config2)
@@ -878,9 +878,27 @@ static bool model_deliver(struct model_event *e)
 	return true;
 }
 
+/*
+ * Where to read a count is not in the model, but that the guest gets an NMI where it
+ * changes is: look() says whether the host has noted it.
+ */
+static bool pmc_to_tell(int vcpu)
+{
+	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
+	struct pv_perf_event *event;
+
+	if (pv->pmc_changed)
+		return true;
+
+	list_for_each_entry(event, &pv->events, node)
+		if (pv->hide_pmc && event->pmc.index && event->pmc_notify)
+			return true;
+	return false;
+}
+
 static void model_tell_all(int vcpu)
 {
-	bool any = false;
+	bool any = pmc_to_tell(vcpu);
 	struct model_event *e;
 	u64 place = 0;
 
@@ -1252,25 +1270,53 @@ static void enter_guest(int vcpu)
 	if (!at_once && pv_perf_handle_nmi_exit(vcpus[vcpu]))
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
 	local_irq_restore(flags);
+	/* It looks where counters are, too. */
+	if (pmc_to_tell(vcpu) && !vcpus[vcpu]->arch.nmi_pending && !nmis[vcpu])
+		nmis[vcpu]++;
 	handle_requests(vcpus[vcpu]);
 	check_state();
 	nmis[vcpu] = 0;
 	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);
 }
 
+/* Has any that the guest could read changed since @before? */
+static bool pmc_has_changed(int vcpu, const u16 *before)
+{
+	struct pv_perf_event *event;
+	int i = 0;
+
+	list_for_each_entry(event, &vcpus[vcpu]->arch.pv_perf->events, node) {
+		if (before[i] && before[i] != event->pmc_changes + 1)
+			return true;
+		i++;
+	}
+	return false;
+}
+
 /* Does the guest run now? */
 static bool look(int vcpu)
 {
+	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
+	bool runs, changed = pv->pmc_changed;
+	struct pv_perf_event *event;
+	u16 before[64] = { 0 };
 	unsigned long flags;
-	bool runs;
+	int i = 0;
 
+	/* 0 for what it could not read. */
+	list_for_each_entry(event, &pv->events, node) {
+		if (event->pmc.index && event->pmc_notify)
+			before[i] = event->pmc_changes + 1;
+		i++;
+	}
 	local_irq_save(flags);
 	pv_perf_enter(vcpus[vcpu]);
+	CHECK(pv->pmc_changed == (changed || pmc_has_changed(vcpu, before)));
 	runs = !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]);
 	if (runs)
 		check_rdpmc(vcpus[vcpu]);
 	local_irq_restore(flags);
-	request[vcpu] |= vcpus[vcpu]->arch.pv_perf->hide_pmc;
+	request[vcpu] |= pv->hide_pmc || pv->pmc_changed;
 	return runs;
 }
 

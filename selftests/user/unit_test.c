@@ -315,7 +315,7 @@ static void test_open_malformed(void)
 		FIELD(attr.config2, 1, -KVM_EOPNOTSUPP),
 		FIELD(attr.sample_period, 1ull << 63, -KVM_EINVAL),
 		FIELD(attr.flags, KVM_PERF_ATTR_FREQ, -KVM_EINVAL),
-		FIELD(attr.flags, 128, -KVM_EINVAL),
+		FIELD(attr.flags, 256, -KVM_EINVAL),
 		FIELD(attr.flags, 1ull << 63, -KVM_EINVAL),
 		/* HARDWARE: one that there is not, one the host has not. */
 		FIELD(attr.config, 0x10000000000, -KVM_EINVAL),
@@ -2065,6 +2065,8 @@ static u32 host_rdpmc(void)
 
 static void test_rdpmc_allowed(void)
 {
+	struct kvm_lapic lapic = { 0 };
+
 	setup();
 	is("RDPMC: not where the host does not say so", told_rdpmc(),
 	   KVM_PERF_RDPMC_HOST);
@@ -2082,6 +2084,12 @@ static void test_rdpmc_allowed(void)
 
 	setup_rdpmc();
 	is("it is allowed", told_rdpmc(), KVM_PERF_RDPMC_ALLOWED);
+	is("user mode not with the VMM's local APIC",
+	   !!(mem->query.features & KVM_PERF_FEATURE_RDPMC_USER), false);
+	here()->arch.apic = &lapic;
+	told_rdpmc();
+	is("but with KVM's",
+	   !!(mem->query.features & KVM_PERF_FEATURE_RDPMC_USER), true);
 	is("as reported", pv_perf_check_extension(kvm, KVM_CAP_PV_PERF_RDPMC),
 	   1);
 	is("not twice", enable_cap(kvm, KVM_CAP_PV_PERF_RDPMC, 2), -EINVAL);
@@ -2136,6 +2144,12 @@ static void test_rdpmc_allowed(void)
 	*param_pv_perf_rdpmc = 0;
 }
 
+static void have_area(void)
+{
+	mem->area.size = sizeof(mem->area);
+	CHECK(!set_area(GPA(area)));
+}
+
 static void test_rdpmc_intercepted(void)
 {
 	u64 value = 1;
@@ -2157,9 +2171,32 @@ static void test_rdpmc_intercepted(void)
 	is("in user mode without CR4.PCE", pv_perf_rdpmc(vcpus[0], 0, &value),
 	   false);
 	vcpus[0]->arch.cr4 = X86_CR4_PCE;
-	is("and with it", pv_perf_rdpmc(vcpus[0], 0, &value), true);
+	is("nor with it, without an area", pv_perf_rdpmc(vcpus[0], 0, &value),
+	   false);
+	have_area();
+	is("but with both", pv_perf_rdpmc(vcpus[0], 0, &value), true);
+	is("of a counter that another host had", pv_perf_rdpmc(vcpus[0],
+		NR_COUNTERS, &value), true);
+	vcpu_to_pmu(vcpus[0])->version = 1;
+	kvm->arch.enable_pmu = true;
+	is("not with a virtual PMU", pv_perf_rdpmc(vcpus[0], 0, &value), false);
+	vcpu_to_pmu(vcpus[0])->version = 0;
+	kvm->arch.enable_pmu = false;
 	teardown();
 	*param_pv_perf_rdpmc = 0;
+
+	setup();
+	have_area();
+	vcpus[0]->arch.cpl = 3;
+	vcpus[0]->arch.cr4 = X86_CR4_PCE;
+	value = 1;
+	is("user mode where the host allows none", pv_perf_rdpmc(vcpus[0], 0,
+		&value), true);
+	is("reads 0", value, 0);
+	vcpus[0]->arch.pv_cpuid.features = 0;
+	is("but not without the feature", pv_perf_rdpmc(vcpus[0], 0, &value),
+	   false);
+	teardown();
 }
 
 static void start_rdpmc(u32 id, u64 period)
@@ -2170,12 +2207,16 @@ static void start_rdpmc(u32 id, u64 period)
 	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, id));
 }
 
+/* NMIs in the last of these. */
+static int nmis;
+
 /* Whether the guest may execute RDPMC once it runs; that it is right is checked. */
 static bool reads(void)
 {
 	unsigned long flags;
 	bool again;
 
+	nmis = 0;
 	do {
 		handle_requests(here());
 		local_irq_save(flags);
@@ -2188,7 +2229,7 @@ static bool reads(void)
 
 	/* The guest takes the NMI. */
 	kvm_check_request(KVM_REQ_NMI, here());
-	atomic_set(&here()->arch.nmi_queued, 0);
+	nmis = atomic_xchg(&here()->arch.nmi_queued, 0);
 	return !here()->arch.rdpmc_intercept;
 }
 
@@ -2328,6 +2369,12 @@ static void test_rdpmc_told(void)
 	take_counters(tasks[0], 1);
 	is("a guest that took the memory away runs on, without", reads(), false);
 	is("and its RDPMC faults", pv_perf_rdpmc(here(), 0, &value), false);
+	have_area();
+	here()->arch.cpl = 3;
+	here()->arch.cr4 = X86_CR4_PCE;
+	is("in user mode, too", pv_perf_rdpmc(here(), 0, &value), false);
+	here()->arch.cpl = 0;
+	here()->arch.cr4 = 0;
 	take_counters(tasks[0], 0);
 	is("also once it might", reads(), false);
 	slot->absent[RECORD(1) >> PAGE_SHIFT] = false;
@@ -2341,8 +2388,87 @@ static void test_rdpmc_told(void)
 	*param_pv_perf_rdpmc = 0;
 }
 
+/* What is told of one event, with an NMI or without. */
+static void test_rdpmc_nmi(void)
+{
+	struct kvm_memory_slot *slot;
+
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	slot = &kvm->memslots.slot[0];
+	param(1, 1);
+	mem->attr.flags = KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_RDPMC_USER;
+	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, 1));
+	CHECK(reads() && pmc(1));
+	is("that there is something to read comes without an NMI", nmis, 0);
+	take_counters(tasks[0], 1);
+	CHECK(!reads() && !pmc(1));
+	is("that there is nothing any more, with one", nmis, 1);
+	reads();
+	is("once", nmis, 0);
+	take_counters(tasks[0], 0);
+	CHECK(reads() && pmc(1));
+	is("and again without", nmis, 0);
+	local64_add(1000, &event(1)->backing->count);
+	CHECK(reads() && pmc(1));
+	is("another offset comes with one", nmis, 1);
+
+	CHECK(!call(KVM_PERF_OP_DISABLE, 1));
+	is("DISABLE tells at once that there is nothing", pmc(1), 0);
+	reads();
+	is("without an NMI", nmis, 0);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1) && reads() && pmc(1));
+	on(1);
+	CHECK(!call(KVM_PERF_OP_DISABLE, 1));
+	on(0);
+	is("by another vCPU, it is told as its own enters",
+	   (reads(), pmc(1)), 0);
+	is("with an NMI", nmis, 1);
+
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1) && reads() && pmc(1));
+	take_counters(tasks[0], 1);
+	kvm->memslots.generation++;
+	CHECK(!reads() && !pmc(1));
+	is("what has to wait for memory comes with one", nmis, 1);
+	take_counters(tasks[0], 0);
+	CHECK(reads() && pmc(1));
+
+	replace_thread();
+	pv_perf_vcpu_run(here());
+	is("another thread runs the vCPU: there is something else to read",
+	   reads() && pmc(1), true);
+	is("with an NMI", nmis, 1);
+
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = true;
+	take_counters(tasks[0], 1);
+	CHECK(!reads() && pmc(1));
+	is("what cannot be told comes without an NMI", nmis, 0);
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = false;
+	CHECK(!reads() && !pmc(1));
+	is("and with one when it can", nmis, 1);
+	take_counters(tasks[0], 0);
+	CHECK(reads() && pmc(1));
+
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = true;
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	is("a DISABLE that cannot tell", call(KVM_PERF_OP_DISABLE, 1), -EFAULT);
+	is("leaves RDPMC intercepted", reads(), false);
+	slot->absent[RECORD(1) >> PAGE_SHIFT] = false;
+	is("until it is told", (reads(), pmc(1)), 0);
+
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1) && reads() && pmc(1));
+	here()->arch.pv_perf->pmc_changed = true;
+	pv_perf_vcpu_reset(here());
+	reads();
+	is("after a reset there is no NMI for it", nmis, 0);
+	teardown();
+	*param_pv_perf_rdpmc = 0;
+}
+
 static void test_rdpmc_counters(void)
 {
+	u32 told;
+
 	*param_pv_perf_rdpmc = 1;
 	setup_rdpmc();
 	start_rdpmc(1, 0);
@@ -2352,15 +2478,32 @@ static void test_rdpmc_counters(void)
 	is("but without", reads(), true);
 	/* A nested guest runs. */
 	param(3, 3);
-	mem->attr.flags = KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_EXCLUDE_GUEST;
+	mem->attr.flags = KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_RDPMC_USER |
+			  KVM_PERF_ATTR_EXCLUDE_GUEST;
 	CHECK(!do_open() && !call(3, 3));
 	CHECK(reads() && pmc(3));
+	told = mem->record[3].pmc;
 	here()->arch.guest_mode = true;
-	is("what does not count a nested guest is nowhere",
-	   (reads(), pmc(3)), 0);
-	is("the other is", pmc(1) != 0, true);
+	is("while a nested guest runs, it may read what the guest may", reads(),
+	   true);
+	is("what does not count it says nothing else", mem->record[3].pmc, told);
+	is("for which the nested guest would have to end", nmis, 0);
+	take_counters(tasks[0], 1);
+	is("not beside an event of the host", reads(), false);
+	is("its guest is told nothing of that", mem->record[3].pmc, told);
 	here()->arch.guest_mode = false;
+	is("before it runs itself", (reads(), pmc(3)), 0);
+	is("by an NMI", nmis, 1);
+	take_counters(tasks[0], 0);
 	is("and again", (reads(), pmc(3) != 0), true);
+	mem->attr.flags = KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_RDPMC_USER |
+			  KVM_PERF_ATTR_EXCLUDE_HOST;
+	CHECK(!call(KVM_PERF_OP_CLOSE, 3) && !do_open() && !call(3, 3));
+	is("what counts nested guests alone is nowhere", (reads(), pmc(3)), 0);
+	here()->arch.guest_mode = true;
+	is("also while one runs", (reads(), pmc(3)), 0);
+	here()->arch.guest_mode = false;
+	is("and makes no NMIs", (reads(), nmis), 0);
 	teardown();
 
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
@@ -3707,6 +3850,7 @@ int main(void)
 	test_rdpmc_intercepted();
 	test_rdpmc();
 	test_rdpmc_told();
+	test_rdpmc_nmi();
 	test_rdpmc_counters();
 	test_filter();
 	test_period();
