@@ -89,7 +89,7 @@ bool kvm_pmu_para_has_feature(unsigned int feature)
 }
 
 /* Where a kprobe goes is where the function is. */
-static void *kvm_pmu_find_function(const char *name)
+void *kvm_pmu_find_function(const char *name)
 {
 	struct kprobe kp = { .symbol_name = name };
 

@@ -25,6 +25,18 @@ bool kvm_pmu_para_has_feature(unsigned int feature);
 #define kvm_para_available	kvm_pmu_para_available
 #define kvm_para_has_feature	kvm_pmu_para_has_feature
 
+/* The address of a function of the kernel's, NULL where it cannot be probed. */
+void *kvm_pmu_find_function(const char *name);
+
+/* For user mode to read counters. */
+extern bool kvm_pmu_has_user;
+void kvm_pmu_no_cr4_update(void *unused);
+void kvm_pmu_compat_init_user(void);
+void kvm_pmu_compat_exit_user(void);
+DECLARE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
+
+#define cr4_update_pce		static_call(kvm_pmu_cr4_update)
+
 /* Not exported, but found. */
 extern bool kvm_pmu_has_overflow;
 u64 kvm_pmu_steal_clock(int cpu);

@@ -11,6 +11,7 @@
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/sysfs.h>
 #include <linux/timer.h>
 #include <linux/types.h>
@@ -111,6 +112,8 @@ struct kvm_pmu_use {
  * @leaving: the one that had it, whose final count is not known yet
  * @sequence: of the record, before the flush
  * @flags: those of the record that have been seen
+ * @pmc: where the record has said that the counter can be read, as an NMI or an
+ *	operation has found it last
  * @lost: the host has taken the hardware's counter away
  * @last_used: when its last event has left, in jiffies
  */
@@ -125,6 +128,7 @@ struct kvm_pmu_counter {
 	struct perf_event *leaving;
 	u32 sequence;
 	u32 flags;
+	u32 pmc;
 	bool lost;
 	unsigned long last_used;
 };
@@ -164,11 +168,13 @@ struct kvm_pmu_counter {
  * @resched: have @work let perf schedule this CPU's events anew
  * @unwanted: have @work stop the counters that overflow for nobody
  * @lost: have @work give up those that the host has taken away
+ * @pages: have @work tell user mode where counters are
  * @warnings: have @work print these, a bit each
  * @nmi_due: the overflows that an NMI is still to come for have been handled
  * @area: the host tells there what is there to know, a page
  * @epoch: what @area has as long as the host that was asked for it has what was
  *	opened since; 0 where it has not been asked, or has none
+ * @page_call: has this CPU write its events' pages, for another CPU
  * @has_lvtpc: the local APIC tells another host of @area
  * @host_lost: have @work open anew what the host has not any more
  * @overflows: number of overflows handled
@@ -202,10 +208,12 @@ struct kvm_pmu_cpu {
 	bool resched;
 	bool unwanted;
 	bool lost;
+	bool pages;
 	unsigned long warnings;
 	bool nmi_due;
 	struct guest_perf_area *area;
 	u32 epoch;
+	call_single_data_t page_call;
 	bool has_lvtpc;
 	bool host_lost;
 	u64 overflows;
@@ -282,6 +290,26 @@ int kvm_pmu_register(const char *no_sampling);
 void kvm_pmu_unregister(void);
 #endif
 void kvm_pmu_resched(void);
+bool kvm_pmu_is_ours(const struct perf_event *event);
+
+/* kvm_pmu_user.c */
+bool kvm_pmu_user_possible(void);
+bool kvm_pmu_user_allowed(void);
+int kvm_pmu_user_allow(bool allowed);
+u64 kvm_pmu_user_attr(void);
+void kvm_pmu_user_init_event(struct perf_event *event);
+void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm);
+void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm);
+void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_update_pages(void *info);
+void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter);
+unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
+				 struct kvm_pmu_counter *counter);
+#ifdef MODULE
+void kvm_pmu_user_page(struct perf_event *event,
+		       struct perf_event_mmap_page *page);
+bool kvm_pmu_user_fixup(struct pt_regs *regs);
+#endif
 
 /* kvm_pmu_area.c */
 int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
@@ -289,6 +317,7 @@ void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_config.c */
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);

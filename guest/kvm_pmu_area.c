@@ -100,10 +100,22 @@ void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
 }
 
 /**
+ * kvm_pmu_area_tells - would an NMI tell that this CPU has come to another host?
+ * @cpu: this CPU's
+ *
+ * Before it executes anything there.
+ */
+bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu)
+{
+	return cpu->has_lvtpc && READ_ONCE(cpu->epoch) &&
+	       !kvm_pmu_area_is_stale(cpu);
+}
+
+/**
  * kvm_pmu_area_note_stale - as that, and have the work open anew what is open
  * @cpu: this CPU's
  *
- * In NMI context.
+ * May be called in NMI context.
  *
  * Return: true the first time.
  */

@@ -12,6 +12,7 @@
  *	kvm_pmu_nmi.c		overflows
  *	kvm_pmu_record.c	what the host has counted
  *	kvm_pmu_rdpmc.h		the same, without asking it
+ *	kvm_pmu_user.c		the same in user mode
  *	kvm_pmu_limit.c		how many can count at a time
  *	kvm_pmu_watch.c		what is done now and then
  *	kvm_pmu_area.c		whether the host is still the same
@@ -105,7 +106,8 @@ static void kvm_pmu_tell_rdpmc(void)
 	u32 rdpmc = kvm_pmu_host->rdpmc;
 
 	if (rdpmc == KVM_PERF_RDPMC_ALLOWED)
-		pr_info("counters are read by RDPMC\n");
+		pr_info("counters are read by RDPMC%s\n",
+			kvm_pmu_user_possible() ? ", also in user mode" : "");
 	else if (rdpmc < ARRAY_SIZE(kvm_pmu_why_no_rdpmc))
 		pr_info("counters are read by the host: %s\n",
 			kvm_pmu_why_no_rdpmc[rdpmc]);
@@ -198,6 +200,9 @@ static int __init kvm_pmu_init(void)
 	ret = kvm_pmu_compat_init();
 	if (ret)
 		goto destroy_counters;
+
+	if (kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED)
+		kvm_pmu_compat_init_user();
 #endif
 
 	ret = register_nmi_handler(NMI_LOCAL, kvm_pmu_handle_nmi, 0,
@@ -226,6 +231,7 @@ unregister_nmi:
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 destroy_counters:
 #ifdef MODULE
+	kvm_pmu_compat_exit_user();
 	kvm_pmu_compat_exit();
 #endif
 	kvm_pmu_counters_destroy();
@@ -242,6 +248,7 @@ static void __exit kvm_pmu_exit(void)
 	debugfs_remove_recursive(kvm_pmu_debugfs);
 	/* Does nothing where it was not registered. */
 	unregister_kprobe(&kvm_pmu_kexec_probe);
+	kvm_pmu_compat_exit_user();
 	kvm_pmu_unregister();
 	/* What runs unused may overflow until then. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);

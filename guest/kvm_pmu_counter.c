@@ -40,6 +40,9 @@ void kvm_pmu_close(struct kvm_pmu_counter *counter)
 	counter->host = KVM_PMU_CLOSED;
 	counter->flags = 0;
 	counter->lost = false;
+	/* As OPEN will have it. */
+	WRITE_ONCE(counter->record.pmc, 0);
+	kvm_pmu_note_pmc(counter);
 }
 
 /**
@@ -58,6 +61,9 @@ void kvm_pmu_disable_host(struct kvm_pmu_counter *counter)
 		counter->host = KVM_PMU_STOPPED;
 		counter->flags = 0;
 		counter->lost = false;
+		/* An NMI may be due for what came before it. */
+		if (!in_nmi())
+			kvm_pmu_note_pmc(counter);
 		break;
 	default:
 		/* The watch, or whatever comes next, finds it out. */
@@ -94,7 +100,8 @@ void kvm_pmu_settle_count(struct kvm_pmu_counter *counter)
  * host lost the others it knows, and tells once more: left open, it would refuse
  * to be opened.
  */
-static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
+static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter)
 {
 	kvm_perf_op(KVM_PERF_OP_DISABLE, counter->param.id, 0);
 	kvm_pmu_close(counter);
@@ -104,6 +111,7 @@ static void kvm_pmu_forget(struct kvm_pmu_counter *counter)
 
 	kvm_pmu_set_stopped(counter->event);
 	counter->state = KVM_PMU_STARTING;
+	kvm_pmu_page_changed(cpu, counter->event);
 }
 
 /**
@@ -116,7 +124,7 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		if (cpu->counters[i].host != KVM_PMU_CLOSED)
-			kvm_pmu_forget(&cpu->counters[i]);
+			kvm_pmu_forget(cpu, &cpu->counters[i]);
 	}
 
 	/* After that the CPU has what it opens, and nothing else. */
@@ -248,7 +256,7 @@ static bool kvm_pmu_leave_now(struct kvm_pmu_cpu *cpu,
 		return false;
 
 	kvm_pmu_count(counter->event, count);
-	perf_event_update_userpage(counter->event);
+	kvm_pmu_page_changed(cpu, counter->event);
 	return true;
 }
 
@@ -266,6 +274,7 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		WRITE_ONCE(counter->leaving, event);
 		cpu->leaving = true;
 		cpu->changed = true;
+		kvm_pmu_page_changed(cpu, event);
 	}
 
 	kvm_pmu_clear_counter(counter);
@@ -293,6 +302,7 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		/* An NMI may stop it as soon as it counts. */
 		barrier();
 		WRITE_ONCE(counter->state, KVM_PMU_COUNTING);
+		kvm_pmu_page_changed(cpu, event);
 		return;
 	}
 
@@ -328,6 +338,7 @@ void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	/* Of a flush, its operation has the final count of who leaves. */
 	if (!cpu->flushing)
 		kvm_pmu_settle_count(counter);
+	kvm_pmu_page_changed(cpu, event);
 }
 
 /* Bring all records up to date; false, and no change, where that fails. */
@@ -399,4 +410,8 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		kvm_pmu_count(event, count);
 	else
 		kvm_pmu_read_by_host(cpu, counter, event);
+
+	/* It may be there to be read again. */
+	if (!in_nmi())
+		kvm_pmu_page_changed(cpu, event);
 }

@@ -117,6 +117,7 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	}
 
 	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
+	INIT_CSD(&cpu->page_call, kvm_pmu_update_pages, cpu);
 	/* Deferrable: a CPU that is idle has nothing to lose. */
 	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED | TIMER_DEFERRABLE);
 	cpu->limit = kvm_pmu_host->nr_counters;

@@ -30,6 +30,15 @@ void kvm_pmu_resched(void)
 	perf_pmu_resched(kvm_pmu);
 }
 
+/**
+ * kvm_pmu_is_ours - is it an event of this PMU?
+ * @event: the event
+ */
+bool kvm_pmu_is_ours(const struct perf_event *event)
+{
+	return event->pmu == kvm_pmu;
+}
+
 static void kvm_pmu_disable(struct pmu *pmu)
 {
 	this_kvm_pmu_cpu()->disabled = true;
@@ -241,7 +250,7 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 	/* What overflows is read when it does. */
 	if (kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
 	    !is_sampling_event(event))
-		guest->flags |= KVM_PERF_ATTR_RDPMC;
+		guest->flags |= KVM_PERF_ATTR_RDPMC | kvm_pmu_user_attr();
 }
 
 /* An event type of its own holds raw events. */
@@ -336,6 +345,7 @@ static int kvm_pmu_event_init(struct perf_event *event)
 	event->hw.config = kvm_pmu_event_select(&attr);
 	event->hw.idx = -1;
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	kvm_pmu_user_init_event(event);
 	if (attr.flags & KVM_PERF_ATTR_FREQ)
 		kvm_pmu_hide_freq(event);
 	return 0;
@@ -357,6 +367,8 @@ static const struct pmu kvm_pmu_template = {
 	.start		= kvm_pmu_start,
 	.stop		= kvm_pmu_stop,
 	.read		= kvm_pmu_read,
+	.event_mapped	= kvm_pmu_event_mapped,
+	.event_unmapped	= kvm_pmu_event_unmapped,
 	.check_period	= kvm_pmu_check_period,
 	.start_txn	= kvm_pmu_start_txn,
 	.commit_txn	= kvm_pmu_commit_txn,

@@ -111,6 +111,7 @@ static void kvm_pmu_disabled(struct kvm_pmu_counter *counter)
 		counter->host = KVM_PMU_STOPPED;
 	counter->flags = 0;
 	counter->lost = false;
+	kvm_pmu_note_pmc(counter);
 }
 
 /*

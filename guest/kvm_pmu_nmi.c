@@ -148,6 +148,7 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	for (i = 0; i < READ_ONCE(cpu->nr_open); i++) {
 		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
 		told += kvm_pmu_look_at_flags(cpu, &cpu->counters[i]);
+		told += kvm_pmu_look_at_pmc(cpu, &cpu->counters[i]);
 	}
 
 	told += kvm_pmu_area_note_stale(cpu);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: format/, events/ and caps/ in
+ * Paravirtual performance events, guest side: format/, events/, caps/ and rdpmc in
  * /sys/bus/event_source/devices/, named as x86's own PMU names them.
  */
 #include <linux/device.h>
@@ -152,7 +152,40 @@ static const struct attribute_group kvm_pmu_caps_group = {
 	.attrs	= kvm_pmu_caps_attrs,
 };
 
+static ssize_t rdpmc_show(struct device *dev, struct device_attribute *attr,
+			  char *buf)
+{
+	return sysfs_emit(buf, "%d\n", kvm_pmu_user_allowed());
+}
+
+/* 2, for all programs, is what the host must not be asked for. */
+static ssize_t rdpmc_store(struct device *dev, struct device_attribute *attr,
+			   const char *buf, size_t count)
+{
+	unsigned int allowed;
+	int ret = kstrtouint(buf, 0, &allowed);
+
+	if (ret)
+		return ret;
+	if (allowed > 2)
+		return -EINVAL;
+
+	ret = allowed == 2 ? -EOPNOTSUPP : kvm_pmu_user_allow(allowed);
+	return ret ? : count;
+}
+static DEVICE_ATTR_RW(rdpmc);
+
+static struct attribute *kvm_pmu_attrs[] = {
+	&dev_attr_rdpmc.attr,
+	NULL
+};
+
+static const struct attribute_group kvm_pmu_group = {
+	.attrs	= kvm_pmu_attrs,
+};
+
 const struct attribute_group *kvm_pmu_attr_groups[] = {
+	&kvm_pmu_group,
 	&kvm_pmu_format_group,
 	&kvm_pmu_events_group,
 	&kvm_pmu_caps_group,

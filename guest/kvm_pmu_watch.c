@@ -149,6 +149,7 @@ static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 			continue;
 		kvm_pmu_set_stopped(counter->event);
 		WRITE_ONCE(counter->state, KVM_PMU_HELD);
+		kvm_pmu_page_changed(cpu, counter->event);
 		cpu->resched = true;
 	}
 
@@ -178,6 +179,9 @@ void kvm_pmu_work(struct irq_work *work)
 
 	if (xchg(&cpu->resched, false))
 		kvm_pmu_resched();
+
+	if (xchg(&cpu->pages, false))
+		kvm_pmu_update_pages(cpu);
 
 	if (cpu->watching && !timer_pending(&cpu->watch))
 		mod_timer(&cpu->watch, jiffies + KVM_PMU_WATCH);

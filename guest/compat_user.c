@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What modules lack of the kernel to let user mode read counters.  Built in, the
+ * kernel calls kvm_pmu_user_page() and kvm_pmu_user_fixup() itself.
+ */
+#include <linux/kprobes.h>
+#include <linux/perf_event.h>
+#include <linux/static_call.h>
+
+#include <asm/ptrace.h>
+#include <asm/trapnr.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+void kvm_pmu_no_cr4_update(void *unused)
+{
+}
+
+DEFINE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
+
+bool kvm_pmu_has_user;
+
+struct kvm_pmu_page_args {
+	struct perf_event *event;
+	struct perf_event_mmap_page *page;
+};
+
+static int kvm_pmu_page_entry(struct kretprobe_instance *ri,
+			      struct pt_regs *regs)
+{
+	struct kvm_pmu_page_args *args = (void *)ri->data;
+
+	args->event = (void *)regs_get_kernel_argument(regs, 0);
+	args->page = (void *)regs_get_kernel_argument(regs, 1);
+	/* Otherwise its return is of no interest. */
+	return !kvm_pmu_is_ours(args->event);
+}
+NOKPROBE_SYMBOL(kvm_pmu_page_entry);
+
+static int kvm_pmu_page_return(struct kretprobe_instance *ri,
+			       struct pt_regs *regs)
+{
+	struct kvm_pmu_page_args *args = (void *)ri->data;
+
+	kvm_pmu_user_page(args->event, args->page);
+	return 0;
+}
+NOKPROBE_SYMBOL(kvm_pmu_page_return);
+
+/* Where it is missed, the page says that there is nothing for user mode to read. */
+static struct kretprobe kvm_pmu_page_probe = {
+	.kp.symbol_name	= "arch_perf_update_userpage",
+	.entry_handler	= kvm_pmu_page_entry,
+	.handler	= kvm_pmu_page_return,
+	.data_size	= sizeof(struct kvm_pmu_page_args),
+};
+
+/* True for an exception that may be one of RDPMC. */
+static int kvm_pmu_fixup_entry(struct kretprobe_instance *ri,
+			       struct pt_regs *regs)
+{
+	struct pt_regs **user = (void *)ri->data;
+
+	*user = (void *)regs_get_kernel_argument(regs, 0);
+	return regs_get_kernel_argument(regs, 1) != X86_TRAP_GP;
+}
+NOKPROBE_SYMBOL(kvm_pmu_fixup_entry);
+
+static int kvm_pmu_fixup_return(struct kretprobe_instance *ri,
+				struct pt_regs *regs)
+{
+	struct pt_regs **user = (void *)ri->data;
+
+	if (!(regs_return_value(regs) & 0xff) && kvm_pmu_user_fixup(*user))
+		regs_set_return_value(regs, true);
+	return 0;
+}
+NOKPROBE_SYMBOL(kvm_pmu_fixup_return);
+
+/* The last that is asked before the program gets a signal. */
+static struct kretprobe kvm_pmu_fixup_probe = {
+	.kp.symbol_name	= "fixup_vdso_exception",
+	.entry_handler	= kvm_pmu_fixup_entry,
+	.handler	= kvm_pmu_fixup_return,
+	.data_size	= sizeof(struct pt_regs *),
+};
+
+/**
+ * kvm_pmu_compat_init_user - have what it takes to let user mode read counters
+ *
+ * kvm_pmu_has_user says whether it is all there; without it, user mode reads none.
+ */
+void kvm_pmu_compat_init_user(void)
+{
+	void *cr4_update = kvm_pmu_find_function("cr4_update_pce");
+
+	if (!cr4_update || register_kretprobe(&kvm_pmu_page_probe))
+		return;
+
+	if (register_kretprobe(&kvm_pmu_fixup_probe)) {
+		unregister_kretprobe(&kvm_pmu_page_probe);
+		return;
+	}
+
+	static_call_update(kvm_pmu_cr4_update, cr4_update);
+	kvm_pmu_has_user = true;
+}
+
+/**
+ * kvm_pmu_compat_exit_user - as if kvm_pmu_compat_init_user() had not been called
+ */
+void kvm_pmu_compat_exit_user(void)
+{
+	if (!kvm_pmu_has_user)
+		return;
+
+	unregister_kretprobe(&kvm_pmu_fixup_probe);
+	unregister_kretprobe(&kvm_pmu_page_probe);
+	kvm_pmu_has_user = false;
+}

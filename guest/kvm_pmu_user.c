@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: reading counters in user mode.
+ *
+ * As with x86's own PMU, a program that has mapped an event finds in perf's page of
+ * it which counter to read by RDPMC, and what to add (struct perf_event_mmap_page).
+ * Here that is what the event's record says.  Where the host changes the record, it
+ * sends an NMI, so that the page says the same before user mode executes anything
+ * else.
+ *
+ * An event may count and yet have no counter that can be read.  Its page has no
+ * cap_user_rdpmc then: its count takes a read().  That finds a counter that can be
+ * read again, of which the host says nothing.
+ */
+#include <linux/irq_work.h>
+#include <linux/mmap_lock.h>
+#include <linux/mmu_context.h>
+#include <linux/perf_event.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <linux/uaccess.h>
+
+#include <asm/ptrace.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+#include "kvm_pmu_rdpmc.h"
+
+/* Of perf_event.hw.flags: user mode may read it. */
+#define KVM_PMU_USER_READ	1
+
+static bool kvm_pmu_user_off;
+
+/**
+ * kvm_pmu_user_possible - could user mode read counters?
+ */
+bool kvm_pmu_user_possible(void)
+{
+	const u32 needed = KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_RDPMC_USER;
+
+#ifdef MODULE
+	if (!kvm_pmu_has_user)
+		return false;
+#endif
+	return kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
+	       (kvm_pmu_host->features & needed) == needed;
+}
+
+/**
+ * kvm_pmu_user_allowed - may it?
+ *
+ * As the file rdpmc in sysfs says.
+ */
+bool kvm_pmu_user_allowed(void)
+{
+	return kvm_pmu_user_possible() && !READ_ONCE(kvm_pmu_user_off);
+}
+
+/**
+ * kvm_pmu_user_allow - let user mode read the counters of events opened from now on
+ * @allowed: or do not
+ *
+ * Return: 0, or -EOPNOTSUPP where it cannot be allowed.
+ */
+int kvm_pmu_user_allow(bool allowed)
+{
+	if (allowed && !kvm_pmu_user_possible())
+		return -EOPNOTSUPP;
+
+	WRITE_ONCE(kvm_pmu_user_off, !allowed);
+	return 0;
+}
+
+/**
+ * kvm_pmu_user_attr - what the host is asked for, for user mode to read an event
+ *
+ * Of each that the kernel reads by RDPMC: events share counters, mapped or not.
+ *
+ * Return: flags of struct guest_perf_attr.
+ */
+u64 kvm_pmu_user_attr(void)
+{
+	return kvm_pmu_user_possible() ? KVM_PERF_ATTR_RDPMC_USER : 0;
+}
+
+/**
+ * kvm_pmu_user_init_event - see whether user mode may read an event that is opened
+ * @event: the event
+ */
+void kvm_pmu_user_init_event(struct perf_event *event)
+{
+	if (kvm_pmu_user_allowed() &&
+	    (to_kvm_pmu_config(event)->attr.flags & KVM_PERF_ATTR_RDPMC_USER))
+		event->hw.flags |= KVM_PMU_USER_READ;
+}
+
+/* It has it from the memory map that it runs in. */
+static void kvm_pmu_update_pce(void *unused)
+{
+	cr4_update_pce(NULL);
+}
+
+/**
+ * kvm_pmu_event_mapped - let a program execute RDPMC in user mode
+ * @event: an event that it has mapped
+ * @mm: its memory map, locked for writing, so that nobody else comes back from
+ *	here before all CPUs let the program
+ */
+void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm)
+{
+	if (!(event->hw.flags & KVM_PMU_USER_READ))
+		return;
+
+	mmap_assert_write_locked(mm);
+	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1)
+		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_update_pce, NULL, 1);
+}
+
+/**
+ * kvm_pmu_event_unmapped - let it no more
+ * @event: an event that it has unmapped; others may be mapped
+ * @mm: its memory map
+ */
+void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm)
+{
+	if (!(event->hw.flags & KVM_PMU_USER_READ))
+		return;
+
+	if (atomic_dec_and_test(&mm->context.perf_rdpmc_allowed))
+		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_update_pce, NULL, 1);
+}
+
+/*
+ * Where a counter is now; false where it cannot be read, or not for long.  A host that
+ * could not write the record lets nobody read.
+ */
+static bool kvm_pmu_find_pmc(const struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_counter *counter, u32 *pmc)
+{
+	u64 value;
+
+	*pmc = READ_ONCE(counter->record.pmc);
+	return (*pmc & KVM_PERF_PMC_INDEX) && kvm_pmu_area_tells(cpu) &&
+	       kvm_pmu_rdpmc_safe(kvm_pmu_ecx(*pmc), &value);
+}
+
+/* An interrupt may have changed the count since perf has put it there. */
+static void kvm_pmu_set_page(struct perf_event *event,
+			     struct perf_event_mmap_page *page)
+{
+	page->index = 0;
+	page->offset = local64_read(&event->count) +
+		       atomic64_read(&event->child_count);
+}
+
+/*
+ * The event has its count as it was brought up to date last.  The counter has what
+ * came since, and what it had when that was done.
+ */
+static void kvm_pmu_set_page_pmc(struct perf_event *event,
+				 const struct kvm_pmu_counter *counter, u32 pmc,
+				 struct perf_event_mmap_page *page)
+{
+	u64 prev, count;
+
+	do {
+		prev = local64_read(&event->hw.prev_count);
+		count = local64_read(&event->count);
+		/* An NMI has brought it up to date. */
+	} while (prev != local64_read(&event->hw.prev_count));
+
+	page->index = kvm_pmu_ecx(pmc) + 1;
+	page->offset = count + atomic64_read(&event->child_count) - prev +
+		       READ_ONCE(counter->record.offset);
+	page->pmc_width = KVM_PMU_PMC_WIDTH;
+}
+
+/*
+ * Another CPU alone knows where it has its counters.  Where both write the page at
+ * the same time, it has the last word, as this one has written all that it does.
+ */
+static void kvm_pmu_have_page_written(int nr)
+{
+	/* Where it is offline, or asked already, that does. */
+	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->page_call);
+}
+
+/* Of an event that counts here; true if user mode can have its count by the page. */
+static bool kvm_pmu_fill_counting(const struct kvm_pmu_cpu *cpu,
+				  const struct kvm_pmu_counter *counter,
+				  struct perf_event *event,
+				  struct perf_event_mmap_page *page)
+{
+	u32 pmc;
+
+	if (!kvm_pmu_find_pmc(cpu, counter, &pmc))
+		return false;
+
+	kvm_pmu_set_page_pmc(event, counter, pmc, page);
+	return true;
+}
+
+/* The same of any; interrupts are off. */
+static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
+			      struct perf_event *event,
+			      struct perf_event_mmap_page *page)
+{
+	const struct kvm_pmu_counter *counter;
+	int on = READ_ONCE(event->oncpu);
+
+	if (on >= 0 && on != smp_processor_id()) {
+		kvm_pmu_have_page_written(on);
+		return false;
+	}
+
+	if (on >= 0 && event->hw.idx >= 0) {
+		counter = &cpu->counters[event->hw.idx];
+		/* The flush will tell what it has counted. */
+		if (counter->leaving == event)
+			return false;
+		if (READ_ONCE(counter->state) == KVM_PMU_COUNTING)
+			return kvm_pmu_fill_counting(cpu, counter, event, page);
+	}
+
+	kvm_pmu_set_page(event, page);
+	return true;
+}
+
+/**
+ * kvm_pmu_user_page - put into an event's page what user mode reads its count by
+ * @event: any event
+ * @page: its page, whose lock has been incremented, with the event's count in it and
+ *	no index
+ *
+ * Called by perf, also in an interrupt that comes while it is called already: that
+ * has it from the record as it is then, and so has the other.  Not in an NMI, which
+ * has the work do it.
+ */
+void kvm_pmu_user_page(struct perf_event *event,
+		       struct perf_event_mmap_page *page)
+{
+	unsigned long flags;
+
+	if (!kvm_pmu_is_ours(event) || !(event->hw.flags & KVM_PMU_USER_READ))
+		return;
+
+	local_irq_save(flags);
+	page->cap_user_rdpmc = kvm_pmu_fill_page(this_kvm_pmu_cpu(), event,
+						 page);
+	local_irq_restore(flags);
+}
+
+static void kvm_pmu_pages_changed(struct kvm_pmu_cpu *cpu)
+{
+	WRITE_ONCE(cpu->pages, true);
+	irq_work_queue(&cpu->work);
+}
+
+/**
+ * kvm_pmu_page_changed - an event's page has to say something else now
+ * @cpu: this CPU's
+ * @event: the event
+ *
+ * May be called in NMI context; then it does before user mode goes on.
+ */
+void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	if (!READ_ONCE(event->rb))
+		return;
+
+	if (in_nmi())
+		kvm_pmu_pages_changed(cpu);
+	else
+		perf_event_update_userpage(event);
+}
+
+/**
+ * kvm_pmu_update_pages - have the pages of all events say what is so now
+ * @info: this CPU's struct kvm_pmu_cpu
+ *
+ * Interrupts are off; not in NMI context.
+ */
+void kvm_pmu_update_pages(void *info)
+{
+	struct kvm_pmu_cpu *cpu = info;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->counters[i].event)
+			kvm_pmu_page_changed(cpu, cpu->counters[i].event);
+	}
+}
+
+/**
+ * kvm_pmu_note_pmc - what a record says of its counter is known
+ * @counter: the counter
+ */
+void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter)
+{
+	counter->pmc = READ_ONCE(counter->record.pmc);
+}
+
+/**
+ * kvm_pmu_look_at_pmc - see whether a counter is still where it was to be read
+ * @cpu: this CPU's
+ * @counter: the counter
+ *
+ * In NMI context.
+ *
+ * Return: how many NMIs the host has sent because it is not, at most.
+ */
+unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
+				 struct kvm_pmu_counter *counter)
+{
+	u32 old = counter->pmc;
+	u16 changes;
+
+	if (!(counter->attr.flags & KVM_PERF_ATTR_RDPMC_USER))
+		return 0;
+
+	kvm_pmu_note_pmc(counter);
+	changes = counter->pmc / KVM_PERF_PMC_CHANGE_ONE -
+		  old / KVM_PERF_PMC_CHANGE_ONE;
+	/* Of the first counter after none the host says nothing. */
+	if (changes && !(old & KVM_PERF_PMC_INDEX))
+		changes--;
+
+	if (changes && READ_ONCE(counter->state) != KVM_PMU_FREE)
+		kvm_pmu_page_changed(cpu, counter->event);
+	return changes;
+}
+
+static bool kvm_pmu_is_rdpmc(unsigned long ip)
+{
+	static const u8 rdpmc[] = { 0x0f, 0x33 };
+	u8 insn[sizeof(rdpmc)];
+
+	return !copy_from_user_nofault(insn, (void __user *)ip, sizeof(insn)) &&
+	       !memcmp(insn, rdpmc, sizeof(insn));
+}
+
+/**
+ * kvm_pmu_user_fixup - have an RDPMC that user mode was let execute read 0
+ * @regs: of user mode, which has got #GP
+ *
+ * It may have come to another host, which does not allow it, after it had seen where
+ * to read.  The page says something else by now, or will: the program sees that what
+ * it has read is nothing.
+ *
+ * Return: false if the exception is for something else.
+ */
+bool kvm_pmu_user_fixup(struct pt_regs *regs)
+{
+	unsigned long flags;
+
+	if (!user_mode(regs) || !this_kvm_pmu_cpu() ||
+	    !atomic_read(&current->mm->context.perf_rdpmc_allowed) ||
+	    !kvm_pmu_is_rdpmc(regs->ip))
+		return false;
+
+	regs->ip += 2;
+	regs->ax = 0;
+	regs->dx = 0;
+
+	local_irq_save(flags);
+	kvm_pmu_area_note_stale(this_kvm_pmu_cpu());
+	kvm_pmu_pages_changed(this_kvm_pmu_cpu());
+	local_irq_restore(flags);
+	return true;
+}
