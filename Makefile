@@ -33,8 +33,9 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu intel-pmu \
-	fault-rip life_test pressure_test)
-tools := $(addprefix $(B)/tests/,check_events pfmcount bpf_read) $(B)/perf/perf-7
+	fault-rip life_test pressure_test self_monitor)
+tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
+	$(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
 record32 := $(B)/tests/record32_test
 
@@ -101,8 +102,8 @@ install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 
 test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
-		libvirt-clients papi-tools libpfm4-dev bpftrace unifdef \
-		patchutils uuid-dev gcc-multilib)
+		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
+		bpftrace unifdef patchutils uuid-dev gcc-multilib)
 
 bench: $(machine) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
@@ -298,6 +299,10 @@ $(B)/tests/open_errors: selftests/programs/open_errors.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -o $@ $<
 
+$(B)/tests/self_monitor: selftests/programs/self_monitor.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -static -o $@ $<
+
 $(B)/tests/overflow_stress: selftests/programs/overflow_stress.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -o $@ $< -lpthread
@@ -309,6 +314,10 @@ $(B)/tests/bpf_read: selftests/programs/bpf_read.c $(K)/release
 $(B)/tests/pfmcount: selftests/programs/pfmcount.c | test-packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -o $@ $< -lpfm
+
+$(B)/tests/papi_read: selftests/programs/papi_read.c | test-packages
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -o $@ $< -lpapi
 
 # libpfm4's own example.  What it includes as perfmon/err.h is not packaged.
 $(B)/tests/check_events: | test-packages

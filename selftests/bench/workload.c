@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -197,6 +198,62 @@ static long run_read(long nr, long n)
 	return n;
 }
 
+/* By RDPMC, as linux/perf_event.h has it; where that is not possible, by read(). */
+static uint64_t read_self(int fd, volatile struct perf_event_mmap_page *page)
+{
+	uint32_t seq, index, low, high;
+	uint64_t count;
+	int64_t pmc;
+
+	do {
+		seq = page->lock;
+		__asm__ volatile("" : : : "memory");
+		index = page->index;
+		count = page->offset;
+		if (!page->cap_user_rdpmc || !index) {
+			if (read(fd, &count, sizeof(count)) != sizeof(count))
+				die("read");
+			return count;
+		}
+		__asm__ volatile("rdpmc" : "=a"(low), "=d"(high)
+				 : "c"(index - 1));
+		pmc = ((uint64_t)high << 32 | low) << (64 - page->pmc_width);
+		count += pmc >> (64 - page->pmc_width);
+		__asm__ volatile("" : : : "memory");
+	} while (page->lock != seq);
+
+	return count;
+}
+
+/* A task that reads its own count in user mode. */
+static long run_self(long nr, long n)
+{
+	struct perf_event_attr attr = {
+		.type = events[1].type, .config = events[1].config,
+	};
+	long size = sysconf(_SC_PAGESIZE), k;
+	void *page = NULL;
+	int fd = -1;
+
+	if (nr) {
+		fd = open_event(&attr, -1);
+		page = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+		if (page == MAP_FAILED)
+			die("mmap");
+	}
+	for (k = -WARMUP; k < n; k++) {
+		if (!k)
+			start();
+		if (nr)
+			read_self(fd, page);
+	}
+	stop();
+	if (nr)
+		munmap(page, size);
+	close_events();
+	return n;
+}
+
 static long run_open(long nr, long n)
 {
 	struct perf_event_attr attr = {
@@ -255,8 +312,8 @@ static long run_sample(long period, long n)
 	return n;
 }
 
-/* An exit that a nested guest's hypervisor handles, and one that does little. */
-static long run_cpuid(long nr, long n)
+/* An exit that does little, and that a nested guest's hypervisor handles. */
+static long run_exit(long nr, long n)
 {
 	unsigned int a, b, c, d;
 	long k;
@@ -303,14 +360,16 @@ static long run(const char *workload, long variant, long n)
 		return run_switch(variant, n, true);
 	if (!strcmp(workload, "read"))
 		return run_read(variant, n);
+	if (!strcmp(workload, "self"))
+		return run_self(variant, n);
 	if (!strcmp(workload, "open"))
 		return run_open(variant, n);
 	if (!strcmp(workload, "fork"))
 		return run_fork(variant, n);
 	if (!strcmp(workload, "sample"))
 		return run_sample(variant, n);
-	if (!strcmp(workload, "cpuid"))
-		return run_cpuid(variant, n);
+	if (!strcmp(workload, "exit"))
+		return run_exit(variant, n);
 	if (!strcmp(workload, "server") || !strcmp(workload, "callchain"))
 		return run_program(workload, variant, n);
 	if (!strcmp(workload, "idle"))

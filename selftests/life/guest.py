@@ -12,6 +12,7 @@ LINE = os.path.join(TREE, "build",
 QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
 PV = "host,migratable=no,pmu=off"
 NO_PV = "host,pmu=off,kvm-pv-perf=off"
+RDPMC = "kvm,pv-perf-rdpmc=on"
 
 LONG = 500000004                # instructions of longloop
 TIMEOUT = 300 * float(os.environ["VM_PATIENCE"])        # seconds
@@ -41,7 +42,7 @@ class Qemu:
     count = 0
 
     def __init__(self, cpu=PV, cpus=2, mem=256, incoming=None,
-                 append=""):
+                 append="", accel="kvm"):
         Qemu.count += 1
         self.name = f"qemu{Qemu.count}"
         self.console = os.path.abspath(self.name + ".console")
@@ -57,7 +58,7 @@ class Qemu:
                  "-L", "/usr/share/seabios", "-L", "/usr/share/qemu",
                  "-machine", "q35,usb=off,smbus=off,sata=off,vmport=off,"
                  "hpet=off",
-                 "-accel", "kvm", "-cpu", cpu, "-smp", str(cpus),
+                 "-accel", accel, "-cpu", cpu, "-smp", str(cpus),
                  "-m", str(mem),
                  "-kernel", LINE + "/vmlinux",
                  "-initrd", LINE + "/memory-initrd",

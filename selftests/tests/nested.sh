@@ -72,6 +72,7 @@ nested_measures() {
 	for i in 1 2 3; do
 		perf stat -x, -o "nested.$i" -e instructions:u,branches:u "$T/loop"
 	done
+	"$T/self_monitor" 1 >nested.monitor
 	# Enabled and disabled, while the guest splits what it executes.
 	touch nested.counts
 	while [ ! -e guest.split ]; do
@@ -113,7 +114,8 @@ guest_measures() {
 	wait_for nested.counts
 	perf stat -x, -a -o split \
 		-e instructions:uG,instructions:uH,instructions:uGH \
-		sh -c "for i in 1 2 3; do sleep 1; $T/loop; done"
+		sh -c "for i in 1 2 3; do sleep 1; $T/loop; done
+			$T/self_monitor 2 >guest.monitor"
 	mv split guest.split
 }
 
@@ -155,7 +157,7 @@ in_guest() {
 
 in_host() {
 	before=$(perf_events)
-	"$vm" guest --hypervisor --reboot -- "$self" in_guest >guest.out 2>&1 &
+	"$vm" guest --hypervisor --reboot --accel-opt pv-perf-rdpmc=on -- "$self" in_guest >guest.out 2>&1 &
 	wait_for guest.ready
 	for i in 1 2 3; do
 		perf stat -x, -o "host.$i" -e instructions:u "$T/loop"
@@ -183,7 +185,7 @@ mkdir -p "$dir"
 needs_line 7.3 "nested guests" || finish
 
 "$vm" host --kernel 7.3 --guest-kernel "$guest" --timeout 1800 \
-	--scratch "$dir" -- "$self" in_host
+	--kvm-opt pv_perf_rdpmc=1 --scratch "$dir" -- "$self" in_host
 is "the host ends well" "$?" 0
 cd "$dir" || exit 1
 
@@ -193,6 +195,10 @@ for i in 1 2 3; do
 			"$(count instructions:u $level.$i)" 10000004
 	done
 done
+has "the guest reads in user mode while its nested guest runs" \
+	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' guest.monitor
+has "the nested guest by read(), its host being a guest" \
+	'^0 readings by RDPMC, [1-9][0-9]* by read\(\), 0 wrong$' nested.monitor
 within "the guest's :G and :H add up while its nested guest counts, too" \
 	$(($(count instructions:uG guest.split) + $(count instructions:uH guest.split))) \
 	"$(count instructions:uGH guest.split)" 0.01

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest that reads counters by RDPMC: counts are as exact as by the host, also
-# where the host profiles meanwhile; it reads nobody else's; and it may only where the
-# host and the VMM allow it.
+# A guest that reads counters by RDPMC, in its kernel and in user mode: counts are as
+# exact as by the host, also where the host profiles meanwhile; it reads nobody else's;
+# and it may only where the host and the VMM allow it.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --timeout 900
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
@@ -38,12 +38,55 @@ reads_two() {
 	[ "$(counters | grep -cv '^0$\|^fault$')" = 2 ]
 }
 
+# What self_monitor has said in the file.
+readings() {
+	sed 's/^/# /' "$1"
+	has "$2: no reading in user mode was wrong" ' 0 wrong$' "$1"
+}
+
+in_user_mode() {
+	local pmu=/sys/bus/event_source/devices/cpu
+
+	"$T/self_monitor" not-mapped 2>/dev/null
+	is "RDPMC in user mode, without an event, is an error" $? 139
+	"$T/self_monitor" 1 >monitor
+	readings monitor "alone"
+	has "all were by RDPMC" '^[1-9][0-9]* readings by RDPMC, 0 by read' monitor
+	"$T/self_monitor" 1 >other &
+	"$T/self_monitor" 1 >monitor
+	wait
+	readings monitor "two that take turns"
+	readings other "the other of them"
+	perf record -q -F 1000 -e cycles -o data "$T/self_monitor" 1 >monitor
+	readings monitor "while it is sampled, with a frequency"
+	perf record -q -c 500 -e cycles -o data "$T/self_monitor" 1 >monitor 2>/dev/null
+	readings monitor "and too often"
+	perf test 'User space counter reading' >out 2>&1
+	is "perf's own tests of it, by libperf" \
+		"$(grep -c 'User space.*: Ok$' out)" 2
+	# Debian's 3 is none that PAPI knows.
+	echo 2 >/proc/sys/kernel/perf_event_paranoid
+	strace -o calls "$T/papi_read" >out
+	is "PAPI counts a loop" "$(cat out)" 10000000
+	is "without a system call" "$(sed -n '/reading/,$p' calls |
+		grep -c '^read(\|^ioctl(')" 0
+
+	is "the file rdpmc, as of x86's own PMU" "$(cat $pmu/rdpmc)" 1
+	ok "2, for all programs, is refused" \
+		sh -c "! echo 2 2>/dev/null >$pmu/rdpmc"
+	echo 0 >$pmu/rdpmc
+	"$T/self_monitor" 1 >monitor
+	readings monitor "not allowed"
+	has "all were by read()" '^0 readings by RDPMC, [1-9]' monitor
+	echo 1 >$pmu/rdpmc
+}
+
 in_guest() {
 	$load
 	mount -t tmpfs none /lib/modules
 	dmesg >dmesg
 	has "the guest's log says that it does" \
-		'kvm_pmu: counters are read by RDPMC' dmesg
+		'kvm_pmu: counters are read by RDPMC, also in user mode' dmesg
 	for i in 1 2 3; do
 		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
 		is "run $i: exact instructions and branches" \
@@ -60,19 +103,29 @@ in_guest() {
 		END { print n }' out)" 500000004
 	perf record -q -e instructions:u -c 10000 -o data "$T/loop"
 	is "samples" "$(perf script -i data -F ip | wc -l)" 1000
+	in_user_mode
 
 	# What the host counts on this CPU begins and ends in the middle of it.
 	begin profiled
+	"$T/self_monitor" 1000 >monitor &
+	"$T/self_monitor" 1000 >other &
 	perf stat -x, -o out -e instructions:u,branches:u "$T/longerloop"
 	is "exact while the host profiles the CPU now and then" \
 		"$(count instructions:u out) $(count branches:u out)" \
 		"2000000004 1000000001"
+	kill -INT $(jobs -p)
+	wait
 	touch profiled.end
+	readings monitor "while the host profiles the CPU now and then"
+	readings other "of another"
+	is "both by RDPMC and by read()" "$(cat monitor other |
+		grep -c '^[1-9][0-9]* readings by RDPMC, [1-9]')" 2
 
 	# Without an event of the guest's it reads none, once its driver has stopped
 	# what was kept running in case.
 	ok "RDPMC without events faults, or reads 0" until_true reads_none
 	perf stat -a -e instructions,cycles sleep 1000 &
+	perf=$!
 	ok "it reads its own counters" until_true reads_two
 	echo "# while the guest counts: $(counters | paste -sd' ')"
 	is "and none that nobody has, or that somebody had" \
@@ -88,7 +141,7 @@ in_guest() {
 	is "after that event, nothing of it is left" \
 		"$(counters | grep -c '^0$')" 4
 	touch residue.end
-	kill %1
+	kill $perf
 	finish
 }
 
@@ -105,6 +158,10 @@ touch profiled.ready
 while [ ! -e profiled.end ]; do
 	taskset -c 1 perf stat -C 0 -e instructions,r00c2 sleep 0.05 2>/dev/null
 	sleep 0.05
+	# Its vCPU to another CPU, and back.
+	taskset -a -p 2 "$(pidof qemu-system-x86_64)" >/dev/null
+	sleep 0.05
+	taskset -a -p 1 "$(pidof qemu-system-x86_64)" >/dev/null
 done
 phase secret
 taskset -c 1 perf stat -C 0 -e instructions sleep 1000 2>/dev/null &

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * self_monitor [SECONDS]: counts its own instructions, and reads the count in user
+ * mode by RDPMC, as linux/perf_event.h says (struct perf_event_mmap_page).  Does so
+ * around a loop of 10,000 instructions, again and again, for so many seconds (2) or
+ * until it gets SIGINT, and says how many of the counts were wrong.  Exits with 1 if
+ * any was.
+ *
+ * Where perf lets it read no counter, now or ever, it takes a read(), which is a
+ * system call.
+ *
+ * self_monitor not-mapped: executes RDPMC without an event, which gets SIGSEGV.
+ */
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOP		5000	/* of two instructions each */
+/* What a reading that was begun anew, or a read(), executes besides. */
+#define SLACK		400
+
+/* A count, and how it came to be. */
+struct reading {
+	uint64_t count;
+	unsigned int again;
+	bool by_read;
+};
+
+static int fd;
+static volatile struct perf_event_mmap_page *page;
+static volatile sig_atomic_t interrupted;
+
+static inline uint64_t rdpmc(uint32_t counter)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter));
+	return (uint64_t)high << 32 | low;
+}
+
+/* The compiler must keep the order of what is before and after. */
+static inline void barrier(void)
+{
+	__asm__ volatile("" : : : "memory");
+}
+
+/* False where there is no counter to be read now. */
+static inline bool read_counter(struct reading *reading)
+{
+	uint32_t seq, index;
+	uint64_t count;
+	int64_t pmc;
+
+	for (;; reading->again++) {
+		seq = page->lock;
+		barrier();
+		index = page->index;
+		count = page->offset;
+		if (!page->cap_user_rdpmc || !index)
+			return false;
+		pmc = rdpmc(index - 1) << (64 - page->pmc_width);
+		count += pmc >> (64 - page->pmc_width);
+		barrier();
+		if (page->lock == seq) {
+			reading->count = count;
+			return true;
+		}
+	}
+}
+
+/* Never inlined, so that each reading executes the same. */
+static __attribute__((noinline)) struct reading take_reading(void)
+{
+	struct reading reading = { 0 };
+
+	if (!read_counter(&reading)) {
+		reading.by_read = true;
+		if (read(fd, &reading.count, 8) != 8) {
+			perror("read");
+			exit(2);
+		}
+	}
+	return reading;
+}
+
+static void loop(void)
+{
+	unsigned int n = LOOP;
+
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
+}
+
+static void open_event(void)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_HARDWARE,
+		.size		= sizeof(attr),
+		.config		= PERF_COUNT_HW_INSTRUCTIONS,
+		.exclude_kernel	= 1,
+		.exclude_hv	= 1,
+	};
+
+	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+	if (fd < 0) {
+		perror("perf_event_open");
+		exit(2);
+	}
+	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		perror("mmap");
+		exit(2);
+	}
+}
+
+static void interrupt(int signo)
+{
+	interrupted = 1;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+int main(int argc, char *argv[])
+{
+	double end = now() + (argc > 1 ? atof(argv[1]) : 2);
+	unsigned long by_rdpmc = 0, by_read = 0, wrong = 0;
+	uint64_t usual = 0, counted, last = 0;
+	struct reading before, after;
+	bool plain;
+
+	if (argc > 1 && !strcmp(argv[1], "not-mapped")) {
+		printf("%llu\n", (unsigned long long)rdpmc(0));
+		return 0;
+	}
+
+	signal(SIGINT, interrupt);
+	open_event();
+	while (!interrupted && now() < end) {
+		before = take_reading();
+		loop();
+		after = take_reading();
+		/* The handler's instructions may be among them. */
+		if (interrupted)
+			break;
+
+		counted = after.count - before.count;
+		/* The code that begins anew need not end as the other does. */
+		plain = !before.by_read && !after.by_read && !before.again &&
+			!after.again;
+		if (plain && !usual)
+			usual = counted;
+		by_rdpmc += !before.by_read + !after.by_read;
+		by_read += before.by_read + after.by_read;
+		if (before.count < last || counted < 2 * LOOP ||
+		    counted > 2 * LOOP + SLACK * (after.again + 1) ||
+		    (plain && counted != usual)) {
+			if (wrong++ < 5)
+				fprintf(stderr,
+					"counted %lld, of %llu; %u %u again, read %d %d, from %llu on, after %llu\n",
+					(long long)counted,
+					(unsigned long long)usual, before.again,
+					after.again,
+					before.by_read, after.by_read,
+					(unsigned long long)before.count,
+					(unsigned long long)last);
+		}
+		last = after.count;
+	}
+
+	printf("%lu readings by RDPMC, %lu by read(), %lu wrong\n", by_rdpmc,
+	       by_read, wrong);
+	return wrong != 0;
+}
