@@ -283,6 +283,7 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 
 /* kvm_pmu_core.c: constant once perf knows the PMU */
 extern struct guest_perf_query *kvm_pmu_host;
+const char *kvm_pmu_why_no_rdpmc(void);
 
 /* kvm_pmu_event.c */
 int kvm_pmu_register(const char *no_sampling);

@@ -91,7 +91,7 @@ static const char *kvm_pmu_no_sampling(void)
 	return NULL;
 }
 
-static const char * const kvm_pmu_why_no_rdpmc[] = {
+static const char * const kvm_pmu_no_rdpmc[] = {
 	[KVM_PERF_RDPMC_UNKNOWN] = "it knows no RDPMC",
 	[KVM_PERF_RDPMC_HOST] = "it does not allow RDPMC",
 	[KVM_PERF_RDPMC_SHARED] =
@@ -101,16 +101,31 @@ static const char * const kvm_pmu_why_no_rdpmc[] = {
 	[KVM_PERF_RDPMC_PMU] = "RDPMC is for the virtual PMU",
 };
 
-static void kvm_pmu_tell_rdpmc(void)
+/**
+ * kvm_pmu_why_no_rdpmc - why does the host not let this VM read counters by RDPMC?
+ *
+ * Return: what to say of the host, NULL where it does.
+ */
+const char *kvm_pmu_why_no_rdpmc(void)
 {
 	u32 rdpmc = kvm_pmu_host->rdpmc;
 
 	if (rdpmc == KVM_PERF_RDPMC_ALLOWED)
+		return NULL;
+
+	return rdpmc < ARRAY_SIZE(kvm_pmu_no_rdpmc) ? kvm_pmu_no_rdpmc[rdpmc] :
+						      "it says not why";
+}
+
+static void kvm_pmu_tell_rdpmc(void)
+{
+	const char *why_not = kvm_pmu_why_no_rdpmc();
+
+	if (why_not)
+		pr_info("counters are read by the host: %s\n", why_not);
+	else
 		pr_info("counters are read by RDPMC%s\n",
 			kvm_pmu_user_possible() ? ", also in user mode" : "");
-	else if (rdpmc < ARRAY_SIZE(kvm_pmu_why_no_rdpmc))
-		pr_info("counters are read by the host: %s\n",
-			kvm_pmu_why_no_rdpmc[rdpmc]);
 }
 
 static int kvm_pmu_overflows_get(void *data, u64 *val)

@@ -140,10 +140,25 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(counters);
 
+/* Who reads counters without asking the host. */
+static ssize_t reads_show(struct device *dev, struct device_attribute *attr,
+			  char *buf)
+{
+	const char *why_not = kvm_pmu_why_no_rdpmc();
+
+	if (why_not)
+		return sysfs_emit(buf, "none: %s\n", why_not);
+
+	return sysfs_emit(buf, kvm_pmu_user_possible() ? "kernel user\n" :
+							"kernel\n");
+}
+static DEVICE_ATTR_RO(reads);
+
 static struct attribute *kvm_pmu_caps_attrs[] = {
 	&dev_attr_max_precise.attr,
 	&dev_attr_pmu_name.attr,
 	&dev_attr_counters.attr,
+	&dev_attr_reads.attr,
 	NULL
 };
 

@@ -478,6 +478,21 @@ static bool check_host_feature(void)
 	return false;
 }
 
+static void tell_host_rdpmc(void)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	bool allowed = kvm >= 0 && ioctl(kvm, KVM_CHECK_EXTENSION,
+					 KVM_CAP_PV_PERF_RDPMC) > 0;
+
+	if (kvm >= 0)
+		close(kvm);
+	printf("\nFor guests to read counters without VM exits, by RDPMC, QEMU with the pair's\n"
+	       "patches has: -accel kvm,pv-perf-rdpmc=on\n");
+	if (!allowed)
+		printf("That takes kvm with pv_perf_rdpmc=1, where the host is none that RDPMC shows\n"
+		       "too much of; what it shows is in the documentation, 4.14.\n");
+}
+
 static void check_host(bool can_install)
 {
 	bool good = check_cpu() & check_host_counts();
@@ -500,6 +515,7 @@ static void check_host(bool can_install)
 		printf("If pv-perf-doctor in the guest says that it has another PMU all the same,\n"
 		       "load kvm with enable_pmu=0: some versions of QEMU do not turn AMD's off.\n");
 	printf("Install pv-perf-guest-dkms in the guest, and run pv-perf-doctor there.\n");
+	tell_host_rdpmc();
 }
 
 /*
@@ -573,6 +589,23 @@ static bool check_guest_counts(void)
 	return false;
 }
 
+/* Nothing is wrong without. */
+static void tell_guest_rdpmc(void)
+{
+	const char *reads = first_line(PMU "cpu/caps/reads");
+
+	if (!strcmp(reads, "kernel user"))
+		printf("\nCounters are read without VM exits, by RDPMC, also by programs themselves.\n");
+	else if (!strcmp(reads, "kernel"))
+		printf("\nCounters are read by RDPMC, but not in user mode: %s.\n",
+		       locked_down() ? "the module finds no functions of a kernel that is locked down" :
+		       "the host or the module is an older one, or kprobes cannot be used");
+	else if (reads[0])
+		printf("\nEach reading of a counter asks the host%s.\n"
+		       "To read without VM exits, by RDPMC, run pv-perf-doctor on the host.\n",
+		       reads + strlen("none"));
+}
+
 static bool check_guest_samples(void)
 {
 	long samples = take_samples();
@@ -606,8 +639,9 @@ static void check_guest(bool can_install)
 		return;
 	if (can_install)
 		return;
-	if (check_guest_module() && check_guest_pmu() && check_guest_counts())
-		check_guest_samples();
+	if (check_guest_module() && check_guest_pmu() && check_guest_counts() &&
+	    check_guest_samples())
+		tell_guest_rdpmc();
 }
 
 static void usage(void)

@@ -87,6 +87,8 @@ in_guest() {
 	dmesg >dmesg
 	has "the guest's log says that it does" \
 		'kvm_pmu: counters are read by RDPMC, also in user mode' dmesg
+	"$VM_TREE/build/pv-perf-doctor" guest >out
+	has "so does the doctor" 'by RDPMC, also by programs themselves' out
 	for i in 1 2 3; do
 		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
 		is "run $i: exact instructions and branches" \
@@ -149,6 +151,8 @@ if [ "$VM_LEVEL" = guest ]; then
 	in_guest
 fi
 
+"$VM_TREE/build/pv-perf-doctor" host >doctor
+has "the doctor on the host says how to allow it" 'pv-perf-rdpmc=on' doctor
 # Of the host's own there is none.
 echo 0 >/proc/sys/kernel/nmi_watchdog
 taskset -c 0 "$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" >guest.tap 2>&1 &
@@ -194,9 +198,11 @@ echo '!hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 
 # Only where both allow it.
 "$vm" guest -- sh -c "dmesg | grep kvm_pmu >not-asked; $load
+	$VM_TREE/build/pv-perf-doctor guest >doctor
 	perf stat -a -e instructions sleep 1000 & sleep 2
 	$T/rdpmc 0 1 2 3 4 5 >without" >/dev/null 2>&1
 has "not where the VMM has not asked for it" \
 	'counters are read by the host: the VMM has not asked' not-asked
+has "the doctor tells it, too" 'asks the host: the VMM has not asked' doctor
 is "there RDPMC tells nothing" "$(grep -cv ' 0$\| fault$' without)" 0
 finish
