@@ -103,7 +103,8 @@ install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
 		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
-		bpftrace unifdef patchutils uuid-dev gcc-multilib)
+		bpftrace unifdef patchutils uuid-dev gcc-multilib \
+		python3-matplotlib chromium)
 
 bench: $(machine) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)

@@ -6,6 +6,7 @@
  * meet; the others have hostile addresses, sizes, flags and periods. CPUs
  * change each other's arguments, and records lie on arguments and on each
  * other. Each result must be one that the contract has for the operation.
+ * In between it reads counters by RDPMC, any that there are.
  *
  * Usage: hostile HYPERCALLS CPUS SEED
  */
@@ -67,6 +68,8 @@ struct cpu {
 	unsigned long results[NR_OPS][KVM_ENOSYS + 1];
 	unsigned long batched;
 	unsigned long wrong;
+	/* of RDPMC: what faulted, was 0, or was something */
+	unsigned long faults, zeros, values;
 };
 
 static struct cpu cpus[MAX_CPUS];
@@ -164,6 +167,14 @@ static void fill_attr(uint64_t *rng, struct guest_perf_attr *attr)
 		PERF_COUNT_HW_BRANCH_INSTRUCTIONS, PERF_COUNT_HW_CACHE_MISSES,
 	};
 	static const uint64_t raw[] = { 0x76, 0xc0, 0xc2, 0x2c, 0x1ff45 };
+	static const uint64_t more_flags[] = {
+		KVM_PERF_ATTR_NOTIFY, KVM_PERF_ATTR_RDPMC,
+		KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_NOTIFY |
+		KVM_PERF_ATTR_RDPMC_USER,
+		KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_RDPMC_USER |
+		KVM_PERF_ATTR_EXCLUDE_GUEST,
+		KVM_PERF_ATTR_RDPMC_USER | KVM_PERF_ATTR_EXCLUDE_HOST,
+	};
 
 	*attr = (struct guest_perf_attr) {
 		.size		= sizeof(*attr),
@@ -172,6 +183,9 @@ static void fill_attr(uint64_t *rng, struct guest_perf_attr *attr)
 		.sample_period	= any_period(rng),
 		.flags		= below(rng, 4),
 	};
+	/* All that changes what a record says, and when. */
+	if (one_in(rng, 2))
+		attr->flags |= pick(rng, more_flags);
 
 	switch (below(rng, 16)) {
 	case 0 ... 2:
@@ -430,6 +444,23 @@ static void check_batch(struct cpu *cpu)
 	cpu->checked_nr = 0;
 }
 
+/* Counters of the CPU, others' of AMD from 6 on, Intel's fixed ones, and none. */
+static void read_counter(struct cpu *cpu)
+{
+	struct kvm_perf_rdpmc rdpmc = {
+		.ecx = one_in(&cpu->rng, 8) ? rnd(&cpu->rng) :
+			below(&cpu->rng, 12) | below(&cpu->rng, 2) << 30,
+	};
+
+	if (one_in(&cpu->rng, 2))
+		rdpmc.ecx = below(&cpu->rng, 6);
+	if (ioctl(cpu->own.dev, KVM_PERF_HYPERCALL_RDPMC, &rdpmc))
+		ksft_exit_fail_msg("RDPMC: %s\n", strerror(errno));
+	cpu->faults += rdpmc.failed;
+	cpu->zeros += !rdpmc.failed && !rdpmc.value;
+	cpu->values += rdpmc.value != 0;
+}
+
 static void *run(void *arg)
 {
 	struct kvm_perf_hypercall calls[CALLS] = { };
@@ -453,6 +484,8 @@ static void *run(void *arg)
 		all.nr = n;
 		if (ioctl(cpu->own.dev, KVM_PERF_HYPERCALL_CALLS, &all))
 			ksft_exit_fail_msg("ioctl: %s\n", strerror(errno));
+		for (i = 0; i < 16; i++)
+			read_counter(cpu);
 		for (i = 0; i < n; i++)
 			check_call(cpu, &calls[i]);
 		check_batch(cpu);
@@ -514,11 +547,15 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls)
 		{ KVM_PERF_OP_SET_AREA, KVM_EFAULT },
 	};
 	unsigned long wrong = 0, batched = 0, n;
+	unsigned long faults = 0, zeros = 0, values = 0;
 	unsigned int i, err, missing = 0;
 
 	for (i = 0; i < nr_cpus; i++) {
 		wrong += cpus[i].wrong;
 		batched += cpus[i].batched;
+		faults += cpus[i].faults;
+		zeros += cpus[i].zeros;
+		values += cpus[i].values;
 	}
 	ksft_print_msg("%lu hypercalls, %lu more operations in own batches\n",
 		       hypercalls, batched);
@@ -539,6 +576,11 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls)
 		missing++;
 	}
 
+	ksft_print_msg("RDPMC: %lu faults, %lu zeros, %lu values\n", faults,
+		       zeros, values);
+
+	ksft_test_result(faults && zeros && values,
+			 "RDPMC was allowed, and was not\n");
 	ksft_test_result(!wrong, "all results are the contract's\n");
 	ksft_test_result(!missing, "all results that matter were seen\n");
 }

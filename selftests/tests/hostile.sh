@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest makes random hypercalls from several CPUs while the host and another
-# guest profile: their counts stay exact, and nothing is left when it is gone.
+# A guest makes random hypercalls from several CPUs, and reads counters by RDPMC,
+# while the host and another guest profile: their counts stay exact, also those that
+# the other reads in user mode, and nothing is left when it is gone.
 #
 #	make test TESTS=hostile HYPERCALLS=10000000 SEED=1
 #
@@ -33,7 +34,10 @@ count_loop() {
 # In the other guest.
 be_victim() {
 	touch ready
+	"$T/self_monitor" 1000000 >monitor 2>&1 &
 	count_loop victim
+	kill -INT $!
+	wait
 }
 
 # What the host has in use: perf_events, pinned pages, and kB of slabs. Twice,
@@ -60,13 +64,15 @@ on_host() {
 	used >used.before
 	dmesg >dmesg.before
 
-	"$vm" guest -- "$self" be_victim >victim.log 2>&1 &
+	"$vm" guest --accel-opt pv-perf-rdpmc=on -- "$self" be_victim \
+		>victim.log 2>&1 &
 	victim=$!
 	while [ ! -e ready ] && kill -0 $victim; do
 		sleep 0.2
 	done
 	count_loop host &
-	"$vm" guest --cpus 2 -- "$self" be_hostile "$1" 2 "$2" >hostile
+	"$vm" guest --cpus 2 --accel-opt pv-perf-rdpmc=on -- \
+		"$self" be_hostile "$1" 2 "$2" >hostile
 	echo $? >hostile.status
 	touch stop
 	wait $victim
@@ -96,6 +102,7 @@ mkdir -p "$dir"
 # at this rate.
 "$vm" host --host-cpus 2 --timeout $((1200 + hypercalls / 500)) \
 	--append sysctl.kernel.perf_event_max_sample_rate=4000 \
+	--kvm-opt pv_perf_rdpmc=1 \
 	--scratch "$dir" -- "$self" on_host "$hypercalls" "$seed"
 is "host and guests end well" $? 0
 cd "$dir" || exit 1
@@ -110,6 +117,10 @@ for who in host victim; do
 	more "$name counts meanwhile" "$(wc -l <$who)" 1
 	is "$name counts right each time" "$(sort -u $who)" "10000004 5000001"
 done
+
+sed 's/^/# the other guest: /' monitor
+has "and reads what is right in user mode" \
+	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' monitor
 
 is "no VM is left" "$(cat left)" ""
 sed 's/^/# before: /' used.before

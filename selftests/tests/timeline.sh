@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# pv-perf timeline: what perf has counted in a guest over time, in a page that a
+# browser shows, with every count that perf has, and what is an estimate marked.
+# vm: none
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+T=$tree/build/tests
+pv_perf=$tree/tools/pv-perf
+
+# A program that counts and one that waits, in turn.
+work() {
+	for _ in 1 2 3; do
+		"$T/longloop"
+		sleep 0.2
+	done
+}
+
+in_guest() {
+	cd "$VM_SCRATCH" || exit 1
+	# Not through 9p: perf looks at every module.
+	mount -t tmpfs none /lib/modules
+	perf stat -x, -I 50 -e instructions:u,branches:u,dTLB-load-misses:u \
+		-o stat "$self" work
+	perf stat -x, -I 50 -o many "$T/longloop" \
+		-e cycles:u,instructions:u,branches:u,branch-misses:u \
+		-e r76:u,rc0:u,rc2:u,rc3:u 
+	perf record -q -B -N -e '{instructions:u,branches:u}:S' -c 10000000 \
+		-o data "$T/longloop"
+	"$pv_perf" timeline -I 20 -e instructions:u,branches:u -o run.html -- \
+		"$T/longloop" >run.out 2>&1
+	echo $? >>run.out
+}
+
+if [ $# -gt 0 ]; then
+	"$@"
+	exit
+fi
+
+# refused NAME WHAT TEXT: a file with this text is; WHAT is what it says
+refused() {
+	printf '%b' "$3" >bad
+	"$pv_perf" timeline -o bad.html bad >out 2>&1
+	is "$1 is refused" $? 1
+	has "$1: it says why" "$2" out
+}
+
+# What the browser makes of a page.
+browse() {
+	chromium --headless --no-sandbox --disable-gpu --dump-dom \
+		"file://$PWD/$1" 2>/dev/null >"$1.dom"
+}
+
+# The count of an event in the page, as the browser has it.
+shown() {
+	sed -n "s,.*<th>$1</th><td>\([^<]*\)</td>.*,\1,p" "$2.dom" | head -n 1 |
+		tr -d ,
+}
+
+dir=$T/timeline.scratch
+rm -rf "$dir"
+mkdir -p "$dir"
+"$tree/selftests/vm" guest --scratch "$dir" -- "$self" in_guest
+is "the guest ends well" $? 0
+cd "$dir" || exit 1
+
+"$pv_perf" timeline -o stat.html --png stat.png stat >out
+is "the output of perf stat -I becomes a page" $? 0
+browse stat.html
+for event in instructions:u branches:u dTLB-load-misses; do
+	is "the browser shows all of perf's count of $event" \
+		"$(shown "$event" stat.html)" \
+		"$(awk -F, -v e="$event" '$4 == e && $2 ~ /^[0-9]/ { n += $2 }
+			END { printf "%d", n }' stat)"
+done
+more "and that is of three loops" "$(shown instructions:u stat.html)" 1500000000
+has "instructions and branches rise together" \
+	'<th>instructions:u</th><td[^>]*>1.00</td><td[^>]*>1.00</td>' stat.html.dom
+is "a chart for each" "$(grep -c 'per second</text>' stat.html.dom)" 3
+is "nothing is loaded from elsewhere" \
+	"$(grep -Ec '(src|href)="?(https?:|//)' stat.html)" 0
+chromium --headless --no-sandbox --disable-gpu --window-size=1000,800 \
+	--screenshot=shot.png "file://$PWD/stat.html" 2>/dev/null
+for picture in stat.png shot.png; do
+	is "$picture is a picture" "$(head -c 4 $picture | tail -c 3)" PNG
+	more "that is not empty" "$(stat -c %s $picture)" 10000
+done
+
+"$pv_perf" timeline -o many.html many >out
+has "what perf has estimated is said" 'intervals are perf.s estimate' out
+browse many.html
+has "and marked" 'hollow: estimated' many.html.dom
+
+"$pv_perf" timeline -o data.html data >out
+is "a group that was sampled becomes a page" $? 0
+browse data.html
+# The first of 50 samples is of a time that is not known.
+is "with its counts" "$(shown instructions:u data.html)" 490000000
+within "of each member" "$(shown branches:u data.html)" 245000000 0.001
+
+has "in the guest itself it runs the program" '^0$' run.out
+browse run.html
+is "to the last instruction" "$(shown instructions:u run.html)" 500000004
+
+dpkg-deb -x "$tree"/build/deb/pv-perf_*_all.deb installed
+installed/usr/bin/pv-perf timeline -o packaged.html data >out
+is "it is packaged" $? 0
+ok "with a manual page" test -s installed/usr/share/man/man1/pv-perf.1.gz
+is "the doctor is a command of it" \
+	"$("$pv_perf" doctor --help | sed -n '1s/ .*//p')" pv-perf-doctor
+
+refused "what perf has not written" 'no line of perf stat' 'hello\n'
+refused "what is too short" 'less than three intervals' \
+	'0.1,5,,cycles,1,100.00,,\n0.2,5,,cycles,1,100.00,,\n'
+refused "what goes back in time" 'the one before' \
+	'0.2,5,,cycles,1,100.00,,\n0.1,5,,cycles,1,100.00,,\n'
+printf '%b' '0.1,5,,<script>\e[2J,1,100,,\n0.2,6,,<script>\e[2J,1,100,,\n0.3,5,,<script>\e[2J,1,100,,\n' >evil
+"$pv_perf" timeline -o evil.html evil >out
+is "a name that is code becomes a page" $? 0
+is "with its name, not its code" "$(grep -c '<script' evil.html)" 0
+is "and none for the terminal" "$(grep -c $'\e' out evil.html | paste -sd' ')" \
+	"out:0 evil.html:0"
+finish

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What ends a command of pv-perf."""
+
+
+class Error(Exception):
+    """What is wrong, and what to do about it."""
+
+    def __init__(self, what, remedy=None):
+        super().__init__(what + (f"\nRemedy: {remedy}" if remedy else ""))

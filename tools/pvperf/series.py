@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Events over time: the counts of intervals, as perf stat -I prints them, or as
+perf record has them of a group that is sampled (:S)."""
+import collections
+import math
+import re
+import subprocess
+
+from pvperf.error import Error
+
+# What perf.data begins with.
+MAGIC = b"PERFILE2"
+
+Interval = collections.namedtuple("Interval", "start end count percent")
+Interval.__doc__ = """What an event has counted from start to end, in seconds.
+
+count is None where it was not counted; percent says for how much of the interval
+it was: with less than 100, count is perf's estimate for all of it."""
+
+
+def printable(text):
+    """Without what a terminal would obey, as a file may come from anybody."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]
+
+
+class Series:
+    """The intervals of one event, in the order of time."""
+
+    def __init__(self, name, unit=""):
+        self.name = printable(name)
+        self.unit = printable(unit)
+        self.intervals = []
+
+    def rates(self):
+        """(middle of the interval, count per second, or None) of each."""
+        return [((i.start + i.end) / 2,
+                 None if i.count is None else i.count / (i.end - i.start))
+                for i in self.intervals]
+
+    def total(self):
+        return sum(i.count or 0 for i in self.intervals)
+
+    def scaled(self):
+        """How many intervals perf has estimated."""
+        return sum(i.count is not None and i.percent < 100
+                   for i in self.intervals)
+
+    def missing(self):
+        """In how many it was not counted."""
+        return sum(i.count is None for i in self.intervals)
+
+
+def is_count(word):
+    return bool(re.fullmatch(r"[\d.]+|<not (counted|supported)>", word))
+
+
+def parse_stat_line(line):
+    """(end, label, count, unit, event, percent) of a line of perf stat -x, -I,
+    or None for a comment."""
+    words = line.strip().split(",")
+    if not line.strip() or line.startswith("#"):
+        return None
+    # What is behind the time is a count, or says of which CPU or thread.
+    at = next((i for i in range(1, min(4, len(words))) if is_count(words[i])),
+              None)
+    # Of cores and the like: how many CPUs it is the sum of, and then the count.
+    if at == 2 and len(words) > 3 and is_count(words[3]):
+        at = 3
+    try:
+        end = float(words[0])
+        count, unit, event, _, percent = words[at:at + 5]
+        return (end, ",".join(words[1:at]),
+                None if count.startswith("<") else float(count), unit, event,
+                float(percent))
+    except (TypeError, ValueError):
+        raise Error(f"this is no line of perf stat -x, -I: {line.strip()!r}",
+                    "perf stat -x, -I 100 -o FILE -- COMMAND") from None
+
+
+def parse_stat(lines):
+    """[Series] of what perf stat -x, -I has printed."""
+    parsed = [p for p in map(parse_stat_line, lines) if p]
+    several = len({label for _, label, *_ in parsed}) > 1
+    result, last = {}, {}
+    for end, label, count, unit, event, percent in parsed:
+        name = f"{event} {label}" if several else event
+        series = result.setdefault(name, Series(name, unit))
+        start = last.get(name, 0.0)
+        if end <= start:
+            raise Error(f"an interval of {name} ends at {end} s, and the one "
+                        f"before at {start} s",
+                        "take the output of one perf stat")
+        series.intervals.append(Interval(start, end, count, percent))
+        last[name] = end
+    return list(result.values())
+
+
+def parse_script(lines):
+    """[Series] of what perf script -F time,period,event has printed.
+
+    What a sample of the leader comes with is what each member has counted since
+    the last. The first is of the time before, of which perf does not say how long
+    it was."""
+    found = collections.defaultdict(dict)
+    for line in lines:
+        match = re.match(r"\s*([\d.]+):\s+(\d+)\s+(\S+):\s*$", line)
+        if match:
+            times = found[match[3]]
+            time = float(match[1])
+            times[time] = times.get(time, 0) + int(match[2])
+    begin = min((t for times in found.values() for t in times), default=0)
+    result = []
+    for name, times in found.items():
+        series = Series(name.removesuffix(":S"))
+        start = None
+        for time in sorted(times):
+            if start is not None:
+                series.intervals.append(Interval(start - begin, time - begin,
+                                                 times[time], 100.0))
+            start = time
+        result.append(series)
+    return result
+
+
+def read_record(path):
+    command = ["perf", "script", "-i", path, "-F", "time,period,event"]
+    try:
+        out = subprocess.run(command, capture_output=True, text=True,
+                             errors="replace", check=False)
+    except FileNotFoundError:
+        raise Error("there is no perf", "apt install linux-perf") from None
+    if out.returncode:
+        raise Error(f"perf script cannot read {path}: "
+                    f"{out.stderr.strip()[-300:]}",
+                    "perf record -e '{cycles,cache-misses}:S' -- COMMAND")
+    return parse_script(out.stdout.splitlines())
+
+
+def read(path):
+    """[Series] of a file, of which at least one has three intervals."""
+    try:
+        with open(path, "rb") as f:
+            record = f.read(len(MAGIC)) == MAGIC
+        if record:
+            result = read_record(path)
+        else:
+            with open(path, errors="replace") as f:
+                result = parse_stat(f)
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror}") from None
+    if max((len(s.intervals) for s in result), default=0) < 3:
+        raise Error(f"{path} has less than three intervals",
+                    "shorter ones (-I), or a program that runs longer")
+    return result
+
+
+def correlation(a, b):
+    """Pearson's, of the rates of two series where both were counted; None where one
+    does not change, or there are less than three."""
+    rates = dict((t, r) for t, r in a.rates() if r is not None)
+    pairs = [(rates[t], r) for t, r in b.rates()
+             if r is not None and t in rates]
+    n = len(pairs)
+    if n < 3:
+        return None
+    mean = [sum(p[i] for p in pairs) / n for i in (0, 1)]
+    spread = [math.sqrt(sum((p[i] - mean[i]) ** 2 for p in pairs))
+              for i in (0, 1)]
+    if not all(spread):
+        return None
+    return sum((p[0] - mean[0]) * (p[1] - mean[1])
+               for p in pairs) / spread[0] / spread[1]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""pv-perf timeline: events over time, one below another, and which rise together."""
+import os
+import subprocess
+import sys
+import tempfile
+
+from pvperf import series
+from pvperf.error import Error
+
+EVENTS = "cycles,instructions,cache-misses,branch-misses"
+
+HELP = """draw events over time, and which rise and fall together: runs COMMAND under
+perf stat -I, or takes what perf has left in FILE (as long as COMMAND, and some
+seconds)"""
+
+DESCRIPTION = """Draws events over time, one below another, and how they correlate:
+which of them rise and fall together. Runs COMMAND under perf stat, or takes FILE:
+what perf stat -x, -I has printed, or what perf record has left of a group that is
+sampled (-e '{cycles,cache-misses}:S'). Writes a web page, which needs nothing but
+itself, and with --png a picture."""
+
+
+def add_command(commands):
+    parser = commands.add_parser(
+        "timeline", help=HELP, description=DESCRIPTION,
+        usage="pv-perf timeline [options] -- COMMAND...\n"
+              "       pv-perf timeline [options] FILE")
+    a = parser.add_argument
+    a("-e", metavar="EVENTS", default=EVENTS,
+      help=f"what to count, as for perf stat (default: {EVENTS})")
+    a("-I", metavar="MS", type=int, default=100,
+      help="how long an interval is, in ms, from 1 on (default: 100)")
+    a("-a", action="store_true", help="count all CPUs, not COMMAND alone")
+    a("-o", metavar="FILE.html", default="timeline.html",
+      help="the page (default: timeline.html)")
+    a("--png", metavar="FILE.png", help="a picture, too")
+    a("--title", help="its title (default: COMMAND, or FILE)")
+    a("what", nargs="+", metavar="FILE | COMMAND",
+      help="COMMAND after --, or FILE")
+    parser.set_defaults(run=run)
+
+
+def count(args, path):
+    """Has perf stat count a command."""
+    if args.I < 1:
+        raise Error(f"-I {args.I}: an interval has at least 1 ms")
+    command = ["perf", "stat", "-x", ",", "-I", str(args.I), "-e", args.e,
+               *(["-a"] if args.a else []), "-o", path, "--", *args.what]
+    print(f"pv-perf: {' '.join(args.what)} runs; Ctrl-C ends it, and what was "
+          "counted is drawn", file=sys.stderr, flush=True)
+    try:
+        perf = subprocess.Popen(command)
+    except FileNotFoundError:
+        raise Error("there is no perf", "apt install linux-perf") from None
+    try:
+        status = perf.wait()
+    except KeyboardInterrupt:
+        # perf has got it, too, and ends with what it has.
+        status = perf.wait()
+    if not os.path.getsize(path):
+        raise Error(f"perf stat ended with {status} and has counted nothing",
+                    f"try it: {' '.join(command[:-len(args.what)])} true")
+
+
+def is_command():
+    return "--" in sys.argv[1:]
+
+
+def take(args):
+    """(title, [Series])"""
+    if not is_command():
+        if len(args.what) > 1:
+            raise Error("there is one FILE; a COMMAND comes after --")
+        return (series.printable(args.title or args.what[0]),
+                series.read(args.what[0]))
+
+    with tempfile.NamedTemporaryFile(prefix="pv-perf.") as f:
+        count(args, f.name)
+        return (series.printable(args.title or " ".join(args.what)),
+                series.read(f.name))
+
+
+def run(args):
+    try:
+        # Not before it is known that this is wanted: it takes a while.
+        from pvperf import draw
+    except ModuleNotFoundError as error:
+        raise Error(f"there is no {error.name}",
+                    "apt install python3-matplotlib") from None
+    title, found = take(args)
+    draw.write_page(title, found, args.o)
+    written = [args.o]
+    if args.png:
+        draw.write_picture(title, found, args.png)
+        written.append(args.png)
+    print(f"{', '.join(written)}: {len(found)} events, "
+          f"{max(len(s.intervals) for s in found)} intervals")
+    for s in found:
+        if s.scaled() or s.missing():
+            print(f"{s.name}: {s.scaled()} intervals are perf's estimate, in "
+                  f"{s.missing()} it was not counted")
+    return 0
