@@ -43,10 +43,16 @@ refused() {
 	has "$1: it says why" "$2" out
 }
 
+# As root, in a container perhaps, and with nothing left of it.
+browser() {
+	timeout 300 chromium --headless --no-sandbox --disable-gpu \
+		--disable-dev-shm-usage --user-data-dir="$PWD/chromium" "$@" \
+		2>/dev/null
+}
+
 # What the browser makes of a page.
 browse() {
-	chromium --headless --no-sandbox --disable-gpu --dump-dom \
-		"file://$PWD/$1" 2>/dev/null >"$1.dom"
+	browser --dump-dom "file://$PWD/$1" >"$1.dom"
 }
 
 # The count of an event in the page, as the browser has it.
@@ -77,8 +83,7 @@ has "instructions and branches rise together" \
 is "a chart for each" "$(grep -c 'per second</text>' stat.html.dom)" 3
 is "nothing is loaded from elsewhere" \
 	"$(grep -Ec '(src|href)="?(https?:|//)' stat.html)" 0
-chromium --headless --no-sandbox --disable-gpu --window-size=1000,800 \
-	--screenshot=shot.png "file://$PWD/stat.html" 2>/dev/null
+browser --window-size=1000,800 --screenshot=shot.png "file://$PWD/stat.html"
 for picture in stat.png shot.png; do
 	is "$picture is a picture" "$(head -c 4 $picture | tail -c 3)" PNG
 	more "that is not empty" "$(stat -c %s $picture)" 10000
