@@ -20,6 +20,7 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a1, unsigned long a2,
 				unsigned long a3);
 void pv_perf_enter_with_events(struct kvm_vcpu *vcpu);
+void pv_perf_reenter_with_events(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
 void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
@@ -36,6 +37,16 @@ static inline void pv_perf_enter(struct kvm_vcpu *vcpu)
 {
 	if (vcpu->arch.pv_perf->at_entry)
 		pv_perf_enter_with_events(vcpu);
+}
+
+/**
+ * pv_perf_reenter - the same where the vCPU has not left KVM's run loop
+ * @vcpu: as above; its exit has been handled
+ */
+static inline void pv_perf_reenter(struct kvm_vcpu *vcpu)
+{
+	if (vcpu->arch.pv_perf->at_entry)
+		pv_perf_reenter_with_events(vcpu);
 }
 
 int pv_perf_init_vm(struct kvm *kvm);

@@ -165,6 +165,22 @@ bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 }
 
 /**
+ * pv_perf_backing_assigned - which counter perf has assigned to it
+ * @backing: is on this CPU
+ *
+ * Return: what differs if that has been assigned anew, even if it is the same.
+ */
+struct pv_perf_assigned
+pv_perf_backing_assigned(const struct perf_event *backing)
+{
+	return (struct pv_perf_assigned) {
+		.tag = backing->hw.last_tag,
+		.idx = backing->hw.idx,
+		.cpu = backing->hw.last_cpu,
+	};
+}
+
+/**
  * pv_perf_backing_left_at - what is left of its period where it was stopped
  * @backing: the backing event
  * @at: from pv_perf_backing_stop()

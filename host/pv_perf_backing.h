@@ -46,6 +46,8 @@ void pv_perf_backing_stop(struct perf_event *backing,
 void pv_perf_backing_restore(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 bool pv_perf_backing_is_stopped(const struct perf_event *backing);
+struct pv_perf_assigned
+pv_perf_backing_assigned(const struct perf_event *backing);
 void pv_perf_backing_restart(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 u64 pv_perf_backing_left_at(struct perf_event *backing,

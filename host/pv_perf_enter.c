@@ -6,11 +6,13 @@
  * Interrupts are off, so perf schedules nothing any more on this CPU until the
  * vCPU leaves the guest.
  */
+#include <linux/export.h>
 #include <linux/kvm_host.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
 #include <linux/spinlock.h>
 
+#include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
@@ -21,18 +23,16 @@
 #include "pv_perf_start.h"
 #include "x86.h"
 
-/* After all else: PMUs are disabled only once. */
-static void pv_perf_switch_modes(struct pv_perf_vcpu *here, bool nested)
+/* After all that may change what counts; false if there is something to tell. */
+static bool pv_perf_enter_last(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_event *event;
-	struct pmu *pmu = NULL;
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 
-	list_for_each_entry(event, &here->events, node) {
-		if (pv_perf_excludes_mode(event))
-			pv_perf_switch_mode(event, nested, &pmu);
-	}
-	if (pmu)
-		pv_perf_backing_pmu_enable(pmu);
+	if (here->at_entry & (PV_PERF_AT_ENTRY_MODES | PV_PERF_AT_ENTRY_NMI))
+		pv_perf_switch_modes(vcpu);
+
+	return !(here->at_entry & PV_PERF_AT_ENTRY_RDPMC) ||
+	       pv_perf_rdpmc_enter(vcpu);
 }
 
 /**
@@ -57,10 +57,7 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 		if (pv_perf_has_freq(event))
 			pv_perf_freq_tick(event);
 	}
-	if (here->at_entry & PV_PERF_AT_ENTRY_MODES)
-		pv_perf_switch_modes(here, is_guest_mode(vcpu));
-	if (here->at_entry & PV_PERF_AT_ENTRY_RDPMC)
-		lost |= !pv_perf_rdpmc_enter(vcpu);
+	lost |= !pv_perf_enter_last(vcpu);
 	/* A nested guest's RDPMC is intercepted apart from this guest's. */
 	if (list_empty(&here->events) && !is_guest_mode(vcpu))
 		here->at_entry = 0;
@@ -69,3 +66,25 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 	if (lost)
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
+
+/**
+ * pv_perf_reenter_with_events - as that, right after an exit that is handled
+ * @vcpu: the vCPU, with interrupts off, before KVM looks whether anything is requested
+ *
+ * The host has run nothing meanwhile, so all have the counters that they had.
+ */
+void pv_perf_reenter_with_events(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool told;
+
+	lockdep_assert_irqs_disabled();
+
+	raw_spin_lock(&here->enter_lock);
+	told = pv_perf_enter_last(vcpu);
+	raw_spin_unlock(&here->enter_lock);
+
+	if (!told)
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+}
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_reenter_with_events);

@@ -117,7 +117,8 @@ struct pv_perf_area {
 enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_EVENTS	= BIT(0),
 	PV_PERF_AT_ENTRY_MODES	= BIT(1),
-	PV_PERF_AT_ENTRY_RDPMC	= BIT(2),
+	PV_PERF_AT_ENTRY_NMI	= BIT(2),
+	PV_PERF_AT_ENTRY_RDPMC	= BIT(3),
 };
 
 /**
@@ -145,6 +146,9 @@ enum pv_perf_at_entry {
  * @delivered: number of overflows that the guest has been told of here
  * @throttled: how often an event was stopped because of the rate
  * @filter_changed: the VM's event filter may deny what counts here
+ * @in_nmi: it has entered the guest to handle an NMI, and exits where that ends
+ * @any_stopped: some event is @stopped, or was as VM entry looked last.  Both change
+ *	with @enter_lock held
  * @hide_pmc: the guest is to be told to read no counter before it runs on; for the
  *	vCPU's own thread, as are the next two
  * @pmc_stuck: it cannot be told, of some event
@@ -176,6 +180,8 @@ struct pv_perf_vcpu {
 	u64 delivered;
 	u64 throttled;
 	bool filter_changed;
+	bool in_nmi;
+	bool any_stopped;
 	bool hide_pmc;
 	bool pmc_stuck;
 	bool pmc_changed;
@@ -194,6 +200,18 @@ struct pv_perf_position {
 	u64 count;
 	s64 left;
 	u64 last_period;
+};
+
+/**
+ * struct pv_perf_assigned - which counter perf has assigned to a backing event
+ * @tag: how often it had assigned that one by then, to whomever
+ * @idx: perf's number of it
+ * @cpu: of this CPU
+ */
+struct pv_perf_assigned {
+	u64 tag;
+	int idx;
+	int cpu;
 };
 
 /**
@@ -222,9 +240,10 @@ struct pv_perf_pmc {
  * @not_nested: do not count nested guests: the guest's exclude_guest
  * @only_nested: count nested guests alone: the guest's exclude_host.  In @attr
  *	these two are the host's.
- * @stopped: because it did not count what the vCPU entered last, and not by
+ * @stopped: because it does not count what the vCPU entered last, and not by
  *	perf.  Changes with the home's @enter_lock held.
  * @stopped_at: where @backing was when it was stopped, and goes on
+ * @stopped_on: the counter that it had then
  * @node: in the home's list
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
@@ -270,6 +289,7 @@ struct pv_perf_event {
 	bool only_nested;
 	bool stopped;
 	struct pv_perf_position stopped_at;
+	struct pv_perf_assigned stopped_on;
 	struct list_head node;
 	struct pv_perf_freq freq;
 	struct perf_event *backing;

@@ -138,7 +138,8 @@ void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
 static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
 {
 	return PV_PERF_AT_ENTRY_EVENTS |
-	       (pv_perf_excludes_mode(event) ? PV_PERF_AT_ENTRY_MODES : 0) |
+	       (pv_perf_counts_one_mode(event) ? PV_PERF_AT_ENTRY_MODES : 0) |
+	       (pv_perf_counts_kernel(event) ? PV_PERF_AT_ENTRY_NMI : 0) |
 	       (event->rdpmc ? PV_PERF_AT_ENTRY_RDPMC : 0);
 }
 

@@ -19,10 +19,21 @@ void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b);
 void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event);
 void pv_perf_unlink(struct pv_perf_event *event);
 
-/* Does it count in one of the guest's two modes only? */
-static inline bool pv_perf_excludes_mode(const struct pv_perf_event *event)
+/* Does it count either the guest or its nested guests? */
+static inline bool pv_perf_counts_one_mode(const struct pv_perf_event *event)
 {
 	return event->not_nested || event->only_nested;
+}
+
+static inline bool pv_perf_counts_kernel(const struct pv_perf_event *event)
+{
+	return !event->attr.exclude_kernel;
+}
+
+/* Is there anything that it does not count, but its counter would? */
+static inline bool pv_perf_may_be_stopped(const struct pv_perf_event *event)
+{
+	return pv_perf_counts_one_mode(event) || pv_perf_counts_kernel(event);
 }
 
 #endif /* __KVM_X86_PV_PERF_HOME_H */

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: nested guests.
+ * Paravirtual performance events, host side: what of a guest an event does not
+ * count, though its counter would.
  *
  * The hardware counts a nested guest as it does the guest, so an event that is
  * to count only one of them is stopped while the other runs.
+ *
+ * What counts the guest's kernel is stopped while that handles an NMI: on bare
+ * metal the handler of counters stops them all, for what it executes would be
+ * most of what a short period counts.
  *
  * perf does not know of that.  Until the next VM entry it may schedule the
  * event out and in, and give it another counter, which before Linux 7.0 has what
@@ -18,10 +23,13 @@
 #include <linux/perf_event.h>
 #include <linux/spinlock.h>
 
+#include "compat.h"
+#include "pv_perf.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_home.h"
 #include "pv_perf_mode.h"
+#include "x86.h"
 
 static void pv_perf_stop_event(struct pv_perf_event *event)
 {
@@ -32,6 +40,7 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 	if (!event->stopped)
 		event->stopped_at = at;
 	event->stopped = true;
+	event->stopped_on = pv_perf_backing_assigned(event->backing);
 }
 
 static void pv_perf_restart_event(struct pv_perf_event *event)
@@ -45,7 +54,7 @@ static void pv_perf_set_stopped_left(struct pv_perf_event *event, u64 left)
 	struct pv_perf_vcpu *home = event->home;
 	unsigned long flags;
 
-	if (!pv_perf_excludes_mode(event))
+	if (!pv_perf_may_be_stopped(event))
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
@@ -101,21 +110,27 @@ static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 		      event->stopped;
 }
 
-/**
- * pv_perf_switch_mode - have an event count what runs next, or not
- * @event: the event, which excludes one of the two; its home is this vCPU, and
- *	its enter_lock is held
- * @nested: a nested guest runs next
- * @pmu: the PMU that has been disabled for it, or NULL; to be enabled
- *
- * All events are of the core's one PMU.
- */
-void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
-			 struct pmu **pmu)
+static bool pv_perf_must_stop(const struct pv_perf_event *event, bool nested)
 {
-	bool stop = nested ? event->not_nested : event->only_nested;
+	if (nested)
+		return event->not_nested;
 
-	lockdep_assert_held(&event->home->enter_lock);
+	return event->only_nested ||
+	       (event->home->in_nmi && pv_perf_counts_kernel(event));
+}
+
+/* Will it, when it enters the guest now?  One that it has seen begin, then. */
+static bool pv_perf_handles_nmi(struct kvm_vcpu *vcpu)
+{
+	return (vcpu->arch.nmi_injected || vcpu->arch.pv_perf->in_nmi) &&
+	       !is_guest_mode(vcpu) && kvm_x86_call(handles_nmi)(vcpu);
+}
+
+/* All events are of the core's one PMU, which is disabled only once. */
+static void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
+				struct pmu **pmu)
+{
+	bool stop = pv_perf_must_stop(event, nested);
 
 	if (!pv_perf_must_switch(event, stop))
 		return;
@@ -127,4 +142,40 @@ void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
 		pv_perf_stop_event(event);
 	else
 		pv_perf_restart_event(event);
+}
+
+static void pv_perf_switch_all(struct pv_perf_vcpu *here, bool nested)
+{
+	struct pv_perf_event *event;
+	struct pmu *pmu = NULL;
+
+	here->any_stopped = false;
+	list_for_each_entry(event, &here->events, node) {
+		if (!pv_perf_may_be_stopped(event))
+			continue;
+		pv_perf_switch_mode(event, nested, &pmu);
+		here->any_stopped |= event->stopped;
+	}
+	if (pmu)
+		pv_perf_backing_pmu_enable(pmu);
+}
+
+/**
+ * pv_perf_switch_modes - have events count what runs next, or not
+ * @vcpu: the vCPU, which enters the guest, with interrupts off and its enter_lock
+ *	held
+ *
+ * What was stopped may have been disabled since, or have lost its counter: it goes
+ * on when it counts again.
+ */
+void pv_perf_switch_modes(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	lockdep_assert_held(&here->enter_lock);
+
+	here->in_nmi = pv_perf_handles_nmi(vcpu);
+	if (here->in_nmi || here->any_stopped ||
+	    here->at_entry & PV_PERF_AT_ENTRY_MODES)
+		pv_perf_switch_all(here, is_guest_mode(vcpu));
 }

@@ -274,7 +274,7 @@ static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
  * Spares the vCPU the way out of the run loop and in again.  What would have to
  * wait for a lock or a page, or is more than overflows, is left to the request.
  *
- * Return: true if the caller is to inject an NMI now.
+ * Return: true if the caller is to inject an NMI, call pv_perf_reenter() and enter.
  */
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 {
@@ -300,8 +300,6 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 	nmi = kvm_check_request(KVM_REQ_PV_PERF, vcpu) &&
 	      pv_perf_deliver_all_irqoff(vcpu);
 	mutex_unlock(&here->lock);
-	if (here->at_entry & PV_PERF_AT_ENTRY_RDPMC)
-		pv_perf_rdpmc_reenter(vcpu);
 
 	/*
 	 * Set before the request was made, so that this sees it where it has

@@ -233,10 +233,26 @@ static bool pv_perf_pmc_is_near_end(struct perf_event *backing, s64 prev)
 	return !is_sampling_event(backing) && prev > -(s64)PV_PERF_PMC_MARGIN;
 }
 
+/* Its counter holds what it has counted: it counts, or has kept its counter since. */
+static bool pv_perf_pmc_holds_count(const struct pv_perf_event *event)
+{
+	struct pv_perf_assigned now;
+
+	if (!READ_ONCE(event->backing->hw.state))
+		return true;
+	if (!event->stopped)
+		return false;
+
+	now = pv_perf_backing_assigned(event->backing);
+	return now.tag == event->stopped_on.tag &&
+	       now.idx == event->stopped_on.idx &&
+	       now.cpu == event->stopped_on.cpu;
+}
+
 /**
  * pv_perf_pmc_of - where a guest can read an event's count
- * @event: the event
- * @pmc: set to it; to nowhere if the event does not count on this CPU now
+ * @event: the event, its home's enter_lock held
+ * @pmc: set to it; to nowhere if the event has no counter on this CPU now
  *
  * What a counter has beyond perf's prev_count is not yet in perf's count.  The
  * difference of those two stays as it is when perf reads or moves the counter.
@@ -247,7 +263,7 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 	s64 count, prev;
 
 	*pmc = (struct pv_perf_pmc) { };
-	if (!pv_perf_backing_is_here(backing) || READ_ONCE(backing->hw.state))
+	if (!pv_perf_backing_is_here(backing) || !pv_perf_pmc_holds_count(event))
 		return;
 
 	do {
@@ -259,6 +275,8 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 	prev = sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
 	if (pv_perf_pmc_is_near_end(backing, prev))
 		return;
+	if (event->stopped)
+		count = event->stopped_at.count;
 
 	pmc->index = pv_perf_pmc_index(backing->hw.event_base_rdpmc);
 	pmc->offset = event->past_count + count - prev;

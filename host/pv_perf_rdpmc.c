@@ -296,23 +296,6 @@ bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 	return told && !here->pmc_changed;
 }
 
-/**
- * pv_perf_rdpmc_reenter - as that, where a vCPU enters without pv_perf_enter()
- * @vcpu: the vCPU, with interrupts off, before KVM looks whether anything is requested
- */
-void pv_perf_rdpmc_reenter(struct kvm_vcpu *vcpu)
-{
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	bool told;
-
-	raw_spin_lock(&here->enter_lock);
-	told = pv_perf_rdpmc_enter(vcpu);
-	raw_spin_unlock(&here->enter_lock);
-
-	if (!told)
-		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
-}
-
 /* False where its memory is gone, at least for now.  May sleep. */
 static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
 				     struct pv_perf_event *event)

@@ -10,7 +10,6 @@
 u32 pv_perf_rdpmc_host(bool own, struct pv_perf_pmc_layout *pmcs);
 u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu);
-void pv_perf_rdpmc_reenter(struct kvm_vcpu *vcpu);
 void pv_perf_rdpmc_hide(struct kvm_vcpu *vcpu, struct pv_perf_event *event);
 void pv_perf_rdpmc_end(struct kvm_vcpu *vcpu, struct pv_perf_event *event);
 bool pv_perf_rdpmc_tell_rest(struct kvm_vcpu *vcpu);

@@ -50,7 +50,7 @@ static bool pv_perf_is_stopped(struct pv_perf_event *event,
 
 	lockdep_assert_held(&home->lock);
 
-	if (!pv_perf_excludes_mode(event))
+	if (!pv_perf_may_be_stopped(event))
 		return false;
 
 	/* Its vCPU may be on the way from one mode to the other. */

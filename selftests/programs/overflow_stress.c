@@ -54,7 +54,7 @@ static void open_event(struct event *e, int cpu, unsigned int *seed)
 
 	if ((kind >> 8) % 4) {
 		attr.sample_period = 500 + (kind >> 10) % 8 * 500;
-		/* In a guest it counts the NMI handler too: let it progress. */
+		/* The way into the NMI handler may count too: let it progress. */
 		if (!attr.exclude_kernel)
 			attr.sample_period *= 20;
 	} else {

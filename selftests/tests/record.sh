@@ -30,6 +30,20 @@ record_programs() {
 	perf record -q --call-graph dwarf -e cycles:u -c 1900003 \
 		-o "$1.dwarf" "$T/calltree"
 	"$T/sampling_test" $percent >"$1.tap"
+	sample_kernel "$1"
+}
+
+# A period that is shorter than the NMI's handler; $1 names where.
+sample_kernel() {
+	local work='dd if=/dev/zero of=/dev/null bs=1 count=1000'
+
+	# shellcheck disable=SC2086 # several words
+	perf stat -x, -o "$1.kernel.stat" -e instructions:k $work 2>/dev/null
+	# shellcheck disable=SC2086 # several words
+	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
+	perf record -q -m 1024 -e instructions:k -c 1000 -o "$1.kernel" $work \
+		2>/dev/null
+	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
 }
 
 # What is to be seen on the screens of perf top.
@@ -172,8 +186,11 @@ on_host() {
 
 	prepare
 	record_programs host
+	# It has a limit on that of its own.
+	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	"$vm" guest -- "$self" guest_first
 	echo $? >guest.status
+	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
 	# Fewer with checks: one takes longer than events of the guest's kernel
 	# take to overflow again, and nothing else would be done.
 	case $VM_KERNEL in
@@ -230,6 +247,14 @@ for level in host guest; do
 		"$(grep -cE '^(a|aa|b|bb|bbb|c|main) ' shares)" 7
 	tap_file "$level" "$level.tap"
 done
+
+# Each sample for how many of 1,000 counted without them?
+per_thousand() {
+	awk -F, -v n="$(perf script -i "$1.kernel" -F ip 2>/dev/null | wc -l)" \
+		'/instructions/ { printf "%d\n", n * 1000000 / $1 }' "$1.kernel.stat"
+}
+ok "the guest's kernel, at a period below the NMI handler's instructions: $(per_thousand guest) of 1,000 ($(per_thousand host) on the host)" \
+	test "$(per_thousand guest)" -ge 990 -a "$(per_thousand guest)" -le 1100
 
 is "the guest's samples are as many as the host's" \
 	"$(grep '^# samples:' guest.tap)" "$(grep '^# samples:' host.tap)"

@@ -283,8 +283,9 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 			continue;
 		CHECK(!vcpu->arch.rdpmc_intercept);
 		backing = event->backing;
-		count = event->past_count + local64_read(&backing->count) +
-			backing->hw.counter;
+		count = event->past_count +
+			(event->stopped ? event->stopped_at.count :
+			 local64_read(&backing->count) + backing->hw.counter);
 		pmc = READ_ONCE(record->pmc);
 		if (pmc & KVM_PERF_PMC_INDEX)
 			got = count_by_rdpmc(record, pmc);

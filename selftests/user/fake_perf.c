@@ -196,6 +196,15 @@ static void set_state(struct perf_event *event, enum perf_event_state state)
 	WRITE_ONCE(event->state, state);
 }
 
+/* x86_assign_hw_event() */
+static void note_assigned(struct perf_event *event)
+{
+	static u64 assigned;
+
+	event->hw.last_tag = __atomic_add_fetch(&assigned, 1, __ATOMIC_RELAXED);
+	event->hw.last_cpu = smp_processor_id();
+}
+
 static void sched_event_in(struct perf_event *event)
 {
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
@@ -204,6 +213,7 @@ static void sched_event_in(struct perf_event *event)
 	cpu_contexts[smp_processor_id()].active_oncpu++;
 	WRITE_ONCE(event->hw.interrupts, 0);
 	WRITE_ONCE(event->oncpu, smp_processor_id());
+	note_assigned(event);
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
 	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
 	pmu_start(event, PERF_EF_RELOAD);
@@ -255,6 +265,7 @@ static void assign(struct perf_event *event, int idx)
 		*residue(event->oncpu, event->hw.idx) = content(event);
 	}
 	WRITE_ONCE(event->hw.idx, idx);
+	note_assigned(event);
 	WRITE_ONCE(event->hw.event_base_rdpmc, idx < INTEL_PMC_IDX_FIXED ? idx :
 		   INTEL_PMC_FIXED_RDPMC_BASE | (idx - INTEL_PMC_IDX_FIXED));
 	if (active && !(state & PERF_HES_STOPPED))
@@ -631,6 +642,8 @@ void reassign(struct perf_event *event, u64 content)
 	CHECK(event->hw.state & PERF_HES_STOPPED);
 	pmu_stop(event, PERF_EF_UPDATE);
 	event->hw.idx = (event->hw.idx + 1) % NR_COUNTERS;
+	event->hw.event_base_rdpmc = event->hw.idx;
+	note_assigned(event);
 	event->hw.counter = content;
 	irq_unlock(event->oncpu);
 }

@@ -781,7 +781,17 @@ static void model_tick(struct model_event *e)
 		model_set_left(e, 0);
 }
 
-static void model_enter_mode(int vcpu, u64 exclude)
+static bool model_is_stopped(int vcpu, const struct model_event *e)
+{
+	if (vcpus[vcpu]->arch.guest_mode)
+		return e->attr.flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
+
+	return e->attr.flags & KVM_PERF_ATTR_EXCLUDE_HOST ||
+	       (vcpus[vcpu]->arch.iret_intercept &&
+		!(e->attr.flags & KVM_PERF_ATTR_EXCLUDE_KERNEL));
+}
+
+static void model_enter_mode(int vcpu)
 {
 	struct model_event *e;
 
@@ -790,26 +800,24 @@ static void model_enter_mode(int vcpu, u64 exclude)
 			continue;
 		model_tick(e);
 		if (counts(e))
-			e->stopped = e->attr.flags & exclude;
+			e->stopped = model_is_stopped(vcpu, e);
 	}
 }
 
 static void model_run(int vcpu, u64 n)
 {
-	u64 exclude = vcpus[vcpu]->arch.guest_mode ?
-		      KVM_PERF_ATTR_EXCLUDE_GUEST : KVM_PERF_ATTR_EXCLUDE_HOST;
 	bool overflow = false;
 	struct model_event *e;
 	u32 before;
 
-	model_enter_mode(vcpu, exclude);
+	model_enter_mode(vcpu);
 	for (e = model; e < model + ARRAY_SIZE(model); e++) {
 		if (!counts(e))
 			continue;
 		e->time_enabled += n;
 		e->time_running += n;
 		before = e->overflows;
-		if (e->home == vcpu && !(e->attr.flags & exclude))
+		if (e->home == vcpu && !model_is_stopped(vcpu, e))
 			model_count(e, n);
 		overflow |= e->overflows != before;
 	}
@@ -1236,6 +1244,7 @@ static void host_event(int vcpu)
 		break;
 	case 3:
 		vcpus[vcpu]->arch.guest_mode = n == 0xfb;
+		vcpus[vcpu]->arch.iret_intercept = n == 0xf3;
 		break;
 	case 4:
 		vcpus[vcpu]->arch.pv_cpuid.features =
@@ -1267,8 +1276,10 @@ static void enter_guest(int vcpu)
 	model_enter(vcpu);
 	/* Who calls it injects the NMI. */
 	local_irq_save(flags);
-	if (!at_once && pv_perf_handle_nmi_exit(vcpus[vcpu]))
+	if (!at_once && pv_perf_handle_nmi_exit(vcpus[vcpu])) {
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
+		pv_perf_reenter(vcpus[vcpu]);
+	}
 	local_irq_restore(flags);
 	/* It looks where counters are, too. */
 	if (pmc_to_tell(vcpu) && !vcpus[vcpu]->arch.nmi_pending && !nmis[vcpu])
@@ -1310,7 +1321,10 @@ static bool look(int vcpu)
 		i++;
 	}
 	local_irq_save(flags);
+	/* As if it came just now: what is open may be so since. */
+	vcpus[vcpu]->arch.nmi_injected = vcpus[vcpu]->arch.iret_intercept;
 	pv_perf_enter(vcpus[vcpu]);
+	vcpus[vcpu]->arch.nmi_injected = false;
 	CHECK(pv->pmc_changed == (changed || pmc_has_changed(vcpu, before)));
 	runs = !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]);
 	if (runs)

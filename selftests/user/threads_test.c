@@ -167,7 +167,12 @@ static void enter_guest(struct thread *t)
 	if (!rnd(t, 8))
 		leave_and_run(t);
 	local_irq_save(flags);
-	pv_perf_handle_nmi_exit(t->vcpu);
+	if (pv_perf_handle_nmi_exit(t->vcpu)) {
+		t->vcpu->arch.nmi_injected = true;
+		t->vcpu->arch.iret_intercept = true;
+		pv_perf_reenter(t->vcpu);
+		t->vcpu->arch.nmi_injected = false;
+	}
 	local_irq_restore(flags);
 	handle_requests(t->vcpu);
 	atomic_xchg(&t->vcpu->arch.nmi_queued, 0);
@@ -180,8 +185,11 @@ static void enter_guest(struct thread *t)
 		task_sched_in(current);
 	}
 	WRITE_ONCE(t->vcpu->arch.guest_mode, rnd(t, 2));
+	t->vcpu->arch.nmi_injected = !rnd(t, 4);
+	t->vcpu->arch.iret_intercept = t->vcpu->arch.nmi_injected || rnd(t, 2);
 	local_irq_save(flags);
 	pv_perf_enter(t->vcpu);
+	t->vcpu->arch.nmi_injected = false;
 	if (!kvm_test_request(KVM_REQ_PV_PERF, t->vcpu))
 		check_rdpmc(t->vcpu);
 	local_irq_restore(flags);

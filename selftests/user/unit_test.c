@@ -1946,6 +1946,8 @@ static bool nmi_exit(void)
 
 	local_irq_save(flags);
 	nmi = pv_perf_handle_nmi_exit(here());
+	if (nmi)
+		pv_perf_reenter(here());
 	local_irq_restore(flags);
 	return nmi;
 }
@@ -2499,11 +2501,14 @@ static void test_rdpmc_counters(void)
 	mem->attr.flags = KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_RDPMC_USER |
 			  KVM_PERF_ATTR_EXCLUDE_HOST;
 	CHECK(!call(KVM_PERF_OP_CLOSE, 3) && !do_open() && !call(3, 3));
-	is("what counts nested guests alone is nowhere", (reads(), pmc(3)), 0);
+	is("what counts nested guests alone holds", (reads(), pmc(3) != 0), true);
+	told = mem->record[3].pmc;
 	here()->arch.guest_mode = true;
-	is("also while one runs", (reads(), pmc(3)), 0);
+	CHECK(reads());
+	run_guest(10);
 	here()->arch.guest_mode = false;
-	is("and makes no NMIs", (reads(), nmis), 0);
+	is("where it was told", (reads(), mem->record[3].pmc), told);
+	is("and makes no NMIs", nmis, 0);
 	teardown();
 
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
@@ -2787,6 +2792,106 @@ static void test_modes(void)
 	is("CLOSE of the others", call(KVM_PERF_OP_RESET, 0), 0);
 	run_mode(true, 7);
 	teardown();
+}
+
+/* The guest handles an NMI, from when it is injected to its IRET. */
+static void run_nmi(u64 n, bool injected)
+{
+	here()->arch.nmi_injected = injected;
+	here()->arch.iret_intercept = true;
+	run_mode(false, n);
+	here()->arch.nmi_injected = false;
+}
+
+static void end_nmi(void)
+{
+	unsigned long flags;
+
+	here()->arch.iret_intercept = false;
+	local_irq_save(flags);
+	pv_perf_reenter(here());
+	local_irq_restore(flags);
+}
+
+/* What the guest's kernel executes meanwhile is not counted. */
+static void test_nmi(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	CHECK(!open_mode(1, 0, 100));
+	CHECK(!open_mode(2, KVM_PERF_ATTR_EXCLUDE_KERNEL, 0));
+	CHECK(!open_mode(3, KVM_PERF_ATTR_EXCLUDE_USER, 0));
+	run_mode(false, 10);
+	run_nmi(1000, true);
+	run_nmi(1000, false);
+	call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL);
+	is("while it handles an NMI", r[1].count, 10);
+	is("nothing overflows", (enter_guest(), r[1].overflows), 0);
+	is("the kernel alone", r[3].count, 10);
+	is("user mode alone: perf sees to that", r[2].count, 2010);
+	is("SET_LEFT meanwhile", call3(KVM_PERF_OP_SET_LEFT, 1, 30, 0), 0);
+	is("what was left", r[1].period_left, 90);
+	task_sched_out(current);
+	task_sched_in(current);
+	run_nmi(1000, false);
+	reassign(event(3)->backing, 7);
+	end_nmi();
+	run_guest(29);
+	is("that holds after it", enter_guest(), 0);
+	run_mode(false, 1);
+	is("and ends as it should", (enter_guest(), r[1].overflows), 1);
+	call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL);
+	is("counts on", r[1].count, 40);
+	is("also with another counter", r[3].count, 40);
+
+	run_nmi(1000, true);
+	is("DISABLE meanwhile", call(KVM_PERF_OP_DISABLE, 3), 0);
+	end_nmi();
+	run_guest(10);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 3));
+	run_mode(false, 5);
+	is("ENABLE after it", (call(KVM_PERF_OP_READ, 3), r[3].count), 45);
+
+	run_nmi(1000, true);
+	here()->arch.guest_mode = true;
+	here()->arch.iret_intercept = false;
+	run_mode(true, 3);
+	is("a nested guest runs meanwhile", (call(KVM_PERF_OP_READ, 3),
+	   r[3].count), 48);
+	/* The VMM sets the vCPU's state, or its IRET cannot be intercepted. */
+	here()->arch.nmi_injected = true;
+	run_mode(false, 4);
+	here()->arch.nmi_injected = false;
+	is("one of which no end would be seen", (call(KVM_PERF_OP_READ, 3),
+	   r[3].count), 52);
+	teardown();
+}
+
+static void test_rdpmc_in_nmi(void)
+{
+	u32 told;
+
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	CHECK(reads());
+	run_guest(10);
+	told = mem->record[1].pmc;
+	here()->arch.nmi_injected = true;
+	here()->arch.iret_intercept = true;
+	is("a counter that stands still is read", reads(), true);
+	here()->arch.nmi_injected = false;
+	is("where it was", mem->record[1].pmc, told);
+	reassign(event(1)->backing, 1000);
+	is("another counter, which nobody has written", (reads(), pmc(1)), 0);
+	here()->arch.iret_intercept = false;
+	is("can be read once it counts", (reads(), pmc(1) != 0), true);
+	run_guest(5);
+	is("and goes on", (call(KVM_PERF_OP_READ, 1), mem->record[1].count), 15);
+	teardown();
+	*param_pv_perf_rdpmc = 0;
 }
 
 static void test_period(void)
@@ -3842,6 +3947,8 @@ int main(void)
 	test_own_rate();
 	test_nested_host();
 	test_modes();
+	test_nmi();
+	test_rdpmc_in_nmi();
 	test_stopped();
 	test_stopped_period();
 	test_sampling();

@@ -388,6 +388,8 @@ struct hw_perf_event {
 	u64 config;
 	struct task_struct *target;
 	int idx;		/* of its counter */
+	u64 last_tag;
+	int last_cpu;
 	int event_base_rdpmc;
 	int state;
 	local64_t prev_count;	/* of its counter, when that was last read */
@@ -576,6 +578,7 @@ struct kvm_vcpu {
 		struct kvm_lapic *apic;
 		struct kvm_pmu pmu;
 		bool rdpmc_intercept;
+		bool iret_intercept;
 		int cpl;
 		u64 cr4;
 	} arch;
@@ -613,6 +616,7 @@ void handle_requests(struct kvm_vcpu *vcpu);
 #define fake_x86_get_cpl(vcpu)		((vcpu)->arch.cpl)
 #define fake_x86_set_rdpmc_intercept(vcpu, on) \
 	((vcpu)->arch.rdpmc_intercept = (on))
+#define fake_x86_handles_nmi(vcpu)	((vcpu)->arch.iret_intercept)
 /* What the guest reads, if it may execute RDPMC, is right, and nobody else's. */
 void check_rdpmc(struct kvm_vcpu *vcpu);
 
