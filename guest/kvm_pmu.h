@@ -293,6 +293,10 @@ void kvm_pmu_unregister(void);
 void kvm_pmu_resched(void);
 bool kvm_pmu_is_ours(const struct perf_event *event);
 
+/* kvm_pmu_init.c */
+int kvm_pmu_event_init(struct perf_event *event);
+int kvm_pmu_check_period(struct perf_event *event, u64 period);
+
 /* kvm_pmu_user.c */
 bool kvm_pmu_user_possible(void);
 bool kvm_pmu_user_allowed(void);
@@ -341,7 +345,6 @@ bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
 void kvm_pmu_close(struct kvm_pmu_counter *counter);
 void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
 void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
-void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_find.c */
@@ -353,11 +356,15 @@ void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
 		    u32 op, u64 arg);
 void kvm_pmu_plan(struct kvm_pmu_cpu *cpu);
 
+/* kvm_pmu_run.c */
+void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_run(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count);
+
 /* kvm_pmu_flush.c */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_nmi.c */
 bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,

@@ -6,9 +6,13 @@
  * This file probes for the host side, and sets everything up and down:
  *
  *	kvm_pmu_event.c		what perf sees, a struct pmu
+ *	kvm_pmu_init.c		which events it takes
  *	kvm_pmu_config.c	what the host can count
  *	kvm_pmu_counter.c	the host's events, and which of perf's has which
- *	kvm_pmu_flush.c		has the host do what perf wants
+ *	kvm_pmu_find.c		finds one of them for an event
+ *	kvm_pmu_flush.c		has the host do what perf wants, in
+ *	kvm_pmu_plan.c		operations that are noted first
+ *	kvm_pmu_run.c		and run then
  *	kvm_pmu_nmi.c		overflows
  *	kvm_pmu_record.c	what the host has counted
  *	kvm_pmu_rdpmc.h		the same, without asking it

@@ -21,13 +21,6 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event,
 void pv_perf_backing_read(struct perf_event *backing,
 			  struct pv_perf_reading *reading);
 
-u64 pv_perf_backing_period(const struct perf_event *backing);
-void pv_perf_backing_set_period(struct perf_event *backing, u64 period);
-void pv_perf_backing_begin_period(struct perf_event *backing);
-void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
-void pv_perf_backing_copy_position(const struct perf_event *from,
-				   struct perf_event *to);
-
 /* perf has put a pinned event for which it has no counter in the error state. */
 static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backing)
 {
@@ -40,6 +33,14 @@ static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing
 	/* MAX_INTERRUPTS of kernel/events/core.c. */
 	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
 }
+
+/* pv_perf_position.c */
+u64 pv_perf_backing_period(const struct perf_event *backing);
+void pv_perf_backing_set_period(struct perf_event *backing, u64 period);
+void pv_perf_backing_begin_period(struct perf_event *backing);
+void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
+void pv_perf_backing_copy_position(const struct perf_event *from,
+				   struct perf_event *to);
 
 void pv_perf_backing_stop(struct perf_event *backing,
 			  struct pv_perf_position *at);

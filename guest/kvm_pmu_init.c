@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: which events of perf's it takes, and
+ * what each is to the host.
+ */
+#include <linux/bitops.h>
+#include <linux/perf_event.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+/* Cache, operation and result: a byte each. */
+#define KVM_PMU_CACHE_MASK	0xffffff
+
+static void kvm_pmu_destroy(struct perf_event *event)
+{
+	kvm_pmu_config_put(to_kvm_pmu_config(event));
+}
+
+/* An inherited event has its parent's attr, which has lost its freq below. */
+static bool kvm_pmu_has_freq(struct perf_event *event)
+{
+	if (event->parent)
+		return to_kvm_pmu_config(event->parent)->attr.flags &
+		       KVM_PERF_ATTR_FREQ;
+
+	/* A frequency of 0 is no frequency. */
+	return event->attr.freq && event->attr.sample_freq;
+}
+
+/*
+ * The host adjusts the period to the frequency.  For the perf core here it is
+ * an event with a fixed period, which it leaves alone.
+ */
+static void kvm_pmu_hide_freq(struct perf_event *event)
+{
+	event->attr.freq = 0;
+	event->hw.sample_period = event->attr.sample_period;
+	/* It starts with whatever period the host is at. */
+	local64_set(&event->hw.period_left, 0);
+}
+
+/**
+ * kvm_pmu_check_period - pmu->check_period: may an event have this period?
+ * @event: the event
+ * @period: of PERF_EVENT_IOC_PERIOD, or a frequency: perf checks those that it knows of
+ *
+ * Return: 0 or -EINVAL.
+ */
+int kvm_pmu_check_period(struct perf_event *event, u64 period)
+{
+	const struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	if (config->attr.flags & KVM_PERF_ATTR_FREQ)
+		return period > sysctl_perf_event_sample_rate ? -EINVAL : 0;
+
+	return kvm_pmu_config_check_period(config, period);
+}
+
+/* Can the host tell a nested guest from this one? */
+static bool kvm_pmu_splits_nested(void)
+{
+	return kvm_pmu_host->features & KVM_PERF_FEATURE_NESTED;
+}
+
+/* Where there can be none, more events share a counter. */
+static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
+{
+	return attr->exclude_guest && kvm_pmu_splits_nested() &&
+	       (boot_cpu_has(X86_FEATURE_SVM) || boot_cpu_has(X86_FEATURE_VMX));
+}
+
+static bool kvm_pmu_is_intel(void)
+{
+	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL;
+}
+
+/*
+ * Of which config1 and config2 are part, as in the tables of extra_regs of x86's own
+ * PMU: the responses to what a core asks for, latencies, and the front end.
+ */
+static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
+{
+	if (!kvm_pmu_is_intel() || event->attr.type != event->pmu->type)
+		return false;
+
+	switch (event->attr.config & ARCH_PERFMON_EVENTSEL_EVENT) {
+	case 0x0b:
+	case 0x2a:
+	case 0x2b:
+	case 0xb7:
+	case 0xbb:
+	case 0xc6:
+	case 0xcd:
+	case 0xd0:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void kvm_pmu_guest_attr(struct perf_event *event,
+			       struct guest_perf_attr *guest)
+{
+	const struct perf_event_attr *attr = &event->attr;
+
+	*guest = (struct guest_perf_attr) {
+		.size		= sizeof(*guest),
+		.type		= attr->type,
+		.config		= attr->config,
+	};
+
+	/* x86's own PMU ignores all else, and tools set some of it. */
+	if (kvm_pmu_has_extra_regs(event)) {
+		guest->config1 = attr->config1;
+		guest->config2 = attr->config2;
+	}
+	if (attr->type == PERF_TYPE_HW_CACHE)
+		guest->config &= KVM_PMU_CACHE_MASK;
+	if (attr->type == event->pmu->type) {
+		guest->type = KVM_PERF_TYPE_RAW;
+		guest->config &= kvm_pmu_host->raw_event_mask;
+	}
+	if (kvm_pmu_has_freq(event))
+		guest->flags |= KVM_PERF_ATTR_FREQ;
+	if (attr->exclude_user)
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_USER;
+	if (attr->exclude_kernel)
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_KERNEL;
+	if (kvm_pmu_excludes_nested(attr))
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_GUEST;
+	if (attr->exclude_host)
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
+	if (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY)
+		guest->flags |= KVM_PERF_ATTR_NOTIFY;
+	/* What overflows is read when it does. */
+	if (kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
+	    !is_sampling_event(event))
+		guest->flags |= KVM_PERF_ATTR_RDPMC | kvm_pmu_user_attr();
+}
+
+/* An event type of its own holds raw events. */
+static bool kvm_pmu_serves(const struct perf_event *event)
+{
+	switch (event->attr.type) {
+	case PERF_TYPE_HARDWARE:
+	case PERF_TYPE_HW_CACHE:
+		return event->pmu->type == PERF_TYPE_RAW;
+	default:
+		return event->attr.type == event->pmu->type;
+	}
+}
+
+/*
+ * precise_ip and branch stacks: not by this PMU, nor AUX, which perf knows.
+ * exclude_host asks for nested guests alone, which an older host cannot tell
+ * from this one.
+ */
+static bool kvm_pmu_supports(struct perf_event *event)
+{
+	return !has_branch_stack(event) && !event->attr.precise_ip &&
+	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
+}
+
+/* Of precise_ip only: registers, and on Intel where the samples go. */
+static bool kvm_pmu_has_precise_only(const struct perf_event_attr *attr)
+{
+	return (attr->sample_regs_user | attr->sample_regs_intr) &
+	       PERF_REG_EXTENDED_MASK ||
+	       (attr->aux_output && kvm_pmu_is_intel());
+}
+
+/*
+ * A group counts as a whole, or not at all.  As for x86's own PMU, siblings that
+ * are disabled do not count.
+ */
+static bool kvm_pmu_group_fits(struct perf_event *event,
+			       const struct kvm_pmu_config *config)
+{
+	struct perf_event *leader = event->group_leader, *sibling;
+	struct kvm_pmu_use use = { };
+
+	if (leader == event)
+		return true;
+
+	kvm_pmu_add_use(&use, config->kind);
+	if (leader->pmu == event->pmu)
+		kvm_pmu_add_use(&use, to_kvm_pmu_config(leader)->kind);
+	for_each_sibling_event(sibling, leader) {
+		if (sibling->pmu == event->pmu &&
+		    sibling->state > PERF_EVENT_STATE_OFF)
+			kvm_pmu_add_use(&use, to_kvm_pmu_config(sibling)->kind);
+	}
+
+	return use.general <= kvm_pmu_host->nr_counters;
+}
+
+/**
+ * kvm_pmu_event_init - pmu->event_init: take an event, if it is one of this PMU
+ * @event: the event
+ *
+ * Whether the host has it is found out by trying.  May sleep.
+ *
+ * Return: 0, -ENOENT for one of another PMU, or what x86's own PMU answers.
+ */
+int kvm_pmu_event_init(struct perf_event *event)
+{
+	struct guest_perf_attr attr;
+	struct kvm_pmu_config *config;
+	int ret;
+
+	if (!kvm_pmu_serves(event))
+		return -ENOENT;
+
+	if (!kvm_pmu_supports(event))
+		return -EOPNOTSUPP;
+
+	/* perf would find it unsupported, x86's own PMU finds it wrong. */
+	if (kvm_pmu_has_precise_only(&event->attr))
+		return -EINVAL;
+
+	kvm_pmu_guest_attr(event, &attr);
+	config = kvm_pmu_config_get(&attr);
+	if (IS_ERR(config))
+		return PTR_ERR(config);
+
+	ret = event->parent ? 0 :
+	      kvm_pmu_config_check_period(config, event->attr.sample_period);
+	if (!ret && !kvm_pmu_group_fits(event, config))
+		ret = -EINVAL;
+	if (ret) {
+		kvm_pmu_config_put(config);
+		return ret;
+	}
+
+	event->pmu_private = config;
+	event->destroy = kvm_pmu_destroy;
+	/* For the event filter of a KVM on top. */
+	event->hw.config = kvm_pmu_event_select(&attr);
+	event->hw.idx = -1;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	kvm_pmu_user_init_event(event);
+	if (attr.flags & KVM_PERF_ATTR_FREQ)
+		kvm_pmu_hide_freq(event);
+	return 0;
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: where a backing event is in its period,
+ * and its counter stopped and started.
+ *
+ * This, too, is perf's own business: see pv_perf_backing.c.
+ */
+#include <linux/kvm_host.h>
+#include <linux/perf_event.h>
+
+#include "pv_perf_backing.h"
+#include "pv_perf_event.h"
+
+/**
+ * pv_perf_backing_is_stopped - is its counter stopped, by us or by perf?
+ * @backing: is on this CPU
+ */
+bool pv_perf_backing_is_stopped(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
+}
+
+/**
+ * pv_perf_backing_assigned - which counter perf has assigned to it
+ * @backing: is on this CPU
+ *
+ * Return: what differs if that has been assigned anew, even if it is the same.
+ */
+struct pv_perf_assigned
+pv_perf_backing_assigned(const struct perf_event *backing)
+{
+	return (struct pv_perf_assigned) {
+		.tag = backing->hw.last_tag,
+		.idx = backing->hw.idx,
+		.cpu = backing->hw.last_cpu,
+	};
+}
+
+/**
+ * pv_perf_backing_left_at - what is left of its period where it was stopped
+ * @backing: the backing event
+ * @at: from pv_perf_backing_stop()
+ *
+ * Return: at least 1; 0 if it has no period.
+ */
+u64 pv_perf_backing_left_at(struct perf_event *backing,
+			    const struct pv_perf_position *at)
+{
+	if (!is_sampling_event(backing))
+		return 0;
+
+	return at->left > 0 ? at->left : pv_perf_backing_period(backing);
+}
+
+/**
+ * pv_perf_backing_period - the period of a backing event
+ * @backing: the backing event
+ *
+ * In any context.
+ */
+u64 pv_perf_backing_period(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.sample_period);
+}
+
+/**
+ * pv_perf_backing_set_period - set it, from the next overflow on
+ * @backing: the backing event
+ * @period: the period
+ *
+ * In any context, and without asking perf: of one that has a period by itself.
+ */
+void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
+{
+	WRITE_ONCE(backing->hw.sample_period, period);
+}
+
+/* perf starts it where its counter is: what begins a period then is done here. */
+static void set_left_stopped(struct perf_event *backing, u64 left)
+{
+	if (!left) {
+		left = pv_perf_backing_period(backing);
+		backing->hw.last_period = left;
+	}
+	local64_set(&backing->hw.period_left, left);
+}
+
+/*
+ * perf lets the period be changed, but not what is left of it: that is between
+ * a stop and a start of the counter, as when perf itself adjusts a period.
+ * One that perf has throttled stays stopped.
+ */
+static bool set_left_here(struct perf_event *backing, u64 left)
+{
+	struct pmu *pmu = backing->pmu;
+	unsigned long flags;
+	bool here;
+
+	local_irq_save(flags);
+	here = pv_perf_backing_is_here(backing);
+	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
+		set_left_stopped(backing, left);
+	} else if (here) {
+		pmu->pmu_disable(pmu);
+		pmu->stop(backing, PERF_EF_UPDATE);
+		local64_set(&backing->hw.period_left, left);
+		pmu->start(backing, PERF_EF_RELOAD);
+		pmu->pmu_enable(pmu);
+	}
+	local_irq_restore(flags);
+
+	return here;
+}
+
+/* One that counts elsewhere, or not at all. */
+static void set_left_there(struct perf_event *backing, u64 left)
+{
+	bool enabled = READ_ONCE(backing->state) >= PERF_EVENT_STATE_INACTIVE;
+
+	perf_event_disable(backing);
+	local64_set(&backing->hw.period_left, left);
+	if (enabled)
+		perf_event_enable(backing);
+}
+
+/**
+ * pv_perf_backing_set_left - set when a backing event overflows next
+ * @backing: the backing event, which has a period
+ * @left: after how many events, 0 for a whole period
+ *
+ * May sleep.
+ */
+void pv_perf_backing_set_left(struct perf_event *backing, u64 left)
+{
+	if (!set_left_here(backing, left))
+		set_left_there(backing, left);
+}
+
+/**
+ * pv_perf_backing_begin_period - begin a whole period
+ * @backing: the backing event, which has a period
+ *
+ * At once where it counts on this CPU, or else nothing is done.
+ */
+void pv_perf_backing_begin_period(struct perf_event *backing)
+{
+	set_left_here(backing, 0);
+}
+
+/**
+ * pv_perf_backing_copy_position - go on in the period of another backing event
+ * @from: which counts no more
+ * @to: of the same event
+ *
+ * With a frequency, the period has been adapted.  May sleep.
+ */
+void pv_perf_backing_copy_position(const struct perf_event *from,
+				   struct perf_event *to)
+{
+	if (!is_sampling_event(to))
+		return;
+
+	to->hw.sample_period = from->hw.sample_period;
+	to->hw.last_period = from->hw.last_period;
+	pv_perf_backing_set_left(to, local64_read(&from->hw.period_left));
+}
+
+/**
+ * pv_perf_backing_stop - stop its counter, behind perf's back
+ * @backing: counts on this CPU; its PMU is disabled
+ * @at: set to where it is
+ */
+void pv_perf_backing_stop(struct perf_event *backing,
+			  struct pv_perf_position *at)
+{
+	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	*at = (struct pv_perf_position) {
+		.count		= local64_read(&backing->count),
+		.left		= local64_read(&backing->hw.period_left),
+		.last_period	= backing->hw.last_period,
+	};
+}
+
+/**
+ * pv_perf_backing_restore - let it be where it was stopped
+ * @backing: the backing event, whose counter is stopped
+ * @at: from pv_perf_backing_stop()
+ */
+void pv_perf_backing_restore(struct perf_event *backing,
+			     const struct pv_perf_position *at)
+{
+	local64_set(&backing->count, at->count);
+	local64_set(&backing->hw.period_left, at->left);
+	backing->hw.last_period = at->last_period;
+}
+
+/**
+ * pv_perf_backing_restart - let its counter go on from there
+ * @backing: as for pv_perf_backing_stop(); perf may have started it
+ * @at: from pv_perf_backing_stop()
+ */
+void pv_perf_backing_restart(struct perf_event *backing,
+			     const struct pv_perf_position *at)
+{
+	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	pv_perf_backing_restore(backing, at);
+	backing->pmu->start(backing, PERF_EF_RELOAD);
+}
+
+/**
+ * pv_perf_backing_pmu_disable - stop all counters of this CPU for a moment
+ * @backing: a backing event on this CPU
+ *
+ * Some PMUs put into force what stop and start change when they are enabled
+ * again.
+ *
+ * Return: for pv_perf_backing_pmu_enable().
+ */
+struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing)
+{
+	struct pmu *pmu = backing->pmu;
+
+	pmu->pmu_disable(pmu);
+	return pmu;
+}
+
+/**
+ * pv_perf_backing_pmu_enable - let them go on
+ * @pmu: the PMU
+ */
+void pv_perf_backing_pmu_enable(struct pmu *pmu)
+{
+	pmu->pmu_enable(pmu);
+}
