@@ -49,6 +49,16 @@ static inline void pv_perf_reenter(struct kvm_vcpu *vcpu)
 		pv_perf_reenter_with_events(vcpu);
 }
 
+/**
+ * pv_perf_end_nmi - the same where that was the IRET of a handler of an NMI
+ * @vcpu: as above
+ */
+static inline void pv_perf_end_nmi(struct kvm_vcpu *vcpu)
+{
+	if (vcpu->arch.pv_perf->any_stopped)
+		pv_perf_reenter_with_events(vcpu);
+}
+
 int pv_perf_init_vm(struct kvm *kvm);
 void pv_perf_destroy_vm(struct kvm *kvm);
 void pv_perf_create_vm_debugfs(struct kvm *kvm);

@@ -118,19 +118,6 @@ bool pv_perf_backing_may_be_fixed(const struct perf_event *backing)
 	}
 }
 
-/**
- * pv_perf_backing_is_here - does it count on this CPU?
- * @backing: the backing event
- *
- * Interrupts are off, so perf cannot take it from this CPU meanwhile: whoever
- * wants to sends an IPI.
- */
-bool pv_perf_backing_is_here(struct perf_event *backing)
-{
-	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
-	       READ_ONCE(backing->oncpu) == smp_processor_id();
-}
-
 /*
  * One whose count is up to date may have another counter since, with what that
  * has counted for somebody else.

@@ -15,7 +15,19 @@ unsigned int pv_perf_backing_counters(const struct perf_event *backing);
 bool pv_perf_backing_is_fixed(const struct perf_event *backing);
 bool pv_perf_backing_may_be_fixed(const struct perf_event *backing);
 
-bool pv_perf_backing_is_here(struct perf_event *backing);
+/**
+ * pv_perf_backing_is_here - does it count on this CPU?
+ * @backing: the backing event
+ *
+ * Interrupts are off, so perf cannot take it from this CPU meanwhile: whoever
+ * wants to sends an IPI.
+ */
+static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
+	       READ_ONCE(backing->oncpu) == smp_processor_id();
+}
+
 bool pv_perf_backing_read_here(struct pv_perf_event *event,
 			       struct pv_perf_reading *reading);
 void pv_perf_backing_read(struct perf_event *backing,
@@ -25,6 +37,15 @@ void pv_perf_backing_read(struct perf_event *backing,
 static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backing)
 {
 	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
+}
+
+/*
+ * Has perf given it another counter while it was stopped?  That holds what it has
+ * counted for somebody else, before Linux 7.0, until it is started.
+ */
+static inline bool pv_perf_backing_is_moved(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.state) & PERF_HES_ARCH;
 }
 
 /* Has perf stopped it for overflowing too often?  It starts it again at a tick. */
@@ -47,8 +68,6 @@ void pv_perf_backing_stop(struct perf_event *backing,
 void pv_perf_backing_restore(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 bool pv_perf_backing_is_stopped(const struct perf_event *backing);
-struct pv_perf_assigned
-pv_perf_backing_assigned(const struct perf_event *backing);
 void pv_perf_backing_restart(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 u64 pv_perf_backing_left_at(struct perf_event *backing,

@@ -150,7 +150,9 @@ enum pv_perf_at_entry {
  * @any_stopped: some event is @stopped, or was as VM entry looked last.  Both change
  *	with @enter_lock held
  * @hide_pmc: the guest is to be told to read no counter before it runs on; for the
- *	vCPU's own thread, as are the next two
+ *	vCPU's own thread, as are the next three
+ * @pmc_open: the guest may execute RDPMC, and what it was told is right, as long as
+ *	all events are as they were seen
  * @pmc_stuck: it cannot be told, of some event
  * @pmc_changed: where to read a counter is not where the guest was told before, and
  *	it wants an NMI for that
@@ -183,6 +185,7 @@ struct pv_perf_vcpu {
 	bool in_nmi;
 	bool any_stopped;
 	bool hide_pmc;
+	bool pmc_open;
 	bool pmc_stuck;
 	bool pmc_changed;
 	struct pv_perf_area area;
@@ -195,23 +198,13 @@ struct pv_perf_vcpu {
  * @count: its count
  * @left: what is left of its period; not positive: it begins another
  * @last_period: that period
+ * @set: @left has been set since, and the counter does not have it
  */
 struct pv_perf_position {
 	u64 count;
 	s64 left;
 	u64 last_period;
-};
-
-/**
- * struct pv_perf_assigned - which counter perf has assigned to a backing event
- * @tag: how often it had assigned that one by then, to whomever
- * @idx: perf's number of it
- * @cpu: of this CPU
- */
-struct pv_perf_assigned {
-	u64 tag;
-	int idx;
-	int cpu;
+	bool set;
 };
 
 /**
@@ -222,6 +215,16 @@ struct pv_perf_assigned {
 struct pv_perf_pmc {
 	u32 index;
 	u64 offset;
+};
+
+/**
+ * struct pv_perf_pmc_seen - an event's counter as VM entry has looked at it
+ * @idx: perf's number of it; -1: it does not count on this CPU
+ * @delta: perf's count less its prev_count
+ */
+struct pv_perf_pmc_seen {
+	int idx;
+	u64 delta;
 };
 
 /**
@@ -243,7 +246,6 @@ struct pv_perf_pmc {
  * @stopped: because it does not count what the vCPU entered last, and not by
  *	perf.  Changes with the home's @enter_lock held.
  * @stopped_at: where @backing was when it was stopped, and goes on
- * @stopped_on: the counter that it had then
  * @node: in the home's list
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
@@ -259,6 +261,7 @@ struct pv_perf_pmc {
  * @rdpmc: the guest wants to read its counter, and may
  * @pmc_notify: the guest wants an NMI where @pmc is not what it was
  * @pmc: what the record says of it; changes with the home's lock held
+ * @pmc_seen: as it was where @pmc is right; for VM entry of the home
  * @pmc_stuck: the record may say something else, and could not be written
  * @pmc_changes: how often @pmc has changed
  * @record: where the guest's struct guest_perf_event is
@@ -289,7 +292,6 @@ struct pv_perf_event {
 	bool only_nested;
 	bool stopped;
 	struct pv_perf_position stopped_at;
-	struct pv_perf_assigned stopped_on;
 	struct list_head node;
 	struct pv_perf_freq freq;
 	struct perf_event *backing;
@@ -302,6 +304,7 @@ struct pv_perf_event {
 	bool rdpmc;
 	bool pmc_notify;
 	struct pv_perf_pmc pmc;
+	struct pv_perf_pmc_seen pmc_seen;
 	bool pmc_stuck;
 	u16 pmc_changes;
 	struct gfn_to_hva_cache record;

@@ -40,7 +40,6 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 	if (!event->stopped)
 		event->stopped_at = at;
 	event->stopped = true;
-	event->stopped_on = pv_perf_backing_assigned(event->backing);
 }
 
 static void pv_perf_restart_event(struct pv_perf_event *event)
@@ -58,8 +57,10 @@ static void pv_perf_set_stopped_left(struct pv_perf_event *event, u64 left)
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
-	if (event->stopped)
+	if (event->stopped) {
 		event->stopped_at.left = left;
+		event->stopped_at.set = true;
+	}
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 }
 
@@ -119,11 +120,30 @@ static bool pv_perf_must_stop(const struct pv_perf_event *event, bool nested)
 	       (event->home->in_nmi && pv_perf_counts_kernel(event));
 }
 
-/* Will it, when it enters the guest now?  One that it has seen begin, then. */
+static bool pv_perf_any_counts_kernel(struct pv_perf_vcpu *here)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &here->events, node) {
+		if (pv_perf_counts_kernel(event) &&
+		    pv_perf_backing_is_here(event->backing))
+			return true;
+	}
+
+	return false;
+}
+
+/*
+ * Will it, when it enters the guest now, and is it of interest?  One that has been
+ * seen to begin, then.
+ */
 static bool pv_perf_handles_nmi(struct kvm_vcpu *vcpu)
 {
-	return (vcpu->arch.nmi_injected || vcpu->arch.pv_perf->in_nmi) &&
-	       !is_guest_mode(vcpu) && kvm_x86_call(handles_nmi)(vcpu);
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	return (vcpu->arch.nmi_injected || here->in_nmi) &&
+	       !is_guest_mode(vcpu) && pv_perf_any_counts_kernel(here) &&
+	       kvm_x86_call(handles_nmi)(vcpu);
 }
 
 /* All events are of the core's one PMU, which is disabled only once. */

@@ -20,6 +20,12 @@ struct pv_perf_pmcs {
 	unsigned int nr_events;
 };
 
+/* A prev_count is as wide as the counter, or has a sign that extends it. */
+static inline s64 pv_perf_pmc_extend(s64 prev)
+{
+	return sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
+}
+
 bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
 bool pv_perf_pmc_add(const struct perf_event *backing,
@@ -28,5 +34,7 @@ bool pv_perf_pmc_add_watchdog(struct pmu *pmu, struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			      const struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
+void pv_perf_pmc_see(struct pv_perf_event *event);
+bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here, struct pv_perf_pmcs *pmcs);
 
 #endif /* __KVM_X86_PV_PERF_PMC_H */

@@ -10,6 +10,7 @@
 
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
+#include "pv_perf_pmc.h"
 
 /**
  * pv_perf_backing_is_stopped - is its counter stopped, by us or by perf?
@@ -18,22 +19,6 @@
 bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 {
 	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
-}
-
-/**
- * pv_perf_backing_assigned - which counter perf has assigned to it
- * @backing: is on this CPU
- *
- * Return: what differs if that has been assigned anew, even if it is the same.
- */
-struct pv_perf_assigned
-pv_perf_backing_assigned(const struct perf_event *backing)
-{
-	return (struct pv_perf_assigned) {
-		.tag = backing->hw.last_tag,
-		.idx = backing->hw.idx,
-		.cpu = backing->hw.last_cpu,
-	};
 }
 
 /**
@@ -194,6 +179,18 @@ void pv_perf_backing_restore(struct perf_event *backing,
 	backing->hw.last_period = at->last_period;
 }
 
+/*
+ * What is in its counter holds: that it is below 0, and counts to that, too.  Where
+ * there is a choice it is not written, which perf does with no less than 2 left.
+ */
+static bool counter_is_at(const struct perf_event *backing,
+			  const struct pv_perf_position *at)
+{
+	return !pv_perf_backing_is_moved(backing) && !at->set && at->left > 0 &&
+	       local64_read(&backing->hw.period_left) == at->left &&
+	       pv_perf_pmc_extend(local64_read(&backing->hw.prev_count)) < 0;
+}
+
 /**
  * pv_perf_backing_restart - let its counter go on from there
  * @backing: as for pv_perf_backing_stop(); perf may have started it
@@ -202,9 +199,12 @@ void pv_perf_backing_restore(struct perf_event *backing,
 void pv_perf_backing_restart(struct perf_event *backing,
 			     const struct pv_perf_position *at)
 {
+	bool keep;
+
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	keep = counter_is_at(backing, at);
 	pv_perf_backing_restore(backing, at);
-	backing->pmu->start(backing, PERF_EF_RELOAD);
+	backing->pmu->start(backing, keep ? 0 : PERF_EF_RELOAD);
 }
 
 /**

@@ -156,7 +156,6 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here,
 	struct pmu *pmu = NULL;
 	bool wanted = false;
 
-	*pmcs = (struct pv_perf_pmcs) { };
 	list_for_each_entry(event, &here->events, node) {
 		if (!pv_perf_backing_is_here(event->backing))
 			continue;
@@ -263,6 +262,41 @@ static bool pv_perf_rdpmc_update_all(struct kvm_vcpu *vcpu, bool open)
 	return told;
 }
 
+/* Look at all; false if something is to be told that cannot be told at once. */
+static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, struct pv_perf_pmcs *pmcs,
+			       bool *open)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool told;
+
+	*open = !pv_perf_has_vpmu(vcpu) && !pv_perf_rdpmc_any_stuck(here) &&
+		pv_perf_rdpmc_is_ours(here, pmcs);
+	here->pmc_open = false;
+	if (is_guest_mode(vcpu))
+		return true;
+
+	list_for_each_entry(event, &here->events, node)
+		pv_perf_pmc_see(event);
+	told = pv_perf_rdpmc_update_all(vcpu, *open);
+	if (told)
+		here->pmc_open = *open;
+	else
+		here->hide_pmc = true;
+
+	return told;
+}
+
+/* Nothing has changed since then, most of the time. */
+static bool pv_perf_rdpmc_is_as_told(struct kvm_vcpu *vcpu,
+				     struct pv_perf_pmcs *pmcs)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	return here->pmc_open && !is_guest_mode(vcpu) &&
+	       !pv_perf_has_vpmu(vcpu) && pv_perf_pmc_unchanged(here, pmcs);
+}
+
 /**
  * pv_perf_rdpmc_enter - let a vCPU read its counters, or not, before it enters
  * @vcpu: the vCPU, which has events that want it, or had; with interrupts off and its
@@ -277,22 +311,20 @@ static bool pv_perf_rdpmc_update_all(struct kvm_vcpu *vcpu, bool open)
 bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_pmcs pmcs;
-	bool open, told = true;
+	struct pv_perf_pmcs pmcs = { };
+	bool open = true, told = true;
 
 	lockdep_assert_held(&here->enter_lock);
 
-	open = !pv_perf_has_vpmu(vcpu) && !pv_perf_rdpmc_any_stuck(here) &&
-	       pv_perf_rdpmc_is_ours(here, &pmcs);
-	if (!is_guest_mode(vcpu))
-		told = pv_perf_rdpmc_update_all(vcpu, open);
+	if (!pv_perf_rdpmc_is_as_told(vcpu, &pmcs)) {
+		pmcs = (struct pv_perf_pmcs) { };
+		told = pv_perf_rdpmc_look(vcpu, &pmcs, &open);
+	}
 
 	if (open)
 		pv_perf_pmc_clear_others(&vcpu->kvm->arch.pv_perf->pmcs, &pmcs);
 	kvm_x86_call(set_rdpmc_intercept)(vcpu, !open);
 
-	if (!told)
-		here->hide_pmc = true;
 	return told && !here->pmc_changed;
 }
 

@@ -86,14 +86,14 @@ static u64 content(struct perf_event *event)
 	return (local64_read(&event->hw.prev_count) + event->hw.counter) & PMC_MASK;
 }
 
+unsigned int written_counters;
+
 /* x86_perf_event_set_period(): the counter overflows when it comes to 0. */
 static void write_counter(struct perf_event *event)
 {
-	u64 left = local64_read(&event->hw.period_left);
-
-	if (!is_sampling_event(event))
-		left += MAX_PERIOD;
-	local64_set(&event->hw.prev_count, -left);
+	local64_set(&event->hw.prev_count,
+		    -local64_read(&event->hw.period_left));
+	__atomic_add_fetch(&written_counters, 1, __ATOMIC_RELAXED);
 }
 
 static void pmu_read(struct perf_event *event)
@@ -114,10 +114,9 @@ static void pmu_start(struct perf_event *event, int flags)
 	CHECK(event->hw.idx != -1);
 	CHECK(!(flags & PERF_EF_RELOAD) ||
 	      event->hw.state & PERF_HES_UPTODATE);
-	if (is_sampling_event(event) &&
-	    local64_read(&event->hw.period_left) <= 0) {
-		local64_set(&event->hw.period_left,
-			    READ_ONCE(event->hw.sample_period));
+	if (local64_read(&event->hw.period_left) <= 0) {
+		local64_set(&event->hw.period_left, is_sampling_event(event) ?
+			    READ_ONCE(event->hw.sample_period) : MAX_PERIOD);
 		WRITE_ONCE(event->hw.last_period,
 			   local64_read(&event->hw.period_left));
 	}
@@ -196,15 +195,6 @@ static void set_state(struct perf_event *event, enum perf_event_state state)
 	WRITE_ONCE(event->state, state);
 }
 
-/* x86_assign_hw_event() */
-static void note_assigned(struct perf_event *event)
-{
-	static u64 assigned;
-
-	event->hw.last_tag = __atomic_add_fetch(&assigned, 1, __ATOMIC_RELAXED);
-	event->hw.last_cpu = smp_processor_id();
-}
-
 static void sched_event_in(struct perf_event *event)
 {
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
@@ -213,7 +203,6 @@ static void sched_event_in(struct perf_event *event)
 	cpu_contexts[smp_processor_id()].active_oncpu++;
 	WRITE_ONCE(event->hw.interrupts, 0);
 	WRITE_ONCE(event->oncpu, smp_processor_id());
-	note_assigned(event);
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
 	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
 	pmu_start(event, PERF_EF_RELOAD);
@@ -265,10 +254,11 @@ static void assign(struct perf_event *event, int idx)
 		*residue(event->oncpu, event->hw.idx) = content(event);
 	}
 	WRITE_ONCE(event->hw.idx, idx);
-	note_assigned(event);
 	WRITE_ONCE(event->hw.event_base_rdpmc, idx < INTEL_PMC_IDX_FIXED ? idx :
 		   INTEL_PMC_FIXED_RDPMC_BASE | (idx - INTEL_PMC_IDX_FIXED));
-	if (active && !(state & PERF_HES_STOPPED))
+	if (active && state & PERF_HES_STOPPED)
+		WRITE_ONCE(event->hw.state, event->hw.state | PERF_HES_ARCH);
+	else if (active)
 		pmu_start(event, PERF_EF_RELOAD);
 }
 
@@ -643,7 +633,7 @@ void reassign(struct perf_event *event, u64 content)
 	pmu_stop(event, PERF_EF_UPDATE);
 	event->hw.idx = (event->hw.idx + 1) % NR_COUNTERS;
 	event->hw.event_base_rdpmc = event->hw.idx;
-	note_assigned(event);
+	event->hw.state |= PERF_HES_ARCH;
 	event->hw.counter = content;
 	irq_unlock(event->oncpu);
 }

@@ -2817,6 +2817,7 @@ static void end_nmi(void)
 static void test_nmi(void)
 {
 	struct guest_perf_event *r;
+	unsigned int before;
 
 	setup();
 	r = mem->record;
@@ -2845,6 +2846,16 @@ static void test_nmi(void)
 	call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL);
 	is("counts on", r[1].count, 40);
 	is("also with another counter", r[3].count, 40);
+
+	/* With 1 left it would be written as 2, and 0 would begin a period. */
+	run_nmi(1000, true);
+	before = written_counters;
+	end_nmi();
+	is("its counter goes on", written_counters, before);
+	run_nmi(1000, true);
+	CHECK(!call3(KVM_PERF_OP_SET_LEFT, 1, 30, 0));
+	end_nmi();
+	is("and is written where that is set", written_counters > before, true);
 
 	run_nmi(1000, true);
 	is("DISABLE meanwhile", call(KVM_PERF_OP_DISABLE, 3), 0);
@@ -2885,7 +2896,8 @@ static void test_rdpmc_in_nmi(void)
 	here()->arch.nmi_injected = false;
 	is("where it was", mem->record[1].pmc, told);
 	reassign(event(1)->backing, 1000);
-	is("another counter, which nobody has written", (reads(), pmc(1)), 0);
+	is("not in another counter, which nobody has written", reads(), false);
+	is("of which it is told", pmc(1), 0);
 	here()->arch.iret_intercept = false;
 	is("can be read once it counts", (reads(), pmc(1) != 0), true);
 	run_guest(5);

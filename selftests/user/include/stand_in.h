@@ -347,6 +347,7 @@ u64 perf_get_hw_event_config(int event);
 #define PERF_EF_UPDATE	4
 #define PERF_HES_STOPPED	1
 #define PERF_HES_UPTODATE	2
+#define PERF_HES_ARCH		4
 
 struct pt_regs;
 
@@ -388,8 +389,6 @@ struct hw_perf_event {
 	u64 config;
 	struct task_struct *target;
 	int idx;		/* of its counter */
-	u64 last_tag;
-	int last_cpu;
 	int event_base_rdpmc;
 	int state;
 	local64_t prev_count;	/* of its counter, when that was last read */
@@ -453,6 +452,8 @@ extern int max_sample_rate;
 void run_guest(u64 n);
 /* As if perf had found that it overflows too often, until the next tick. */
 void throttle(struct perf_event *event);
+/* How often a counter was written. */
+extern unsigned int written_counters;
 void reassign(struct perf_event *event, u64 content);
 /* The host's NMI watchdog takes a counter of a task's CPU. */
 extern struct perf_event watchdog;
