@@ -217,13 +217,19 @@ struct pv_perf_pmc {
 	u64 offset;
 };
 
+/* No number of a counter. */
+#define PV_PERF_PMC_NONE	(-1)	/* it did not count on this CPU */
+#define PV_PERF_PMC_NEVER	(-2)	/* nobody has looked */
+
 /**
  * struct pv_perf_pmc_seen - an event's counter as VM entry has looked at it
- * @idx: perf's number of it; -1: it does not count on this CPU
+ * @idx: perf's number of it, or PV_PERF_PMC_*
+ * @tag: differs if perf has assigned it anew, most of the time
  * @delta: perf's count less its prev_count
  */
 struct pv_perf_pmc_seen {
 	int idx;
+	u64 tag;
 	u64 delta;
 };
 

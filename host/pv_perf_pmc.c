@@ -268,13 +268,14 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event,
 		return !pv_perf_backing_is_here(backing);
 
 	if (!pv_perf_backing_is_here(backing) ||
-	    READ_ONCE(backing->hw.idx) != seen->idx)
+	    READ_ONCE(backing->hw.idx) != seen->idx ||
+	    READ_ONCE(backing->hw.last_tag) != seen->tag)
 		return false;
 
 	pmcs->used |= BIT_ULL(seen->idx);
 	pmcs->nr_events++;
 	if (!event->rdpmc)
-		return true;
+		return !pv_perf_backing_is_moved(backing);
 
 	return READ_ONCE(event->pmc.index) && !READ_ONCE(event->pmc_stuck) &&
 	       !READ_ONCE(backing->hw.state) &&
@@ -315,16 +316,17 @@ bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here, struct pv_perf_pmcs *pmcs)
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 {
 	struct perf_event *backing = event->backing;
-	u64 delta, count;
+	u64 count;
 	s64 prev;
 
 	*pmc = (struct pv_perf_pmc) { };
 	if (!pv_perf_backing_is_here(backing) || !pv_perf_pmc_holds_count(event))
 		return;
 
-	delta = pv_perf_pmc_delta(backing, &prev);
-	event->pmc_seen.delta = delta;
-	count = event->stopped ? event->stopped_at.count : delta + prev;
+	count = pv_perf_pmc_delta(backing, &prev) + prev;
+	if (event->stopped)
+		count = event->stopped_at.count;
+	event->pmc_seen.delta = count - prev;
 	if (pv_perf_pmc_is_near_end(backing, prev))
 		return;
 
@@ -332,12 +334,36 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 	pmc->offset = event->past_count + count - pv_perf_pmc_extend(prev);
 }
 
+/* Not by perf, which has assigned it since the guest ran. */
+static bool pv_perf_pmc_is_unwritten(const struct perf_event *backing)
+{
+	u64 value = native_read_pmc(backing->hw.event_base_rdpmc);
+
+	return (value ^ local64_read(&backing->hw.prev_count)) &
+	       GENMASK_ULL(PV_PERF_PMC_WIDTH - 1, 0);
+}
+
 /**
  * pv_perf_pmc_see - note which counter an event has
- * @event: the event
+ * @event: the event, seen at each entry since it first was
+ *
+ * Before Linux 7.0, what perf throttles, moves meanwhile and starts again has what
+ * its new counter has counted for somebody else.
  */
 void pv_perf_pmc_see(struct pv_perf_event *event)
 {
-	event->pmc_seen.idx = pv_perf_backing_is_here(event->backing) ?
-			      READ_ONCE(event->backing->hw.idx) : -1;
+	struct pv_perf_pmc_seen *seen = &event->pmc_seen;
+	struct perf_event *backing = event->backing;
+	int idx = PV_PERF_PMC_NONE;
+
+	if (pv_perf_backing_is_here(backing) && !READ_ONCE(backing->hw.state))
+		idx = backing->hw.idx;
+
+	if (idx >= 0 && seen->idx != PV_PERF_PMC_NEVER &&
+	    (idx != seen->idx || backing->hw.last_tag != seen->tag) &&
+	    pv_perf_pmc_is_unwritten(backing))
+		pv_perf_backing_rewrite(backing);
+
+	seen->idx = idx;
+	seen->tag = backing->hw.last_tag;
 }

@@ -150,6 +150,15 @@ void pv_perf_backing_copy_position(const struct perf_event *from,
 	pv_perf_backing_set_left(to, local64_read(&from->hw.period_left));
 }
 
+static struct pv_perf_position position_of(const struct perf_event *backing)
+{
+	return (struct pv_perf_position) {
+		.count		= local64_read(&backing->count),
+		.left		= local64_read(&backing->hw.period_left),
+		.last_period	= backing->hw.last_period,
+	};
+}
+
 /**
  * pv_perf_backing_stop - stop its counter, behind perf's back
  * @backing: counts on this CPU; its PMU is disabled
@@ -159,11 +168,7 @@ void pv_perf_backing_stop(struct perf_event *backing,
 			  struct pv_perf_position *at)
 {
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
-	*at = (struct pv_perf_position) {
-		.count		= local64_read(&backing->count),
-		.left		= local64_read(&backing->hw.period_left),
-		.last_period	= backing->hw.last_period,
-	};
+	*at = position_of(backing);
 }
 
 /**
@@ -181,12 +186,13 @@ void pv_perf_backing_restore(struct perf_event *backing,
 
 /*
  * What is in its counter holds: that it is below 0, and counts to that, too.  Where
- * there is a choice it is not written, which perf does with no less than 2 left.
+ * there is a choice it is not written, which perf does with no less than 2 left, or
+ * more, and as a new period with none.
  */
 static bool counter_is_at(const struct perf_event *backing,
 			  const struct pv_perf_position *at)
 {
-	return !pv_perf_backing_is_moved(backing) && !at->set && at->left > 0 &&
+	return !pv_perf_backing_is_moved(backing) && !at->set &&
 	       local64_read(&backing->hw.period_left) == at->left &&
 	       pv_perf_pmc_extend(local64_read(&backing->hw.prev_count)) < 0;
 }
@@ -231,4 +237,18 @@ struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing)
 void pv_perf_backing_pmu_enable(struct pmu *pmu)
 {
 	pmu->pmu_enable(pmu);
+}
+
+/**
+ * pv_perf_backing_rewrite - have perf write its counter, which holds what is not its
+ * @backing: counts on this CPU; interrupts are off
+ */
+void pv_perf_backing_rewrite(struct perf_event *backing)
+{
+	struct pmu *pmu = pv_perf_backing_pmu_disable(backing);
+	struct pv_perf_position at = position_of(backing);
+
+	at.set = true;
+	pv_perf_backing_restart(backing, &at);
+	pv_perf_backing_pmu_enable(pmu);
 }

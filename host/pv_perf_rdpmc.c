@@ -270,15 +270,17 @@ static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, struct pv_perf_pmcs *pmcs,
 	struct pv_perf_event *event;
 	bool told;
 
+	list_for_each_entry(event, &here->events, node)
+		pv_perf_pmc_see(event);
 	*open = !pv_perf_has_vpmu(vcpu) && !pv_perf_rdpmc_any_stuck(here) &&
 		pv_perf_rdpmc_is_ours(here, pmcs);
 	here->pmc_open = false;
 	if (is_guest_mode(vcpu))
 		return true;
 
-	list_for_each_entry(event, &here->events, node)
-		pv_perf_pmc_see(event);
 	told = pv_perf_rdpmc_update_all(vcpu, *open);
+	/* Another vCPU may have been at it since. */
+	*open &= !here->pmc_stuck;
 	if (told)
 		here->pmc_open = *open;
 	else

@@ -2880,6 +2880,26 @@ static void test_nmi(void)
 	teardown();
 }
 
+/* perf throttles it, gives it another counter, and starts it without writing that. */
+static void test_rdpmc_unwritten(void)
+{
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	CHECK(reads());
+	run_guest(10);
+	CHECK(reads());
+	throttle(event(1)->backing);
+	is("what perf has throttled is nowhere", (reads(), pmc(1)), 0);
+	reassign(event(1)->backing, 1000);
+	start_again(event(1)->backing);
+	is("started with what somebody else has counted, it is read", reads(), true);
+	run_guest(5);
+	is("without that", (call(KVM_PERF_OP_READ, 1), mem->record[1].count), 15);
+	teardown();
+	*param_pv_perf_rdpmc = 0;
+}
+
 static void test_rdpmc_in_nmi(void)
 {
 	u32 told;
@@ -3961,6 +3981,7 @@ int main(void)
 	test_modes();
 	test_nmi();
 	test_rdpmc_in_nmi();
+	test_rdpmc_unwritten();
 	test_stopped();
 	test_stopped_period();
 	test_sampling();

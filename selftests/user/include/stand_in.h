@@ -389,6 +389,7 @@ struct hw_perf_event {
 	u64 config;
 	struct task_struct *target;
 	int idx;		/* of its counter */
+	u64 last_tag;
 	int event_base_rdpmc;
 	int state;
 	local64_t prev_count;	/* of its counter, when that was last read */
