@@ -163,6 +163,7 @@ static void enter_guest(struct thread *t)
 {
 	u64 n = rnd(t, 300);
 	unsigned long flags;
+	bool nmi;
 
 	if (!rnd(t, 8))
 		leave_and_run(t);
@@ -185,8 +186,10 @@ static void enter_guest(struct thread *t)
 		task_sched_in(current);
 	}
 	WRITE_ONCE(t->vcpu->arch.guest_mode, rnd(t, 2));
-	t->vcpu->arch.nmi_injected = !rnd(t, 4);
-	t->vcpu->arch.iret_intercept = t->vcpu->arch.nmi_injected || rnd(t, 2);
+	/* It handles an NMI, which is not counted. */
+	nmi = !t->vcpu->arch.guest_mode && !rnd(t, 4);
+	t->vcpu->arch.nmi_injected = nmi;
+	t->vcpu->arch.iret_intercept = nmi;
 	local_irq_save(flags);
 	pv_perf_enter(t->vcpu);
 	t->vcpu->arch.nmi_injected = false;
@@ -195,7 +198,8 @@ static void enter_guest(struct thread *t)
 	local_irq_restore(flags);
 	WRITE_ONCE(t->vcpu->arch.guest_mode, false);
 	run_guest(n);
-	t->ran += n;
+	if (!nmi)
+		t->ran += n;
 }
 
 static void debugfs(void)

@@ -2900,6 +2900,43 @@ static void test_rdpmc_unwritten(void)
 	*param_pv_perf_rdpmc = 0;
 }
 
+/* What is found at an entry that looks only at what has changed. */
+static void test_rdpmc_changed(void)
+{
+	struct perf_event *backing;
+	unsigned long flags;
+
+	*param_pv_perf_rdpmc = 1;
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	CHECK(!open_mode(2, KVM_PERF_ATTR_EXCLUDE_HOST, 0));
+	CHECK(reads() && reads());
+	reassign(event(2)->backing, 1000);
+	is("an event of another mode has another's counter", reads(), false);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 2) && reads() && pmc(1));
+	backing = event(1)->backing;
+	local64_add(-5 - local64_read(&backing->hw.prev_count), &backing->count);
+	local64_set(&backing->hw.prev_count, -5);
+	is("a counter comes near its end", (reads(), pmc(1)), 0);
+	teardown();
+
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	CHECK(reads() && pmc(1));
+	take_counters(tasks[0], 1);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
+	local_irq_save(flags);
+	pv_perf_reenter(here());
+	local_irq_restore(flags);
+	is("one that cannot be told where it enters again",
+	   kvm_test_request(KVM_REQ_PV_PERF, here()), true);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = false;
+	is("is told first", (reads(), pmc(1)), 0);
+	take_counters(tasks[0], 0);
+	teardown();
+	*param_pv_perf_rdpmc = 0;
+}
+
 static void test_rdpmc_in_nmi(void)
 {
 	u32 told;
@@ -3982,6 +4019,7 @@ int main(void)
 	test_nmi();
 	test_rdpmc_in_nmi();
 	test_rdpmc_unwritten();
+	test_rdpmc_changed();
 	test_stopped();
 	test_stopped_period();
 	test_sampling();
