@@ -2915,6 +2915,8 @@ static void test_rdpmc_changed(void)
 	is("an event of another mode has another's counter", reads(), false);
 	CHECK(!call(KVM_PERF_OP_CLOSE, 2) && reads() && pmc(1));
 	backing = event(1)->backing;
+	backing->hw.last_tag++;
+	is("the same counter, assigned anew", (reads(), pmc(1) != 0), true);
 	local64_add(-5 - local64_read(&backing->hw.prev_count), &backing->count);
 	local64_set(&backing->hw.prev_count, -5);
 	is("a counter comes near its end", (reads(), pmc(1)), 0);
