@@ -264,8 +264,10 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event,
 	struct perf_event *backing = event->backing;
 	s64 prev;
 
+	/* One that we have stopped has its counter, and the guest may know it. */
 	if (seen->idx < 0)
-		return !pv_perf_backing_is_here(backing);
+		return !READ_ONCE(event->pmc.index) &&
+		       !pv_perf_backing_is_here(backing);
 
 	if (!pv_perf_backing_is_here(backing) ||
 	    READ_ONCE(backing->hw.idx) != seen->idx ||

@@ -2962,6 +2962,22 @@ static void test_rdpmc_in_nmi(void)
 	run_guest(5);
 	is("and goes on", (call(KVM_PERF_OP_READ, 1), mem->record[1].count), 15);
 	teardown();
+
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	CHECK(!open_mode(2, KVM_PERF_ATTR_RDPMC |
+			 KVM_PERF_ATTR_EXCLUDE_KERNEL, 0));
+	CHECK(reads() && pmc(1));
+	here()->arch.nmi_injected = true;
+	here()->arch.iret_intercept = true;
+	CHECK(reads() && pmc(1));
+	here()->arch.nmi_injected = false;
+	on(1);
+	CHECK(!call(KVM_PERF_OP_DISABLE, 1));
+	on(0);
+	is("another vCPU disables one that stands still", (reads(), pmc(1)), 0);
+	is("which is all that it is told", pmc(2) != 0, true);
+	teardown();
 	*param_pv_perf_rdpmc = 0;
 }
 
