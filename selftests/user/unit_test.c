@@ -826,7 +826,12 @@ static void test_turns_throttled(void)
 /* The VMM stops vCPU 0, perhaps to save the guest's memory. */
 static void test_pause(void)
 {
+	static const u32 completed[] = {
+		KVM_EXIT_IO, KVM_EXIT_MMIO, KVM_EXIT_HYPERCALL, KVM_EXIT_XEN,
+		KVM_EXIT_X86_RDMSR, KVM_EXIT_X86_WRMSR,
+	};
 	struct guest_perf_event *r;
+	unsigned int i;
 
 	setup();
 	pv_perf_vcpu_leave(vcpus[0], -EINTR);
@@ -848,9 +853,12 @@ static void test_pause(void)
 	is("and the count", r->count, 1100);
 
 	run_guest(10);
-	vcpus[0]->run->exit_reason = KVM_EXIT_IO;
-	pv_perf_vcpu_leave(vcpus[0], 0);
-	is("what has to be completed first stops nothing", r->count, 1100);
+	for (i = 0; i < ARRAY_SIZE(completed); i++) {
+		vcpus[0]->run->exit_reason = completed[i];
+		pv_perf_vcpu_leave(vcpus[0], 0);
+		is("what has to be completed first stops nothing", r->count,
+		   1100);
+	}
 	vcpus[0]->run->exit_reason = KVM_EXIT_HLT;
 	pv_perf_vcpu_leave(vcpus[0], 0);
 	is("a halt that the VMM handles does", r->count, 1110);
@@ -2914,6 +2922,18 @@ static void test_rdpmc_changed(void)
 	reassign(event(2)->backing, 1000);
 	is("an event of another mode has another's counter", reads(), false);
 	CHECK(!call(KVM_PERF_OP_CLOSE, 2) && reads() && pmc(1));
+	CHECK(!open_mode(2, 0, 0));
+	is("beside one that need not be read", reads() && reads(), true);
+	task_sched_out(current);
+	task_sched_in(current);
+	CHECK(reads() && pmc(1));
+	is("which is disabled", (call(KVM_PERF_OP_DISABLE, 2), reads() && reads()),
+	   true);
+	throttle(event(1)->backing);
+	is("or throttled", (reads(), reads(), pmc(1)), 0);
+	tick(event(1)->backing);
+	CHECK(reads() && pmc(1));
+	CHECK(!call(KVM_PERF_OP_CLOSE, 2) && reads());
 	backing = event(1)->backing;
 	backing->hw.last_tag++;
 	is("the same counter, assigned anew", (reads(), pmc(1) != 0), true);
