@@ -43,6 +43,7 @@
 #define KVM_CAP_PV_PERF_RATE		1025
 #define KVM_CAP_PV_PERF_COUNTERS	1026
 #define KVM_CAP_PV_PERF_RDPMC		1027
+#define KVM_CAP_PV_PERF_COUNTS		1028
 #endif
 
 /* The version of this contract, which KVM_PERF_OP_QUERY reports. */
@@ -105,6 +106,12 @@
  * %KVM_PERF_OP_SET_AREA (low, high: address of struct guest_perf_area, or 0): the
  * host keeps this vCPU's area up to date there, and no more where it was before;
  * 0 for nowhere.  A reset of the vCPU and KVM_PERF_OP_RESET have it nowhere, too.
+ *
+ * %KVM_PERF_OP_SET_COUNTS (low, high: a bit for each KVM_PERF_COUNT_*): of the
+ * hypervisor's events of this vCPU, the host counts these in its area from now on, and
+ * no others; SET_AREA has it count none.  -%KVM_EINVAL for an unknown bit, or if the
+ * vCPU has no area or a smaller one than GUEST_PERF_AREA_SIZE_VER1, -%KVM_EOPNOTSUPP
+ * for what guest_perf_query.counts does not have.
  */
 #define KVM_PERF_OP_OPEN		1
 #define KVM_PERF_OP_CLOSE		2
@@ -117,6 +124,7 @@
 #define KVM_PERF_OP_RESET		9
 #define KVM_PERF_OP_SET_LEFT		10
 #define KVM_PERF_OP_SET_AREA		11
+#define KVM_PERF_OP_SET_COUNTS		12
 
 /* No event's id: stands for all events of this vCPU. */
 #define KVM_PERF_ID_ALL			0xffffffffU
@@ -304,6 +312,99 @@ struct guest_perf_event_param {
 };
 
 /**
+ * DOC: Events of the hypervisor
+ *
+ * What only the hypervisor knows of a vCPU.  Each exit of the vCPU is one of the first
+ * twelve: what it was for.
+ *
+ * %KVM_PERF_COUNT_EXITS_OTHER: none of the following.
+ *
+ * %KVM_PERF_COUNT_EXITS_IO: IN, OUT, INS or OUTS.
+ *
+ * %KVM_PERF_COUNT_EXITS_MMIO: an access to what is not memory.
+ *
+ * %KVM_PERF_COUNT_EXITS_MSR: RDMSR or WRMSR.
+ *
+ * %KVM_PERF_COUNT_EXITS_CPUID: CPUID.
+ *
+ * %KVM_PERF_COUNT_EXITS_HLT: HLT.
+ *
+ * %KVM_PERF_COUNT_EXITS_NPF: an access to memory that the host had to provide, or to
+ * see: a nested page fault (AMD), an EPT violation (Intel).
+ *
+ * %KVM_PERF_COUNT_EXITS_INTERRUPT: an interrupt of the host's, or its timer; the guest
+ * can take an interrupt now.
+ *
+ * %KVM_PERF_COUNT_EXITS_NMI: an NMI of the host's; the guest can take an NMI now.
+ *
+ * %KVM_PERF_COUNT_EXITS_HYPERCALL: VMMCALL or VMCALL.
+ *
+ * %KVM_PERF_COUNT_EXITS_NESTED: a nested guest has left, for whatever reason.
+ *
+ * %KVM_PERF_COUNT_EXITS_PV_PERF: for the sake of this contract: KVM_PERF_OP, an
+ * overflow, the end of the guest's handler of an NMI that told of something.
+ *
+ * %KVM_PERF_COUNT_INJECTED_IRQS: the host has injected an interrupt.
+ *
+ * %KVM_PERF_COUNT_PREEMPTIONS: the vCPU's thread lost its CPU, though it would have run.
+ *
+ * %KVM_PERF_COUNT_STEAL_NS: ns that the vCPU's thread waited for a CPU.
+ *
+ * %KVM_PERF_COUNT_HALT_NS: ns from a HLT to the vCPU's running again, as far as the
+ * host, and not the VMM, handles that.
+ *
+ * %KVM_PERF_COUNT_HOST_NS: ns that the vCPU was out of the guest, but for those two.
+ *
+ * What an exit, or an entry after it, brings is of user mode if the exit was at CPL 3.
+ */
+#define KVM_PERF_COUNT_EXITS_OTHER	0
+#define KVM_PERF_COUNT_EXITS_IO		1
+#define KVM_PERF_COUNT_EXITS_MMIO	2
+#define KVM_PERF_COUNT_EXITS_MSR	3
+#define KVM_PERF_COUNT_EXITS_CPUID	4
+#define KVM_PERF_COUNT_EXITS_HLT	5
+#define KVM_PERF_COUNT_EXITS_NPF	6
+#define KVM_PERF_COUNT_EXITS_INTERRUPT	7
+#define KVM_PERF_COUNT_EXITS_NMI	8
+#define KVM_PERF_COUNT_EXITS_HYPERCALL	9
+#define KVM_PERF_COUNT_EXITS_NESTED	10
+#define KVM_PERF_COUNT_EXITS_PV_PERF	11
+#define KVM_PERF_COUNT_INJECTED_IRQS	12
+#define KVM_PERF_COUNT_PREEMPTIONS	13
+#define KVM_PERF_COUNT_STEAL_NS		14
+#define KVM_PERF_COUNT_HALT_NS		15
+#define KVM_PERF_COUNT_HOST_NS		16
+
+/* How many there are, and for how many the area has room. */
+#define KVM_PERF_NR_COUNTS		17
+#define KVM_PERF_MAX_COUNTS		32
+
+/* Number of entries of guest_perf_area.slot. */
+#define KVM_PERF_NR_SLOTS		16
+
+/**
+ * struct guest_perf_slot - a sampling event of the hypervisor's
+ * @counts: in: what it counts, a bit for each KVM_PERF_COUNT_*
+ * @left: in, out: how many to its overflow, as a signed number; goes on below 0
+ * @ip: out: the address of the instruction that exited last, as the slot overflowed
+ * @exclude: in: KVM_PERF_ATTR_EXCLUDE_USER and KVM_PERF_ATTR_EXCLUDE_KERNEL; no other bit
+ *	has a meaning
+ * @user: out: 1 if that was at CPL 3, else 0
+ *
+ * The slot overflows where @left becomes 0 or less.  The guest gets an NMI for that
+ * before it executes anything else; later where its overflows come more often than the
+ * host allows it, or it is in the handler of one, or was halted and still is: it is not
+ * woken.  A slot whose @left is not positive overflows no more until the guest has set it.
+ */
+struct guest_perf_slot {
+	__aligned_u64	counts;
+	__aligned_u64	left;
+	__aligned_u64	ip;
+	__u32	exclude;
+	__u32	user;
+};
+
+/**
  * struct guest_perf_area - what a vCPU can know without asking
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_AREA_SIZE_VER0; out: how many of them the host fills
@@ -311,17 +412,29 @@ struct guest_perf_event_param {
  *	since SET_AREA.  Another, or 0, where it does not: the guest runs on another
  *	host or was restored from a snapshot, or RESET was called.  Not written by a
  *	reset of the vCPU.
+ * @slots: in: which of @slot are in use, a bit each
+ * @reserved: 0
+ * @count: in, out: the hypervisor's events of SET_COUNTS, by KVM_PERF_COUNT_*, of kernel
+ *	mode and of user mode.  The host adds to them.
+ * @slot: its sampling events
  *
  * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on
  * SET_AREA, before it enters the guest with something new, and before the VMM can
- * save the vCPU: what is saved has an @epoch of 0.
+ * save the vCPU: what is saved has an @epoch of 0.  What follows @epoch needs
+ * KVM_PERF_FEATURE_COUNTS; the host reads and writes it only before it enters the guest
+ * on this vCPU, and not before it enters a nested guest.
  */
 struct guest_perf_area {
 	__u32	size;
 	__u32	epoch;
+	__u32	slots;
+	__u32	reserved;
+	__aligned_u64	count[KVM_PERF_MAX_COUNTS][2];
+	struct guest_perf_slot	slot[KVM_PERF_NR_SLOTS];
 };
 
 #define GUEST_PERF_AREA_SIZE_VER0	8
+#define GUEST_PERF_AREA_SIZE_VER1	1040
 #define GUEST_PERF_AREA_ALIGN		4096
 
 /*
@@ -365,6 +478,7 @@ struct guest_perf_op {
 #define KVM_PERF_FEATURE_AREA		(1U << 4)
 #define KVM_PERF_FEATURE_RDPMC		(1U << 5)
 #define KVM_PERF_FEATURE_RDPMC_USER	(1U << 6)
+#define KVM_PERF_FEATURE_COUNTS		(1U << 7)
 
 /*
  * Values of guest_perf_query.rdpmc: may the guest read counters by RDPMC, and why
@@ -405,7 +519,8 @@ struct guest_perf_op {
  * @hw_config: the raw config of each PERF_COUNT_HW_* event, 0 if the host has
  *	not this event
  * @rdpmc: KVM_PERF_RDPMC_*
- * @reserved: 0
+ * @counts: which of the hypervisor's events it may count, a bit for each
+ *	KVM_PERF_COUNT_*.  0 before this field was added.
  *
  * 8-byte aligned.  Everything but @size is output.
  */
@@ -419,7 +534,7 @@ struct guest_perf_query {
 	__aligned_u64	raw_event_mask;
 	__aligned_u64	hw_config[KVM_PERF_NR_HW_EVENTS];
 	__u32	rdpmc;
-	__u32	reserved;
+	__u32	counts;
 };
 
 #define GUEST_PERF_QUERY_SIZE_VER0	112
@@ -442,10 +557,14 @@ struct guest_perf_query {
  * %KVM_CAP_PV_PERF_RDPMC: 1 to let the guest read counters by RDPMC without an
  * exit, which it may not as long as the VMM has not said so.
  *
+ * %KVM_CAP_PV_PERF_COUNTS: which of the hypervisor's events it may count, a bit for
+ * each KVM_PERF_COUNT_*.
+ *
  * KVM_CHECK_EXTENSION of /dev/kvm returns what the host allows, its module
  * parameters, and 0 where the host has not the feature; of a VM, what this VM
  * may have.  KVM_ENABLE_CAP of a VM sets it to args[0], which is no more than
- * the host allows, before the VM has a vCPU; else -EINVAL.
+ * the host allows, or no bit that it does not, before the VM has a vCPU; else
+ * -EINVAL.
  */
 
 /* Both sides build with this: no struct may change its layout unnoticed. */
@@ -466,7 +585,10 @@ KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, period_left) == 40);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, flags) == 48);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_op) == 24);
-KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER0);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_slot) == 32);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER1);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_area, slots) ==
+		GUEST_PERF_AREA_SIZE_VER0);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, offset) == 56);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER1);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, hw_config) == 32);

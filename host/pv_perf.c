@@ -17,6 +17,7 @@
 #include "pv_perf.h"
 #include "pv_perf_area.h"
 #include "pv_perf_counter.h"
+#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
@@ -268,7 +269,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.version = KVM_PERF_ABI_VERSION;
 	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED |
 			 KVM_PERF_FEATURE_NOTIFY | KVM_PERF_FEATURE_AREA |
-			 KVM_PERF_FEATURE_RDPMC;
+			 KVM_PERF_FEATURE_RDPMC | KVM_PERF_FEATURE_COUNTS;
 	/* Else no NMI would tell the guest that it has come to another host. */
 	if (lapic_in_kernel(vcpu))
 		query.features |= KVM_PERF_FEATURE_RDPMC_USER;
@@ -277,6 +278,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
 	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
 	query.rdpmc = pv_perf_rdpmc_vcpu(vcpu);
+	query.counts = pv_perf_counts_allowed(vcpu->kvm);
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;
@@ -314,6 +316,8 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 		return pv_perf_event_set_left(vcpu, op->id, &op->arg);
 	case KVM_PERF_OP_SET_AREA:
 		return pv_perf_area_set(vcpu, op->arg);
+	case KVM_PERF_OP_SET_COUNTS:
+		return pv_perf_counts_set(vcpu, op->arg);
 	default:
 		return -KVM_ENOSYS;
 	}
@@ -370,6 +374,7 @@ static int pv_perf_op_decode(struct guest_perf_op *op, unsigned long nr,
 	case KVM_PERF_OP_QUERY:
 	case KVM_PERF_OP_BATCH:
 	case KVM_PERF_OP_SET_AREA:
+	case KVM_PERF_OP_SET_COUNTS:
 		op->arg = (u64)a2 << 32 | a1;
 		return 0;
 	case KVM_PERF_OP_SET_PERIOD:

@@ -15,6 +15,7 @@
 
 #include "kvm_perf.h"
 #include "pv_perf_area.h"
+#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_overflow.h"
 #include "lapic.h"
@@ -30,7 +31,7 @@ static int pv_perf_area_write_size(struct kvm *kvm, struct pv_perf_area *area)
 {
 	return pv_perf_area_write(kvm, area,
 				  offsetof(struct guest_perf_area, size),
-				  sizeof(struct guest_perf_area));
+				  area->where.len);
 }
 
 static int pv_perf_area_write_epoch(struct kvm *kvm, struct pv_perf_area *area,
@@ -70,8 +71,8 @@ static int pv_perf_area_find(struct kvm *kvm, gpa_t gpa,
 	if (size < GUEST_PERF_AREA_SIZE_VER0 || size > GUEST_PERF_AREA_ALIGN)
 		return -EINVAL;
 
-	if (kvm_gfn_to_hva_cache_init(kvm, &area->where, gpa,
-				      sizeof(struct guest_perf_area)))
+	size = min_t(u32, size, sizeof(struct guest_perf_area));
+	if (kvm_gfn_to_hva_cache_init(kvm, &area->where, gpa, size))
 		return -EFAULT;
 
 	if (pv_perf_area_write_size(kvm, area))
@@ -105,8 +106,30 @@ int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
 		here->restored = false;
 	}
 	mutex_unlock(&here->lock);
+	if (!ret)
+		pv_perf_counts_end(vcpu);
 
 	return ret;
+}
+
+/**
+ * pv_perf_area_refresh - look it up again where the memslots have changed
+ * @kvm: the VM, with kvm->srcu held for reading
+ * @area: the area, its vCPU locked
+ *
+ * May sleep.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int pv_perf_area_refresh(struct kvm *kvm, struct pv_perf_area *area)
+{
+	struct gfn_to_hva_cache *where = &area->where;
+
+	if (kvm_memslots(kvm)->generation == where->generation)
+		return 0;
+
+	return kvm_gfn_to_hva_cache_init(kvm, where, where->gpa, where->len) ?
+	       -EFAULT : 0;
 }
 
 /**
@@ -124,6 +147,7 @@ void pv_perf_area_end(struct kvm_vcpu *vcpu)
 	WRITE_ONCE(pv->area.epoch, 0);
 	pv->restored = true;
 	mutex_unlock(&pv->lock);
+	pv_perf_counts_end(vcpu);
 }
 
 /**

@@ -7,7 +7,10 @@
 
 #include <linux/kvm_host.h>
 
+#include "pv_perf_event.h"
+
 int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa);
+int pv_perf_area_refresh(struct kvm *kvm, struct pv_perf_area *area);
 void pv_perf_area_end(struct kvm_vcpu *vcpu);
 void pv_perf_area_end_all(struct kvm *kvm);
 void pv_perf_area_run(struct kvm_vcpu *vcpu);

@@ -50,6 +50,9 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 
 	lockdep_assert_irqs_disabled();
 
+	if (here->at_entry & PV_PERF_AT_ENTRY_COUNTS)
+		pv_perf_counts_enter(vcpu);
+
 	raw_spin_lock(&here->enter_lock);
 	list_for_each_entry(event, &here->events, node) {
 		if (pv_perf_backing_has_no_counter(event->backing))
@@ -60,7 +63,7 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 	lost |= !pv_perf_enter_last(vcpu);
 	/* A nested guest's RDPMC is intercepted apart from this guest's. */
 	if (list_empty(&here->events) && !is_guest_mode(vcpu))
-		here->at_entry = 0;
+		here->at_entry &= PV_PERF_AT_ENTRY_COUNTS;
 	raw_spin_unlock(&here->enter_lock);
 
 	if (lost)

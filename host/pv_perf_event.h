@@ -75,6 +75,8 @@ struct pv_perf_pmc_layout {
  * @max_rate: overflows per second that it allows, per vCPU
  * @max_counters: general-purpose counters that it allows, per vCPU
  * @rdpmc: it lets the guest read counters by RDPMC, 0 or 1
+ * @counts: events of the hypervisor that it lets the guest count, a bit for each
+ *	KVM_PERF_COUNT_*
  * @default_counters: how many it may have where nobody says anything
  * @available: the host can serve it
  * @pmu: what it can count
@@ -91,6 +93,7 @@ struct pv_perf_vm {
 	unsigned int max_rate;
 	unsigned int max_counters;
 	unsigned int rdpmc;
+	unsigned int counts;
 	unsigned int default_counters;
 	bool available;
 	struct guest_perf_query pmu;
@@ -119,6 +122,60 @@ enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_MODES	= BIT(1),
 	PV_PERF_AT_ENTRY_NMI	= BIT(2),
 	PV_PERF_AT_ENTRY_RDPMC	= BIT(3),
+	PV_PERF_AT_ENTRY_COUNTS	= BIT(4),
+};
+
+/**
+ * struct pv_perf_host_counts - what KVM and the scheduler count of a vCPU
+ * @irqs: interrupts that were injected
+ * @halt_ns: ns that it was halted
+ * @thread: the thread that runs it, of which the others are
+ * @preemptions: how often that lost its CPU
+ * @steal_ns: ns that it waited for one
+ */
+struct pv_perf_host_counts {
+	u64 irqs;
+	u64 halt_ns;
+	struct task_struct *thread;
+	unsigned long preemptions;
+	u64 steal_ns;
+};
+
+/**
+ * struct pv_perf_counts - events of the hypervisor, of a vCPU
+ * @wanted: those that the guest wants counted, a bit for each KVM_PERF_COUNT_*
+ * @exited: the vCPU has left the guest since it was looked what it has counted
+ * @exit: for this, KVM_PERF_COUNT_EXITS_*
+ * @nested: it was a nested guest
+ * @user: at CPL 3
+ * @ip: the instruction with which the guest has exited last from kernel mode, and from
+ *	user mode
+ * @overflowed: an event of the guest's has overflowed since, which is why there was an
+ *	NMI.  Set in NMI context.
+ * @nmi_is_ours: the guest has got an NMI to look at its events, whose handler has not
+ *	ended.  Set in interrupts, too.
+ * @nmi_owed: a slot has overflowed, and the guest has not been told
+ * @stuck: what is pending cannot be written where nothing may sleep
+ * @since: when the vCPU left the guest, or it was looked at last, by local_clock()
+ * @host: what had been counted then
+ * @pending: what is not yet in the area, of kernel mode and of user mode
+ * @any: which of these are not 0, a bit each
+ */
+struct pv_perf_counts {
+	u32 wanted;
+	bool exited;
+	u8 exit;
+	bool nested;
+	bool user;
+	u64 ip[2];
+	bool overflowed;
+	bool nmi_is_ours;
+	bool nmi_owed;
+	bool stuck;
+	u64 since;
+	struct pv_perf_host_counts host;
+	u64 pending[KVM_PERF_NR_COUNTS][2];
+	u32 any;
 };
 
 /**
@@ -156,6 +213,7 @@ enum pv_perf_at_entry {
  * @pmc_stuck: it cannot be told, of some event
  * @pmc_changed: where to read a counter is not where the guest was told before, and
  *	it wants an NMI for that
+ * @counts: for the vCPU's own thread
  * @area: protected by @lock
  * @restored: the guest may have had an area before the VMM set the vCPU's state, and
  *	has not been told that it is gone; for the vCPU's own thread
@@ -188,6 +246,7 @@ struct pv_perf_vcpu {
 	bool pmc_open;
 	bool pmc_stuck;
 	bool pmc_changed;
+	struct pv_perf_counts counts;
 	struct pv_perf_area area;
 	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];

@@ -20,6 +20,7 @@
 #include <linux/sched.h>
 
 #include "pv_perf.h"
+#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_pmu.h"
@@ -136,6 +137,7 @@ void pv_perf_init_limits(struct pv_perf_vm *vm)
 	vm->max_events = UINT_MAX;
 	vm->max_rate = UINT_MAX;
 	vm->max_counters = UINT_MAX;
+	vm->counts = UINT_MAX;
 	vm->default_counters = pv_perf_default_counters(&vm->pmu);
 }
 
@@ -144,7 +146,8 @@ void pv_perf_init_limits(struct pv_perf_vm *vm)
  * @kvm: the VM, or NULL where /dev/kvm is asked
  * @cap: KVM_CAP_PV_PERF_*
  *
- * Return: the limit, for each vCPU; for KVM_CAP_PV_PERF_RDPMC 0 or 1.
+ * Return: the limit, for each vCPU; for KVM_CAP_PV_PERF_RDPMC 0 or 1, for
+ * KVM_CAP_PV_PERF_COUNTS a bit for each KVM_PERF_COUNT_*.
  */
 int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
 {
@@ -163,6 +166,9 @@ int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
 	case KVM_CAP_PV_PERF_RDPMC:
 		max = pv_perf_rdpmc_allowed(kvm);
 		break;
+	case KVM_CAP_PV_PERF_COUNTS:
+		max = pv_perf_counts_allowed(kvm);
+		break;
 	default:
 		max = pv_perf_max_events_per_vcpu(kvm);
 	}
@@ -179,9 +185,18 @@ static unsigned int *pv_perf_vm_limit(struct pv_perf_vm *vm, unsigned int cap)
 		return &vm->max_counters;
 	case KVM_CAP_PV_PERF_RDPMC:
 		return &vm->rdpmc;
+	case KVM_CAP_PV_PERF_COUNTS:
+		return &vm->counts;
 	default:
 		return &vm->max_events;
 	}
+}
+
+static bool pv_perf_may_have(unsigned int cap, u64 limit)
+{
+	u64 host = pv_perf_check_extension(NULL, cap);
+
+	return cap == KVM_CAP_PV_PERF_COUNTS ? !(limit & ~host) : limit <= host;
 }
 
 /**
@@ -197,7 +212,7 @@ int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 	int ret = -EINVAL;
 
 	if (cap->args[1] || cap->args[2] || cap->args[3] ||
-	    cap->args[0] > pv_perf_check_extension(NULL, cap->cap))
+	    !pv_perf_may_have(cap->cap, cap->args[0]))
 		return -EINVAL;
 
 	/* Not under the feet of a vCPU that has been told another limit. */

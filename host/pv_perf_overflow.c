@@ -41,6 +41,7 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	atomic64_add(data->period, &event->passed);
 	atomic_inc(&event->overflows);
 	pv_perf_freq_overflow(event, backing);
+	WRITE_ONCE(home->counts.overflowed, true);
 	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
 
 	/*
@@ -65,6 +66,7 @@ void pv_perf_wake_vcpu(struct irq_work *irq_work)
 	if (!kvm_test_request(KVM_REQ_PV_PERF, pv->vcpu))
 		return;
 
+	WRITE_ONCE(pv->counts.nmi_is_ours, true);
 	kvm_inject_nmi(pv->vcpu);
 	kvm_vcpu_kick(pv->vcpu);
 }
@@ -193,6 +195,7 @@ static bool pv_perf_tell_event(struct kvm_vcpu *vcpu,
  */
 void pv_perf_inject_nmi(struct kvm_vcpu *vcpu)
 {
+	WRITE_ONCE(vcpu->arch.pv_perf->counts.nmi_is_ours, true);
 	if (!vcpu->arch.nmi_pending && !vcpu->arch.nmi_injected &&
 	    !atomic_read(&vcpu->arch.nmi_queued))
 		kvm_inject_nmi(vcpu);
@@ -308,6 +311,8 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 	if (READ_ONCE(here->filter_changed))
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 
+	if (nmi)
+		WRITE_ONCE(here->counts.nmi_is_ours, true);
 	return nmi;
 }
 EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);

@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_area.h"
+#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
@@ -148,6 +149,7 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 	/* Cleared first: it may change again meanwhile. */
 	if (xchg(&vcpu->arch.pv_perf->filter_changed, false))
 		pv_perf_apply_filter(vcpu);
+	pv_perf_counts_tell(vcpu);
 	pv_perf_tell(vcpu);
 	return waited;
 }
@@ -188,6 +190,7 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 
 	if (pv_perf_vcpu_has_events(vcpu))
 		pv_perf_update_records(vcpu);
+	pv_perf_counts_flush(vcpu);
 	pv_perf_area_leave(vcpu);
 }
 

@@ -32,7 +32,7 @@
 #include "kvm_perf_hypercall.h"
 
 #define MAX_CPUS	16
-#define NR_OPS		12	/* 0, of which there is none, to 11 */
+#define NR_OPS		13	/* 0, of which there is none, to 12 */
 #define CALLS		64	/* hypercalls per system call */
 
 #define pick(rng, a)	((a)[below(rng, ARRAY_SIZE(a))])
@@ -260,6 +260,16 @@ static uint64_t area_addr(uint64_t *rng, struct mapping *m)
 	return phys(m, m->area->data + offset);
 }
 
+/* Slots are whatever is in the area's memory. */
+static uint64_t any_counts(uint64_t *rng)
+{
+	uint64_t all = (1 << KVM_PERF_NR_COUNTS) - 1;
+
+	if (one_in(rng, 16))
+		return rnd(rng);
+	return one_in(rng, 2) ? all : rnd(rng) & all;
+}
+
 static uint32_t any_op(uint64_t *rng)
 {
 	static const uint8_t ops[] = {
@@ -272,7 +282,7 @@ static uint32_t any_op(uint64_t *rng)
 		KVM_PERF_OP_READ, KVM_PERF_OP_READ, KVM_PERF_OP_QUERY,
 		KVM_PERF_OP_SET_PERIOD, KVM_PERF_OP_SET_LEFT,
 		KVM_PERF_OP_SET_LEFT, KVM_PERF_OP_BATCH,
-		KVM_PERF_OP_SET_AREA,
+		KVM_PERF_OP_SET_AREA, KVM_PERF_OP_SET_COUNTS,
 	};
 
 	if (one_in(rng, 5000))
@@ -300,6 +310,9 @@ static void fill_op(uint64_t *rng, struct mapping *m, struct guest_perf_op *op)
 		break;
 	case KVM_PERF_OP_SET_AREA:
 		op->arg = area_addr(rng, m);
+		break;
+	case KVM_PERF_OP_SET_COUNTS:
+		op->arg = any_counts(rng);
 		break;
 	case KVM_PERF_OP_SET_PERIOD:
 	case KVM_PERF_OP_SET_LEFT:
@@ -355,6 +368,7 @@ static void fill_call(struct cpu *cpu, struct kvm_perf_hypercall *call)
 	case KVM_PERF_OP_OPEN:
 	case KVM_PERF_OP_QUERY:
 	case KVM_PERF_OP_SET_AREA:
+	case KVM_PERF_OP_SET_COUNTS:
 		a[1] = (uint32_t)op.arg;
 		a[2] = op.arg >> 32;
 		a[3] = 0;
@@ -396,6 +410,8 @@ static bool expected(uint64_t op, int64_t ret)
 	case KVM_PERF_OP_BATCH:
 	case KVM_PERF_OP_SET_AREA:
 		return !ret || E(EINVAL) || E(EFAULT);
+	case KVM_PERF_OP_SET_COUNTS:
+		return !ret || E(EINVAL) || E(EOPNOTSUPP);
 	case KVM_PERF_OP_SET_PERIOD:
 		return !ret || E(ENOENT) || E(EINVAL);
 	case KVM_PERF_OP_RESET:

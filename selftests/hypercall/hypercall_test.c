@@ -179,7 +179,7 @@ static void expect_open_fails(const char *what, long want)
 static void test_dispatch(void)
 {
 	expect("operation 0: ENOSYS", call(0, 0, 0), -KVM_ENOSYS);
-	expect("operation 12: ENOSYS", call(12, 0, 0), -KVM_ENOSYS);
+	expect("operation 13: ENOSYS", call(13, 0, 0), -KVM_ENOSYS);
 	expect("operation 2^32 + READ: ENOSYS",
 	       call((1ULL << 32) + KVM_PERF_OP_READ, REF_ID, 0), -KVM_ENOSYS);
 	expect("READ from CPL 3: EPERM",
@@ -639,7 +639,7 @@ static void test_batch(void)
 	set_op(3, KVM_PERF_OP_ENABLE, ID, 0);
 	shared->ops[3].reserved = 1;
 	set_op(4, KVM_PERF_OP_ENABLE, ID, 0);
-	set_op(5, 12, ID, 0);
+	set_op(5, 13, ID, 0);
 	set_op(6, KVM_PERF_OP_READ, REF_ID, 0);
 	expect("BATCH", batch(phys(shared->ops), 7), 0);
 	expect("OPEN in it", shared->ops[0].result, 0);
@@ -650,7 +650,7 @@ static void test_batch(void)
 	expect("an operation with a reserved field set: EINVAL",
 	       shared->ops[3].result, -KVM_EINVAL);
 	expect("ENABLE in it", shared->ops[4].result, 0);
-	expect("operation 12 in it: ENOSYS", shared->ops[5].result,
+	expect("operation 13 in it: ENOSYS", shared->ops[5].result,
 	       -KVM_ENOSYS);
 	expect("READ in it", shared->ops[6].result, 0);
 	expect("which tells the count", shared->ops[6].arg, shared->ref.count);
@@ -846,8 +846,8 @@ static void test_area(void)
 	struct guest_perf_area *area = &shared->area;
 	uint32_t epoch;
 
-	area->size = sizeof(*area) - 1;
-	expect("SET_AREA of less than the host fills: EINVAL",
+	area->size = GUEST_PERF_AREA_SIZE_VER0 - 1;
+	expect("SET_AREA of less than there is in any: EINVAL",
 	       call_addr(op, phys(area)), -KVM_EINVAL);
 	area->size = GUEST_PERF_AREA_ALIGN + 1;
 	expect("SET_AREA of more than a page: EINVAL",
@@ -866,6 +866,36 @@ static void test_area(void)
 	expect("which stays", area->epoch, epoch);
 	expect("SET_AREA again", call_addr(op, phys(area)), 0);
 	expect_true("is another", area->epoch && area->epoch != epoch);
+	expect_true("the reference event counts on", ref_counts());
+}
+
+static void test_counts(void)
+{
+	const uint64_t op = KVM_PERF_OP_SET_COUNTS, all = shared->query.counts;
+	struct guest_perf_area *area = &shared->area;
+	uint64_t before;
+
+	expect("QUERY tells which there are", all,
+	       (1 << KVM_PERF_NR_COUNTS) - 1);
+	expect("SET_COUNTS of one that there is not: EINVAL",
+	       call_addr(op, 1 << KVM_PERF_NR_COUNTS), -KVM_EINVAL);
+	area->size = GUEST_PERF_AREA_SIZE_VER1 - 1;
+	expect("SET_AREA without room for counts",
+	       call_addr(KVM_PERF_OP_SET_AREA, phys(area)), 0);
+	expect("SET_COUNTS then: EINVAL", call_addr(op, all), -KVM_EINVAL);
+	area->size = sizeof(*area);
+	expect("SET_AREA with it",
+	       call_addr(KVM_PERF_OP_SET_AREA, phys(area)), 0);
+	expect("SET_COUNTS", call_addr(op, all), 0);
+	before = area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0];
+	call(13, 0, 0);
+	expect("an exit for this contract is counted",
+	       area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0] - before, 1);
+	expect("SET_COUNTS of none", call_addr(op, 0), 0);
+	before = area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0];
+	call(13, 0, 0);
+	expect("then none is", area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0],
+	       before);
 	expect_true("the reference event counts on", ref_counts());
 }
 
@@ -888,7 +918,7 @@ static void test_absent(void)
 	uint64_t op;
 	char what[32];
 
-	for (op = 0; op <= 12; op++) {
+	for (op = 0; op <= 13; op++) {
 		snprintf(what, sizeof(what), "operation %d: ENOSYS", (int)op);
 		default_open(ID, &shared->record[0]);
 		expect(what, call_addr(op, phys(&shared->param)), -KVM_ENOSYS);
@@ -935,6 +965,7 @@ int main(int argc, char **argv)
 		test_move();
 		test_races();
 		test_area();
+		test_counts();
 		test_reset();
 	}
 

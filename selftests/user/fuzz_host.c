@@ -178,6 +178,7 @@ static bool has_pmc[MEMORY / sizeof(struct guest_perf_event)];
 
 static struct model_area {
 	gpa_t gpa;
+	u32 size;
 	u32 epoch;
 	bool shown;
 } area[NR_VCPUS];
@@ -570,7 +571,7 @@ static int model_op_left(struct model_event *e, u64 *arg)
 static int model_query(gpa_t gpa)
 {
 	struct guest_perf_query q = {
-		.version = 1, .features = 63, .rdpmc = KVM_PERF_RDPMC_ALLOWED,
+		.version = 1, .features = 191, .rdpmc = KVM_PERF_RDPMC_ALLOWED,
 		.max_events = limit, .nr_counters = *param_pv_perf_max_counters,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 	};
@@ -619,14 +620,25 @@ static int model_set_area(int vcpu, gpa_t gpa)
 		return -KVM_EINVAL;
 	if (!slot || slot->readonly)
 		return -KVM_EFAULT;
-	size = 8;
+	size = min_t(u32, size, sizeof(struct guest_perf_area));
 	if (!model_write(gpa, &size, 4))
 		return -KVM_EFAULT;
 	model_random += 2;
 	epoch = model_random | 1;
 	model_write(gpa + 4, &epoch, 4);
-	area[vcpu] = (struct model_area){ gpa, epoch, true };
+	area[vcpu] = (struct model_area){ gpa, size, epoch, true };
 	return 0;
+}
+
+/* The host does not let it count any: unit_test does. */
+static int model_set_counts(int vcpu, u64 wanted)
+{
+	if (wanted >> KVM_PERF_NR_COUNTS)
+		return -KVM_EINVAL;
+	if (wanted)
+		return -KVM_EOPNOTSUPP;
+	return area[vcpu].epoch && area[vcpu].size >= GUEST_PERF_AREA_SIZE_VER1 ?
+	       0 : -KVM_EINVAL;
 }
 
 static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
@@ -646,6 +658,8 @@ static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
 		return 0;
 	case KVM_PERF_OP_SET_AREA:
 		return model_set_area(vcpu, *arg);
+	case KVM_PERF_OP_SET_COUNTS:
+		return model_set_counts(vcpu, *arg);
 	case KVM_PERF_OP_ENABLE:
 		return model_enable(vcpu, id);
 	case KVM_PERF_OP_READ:
@@ -702,6 +716,7 @@ static long model_call(int vcpu, u64 op, u64 a1, u64 a2, u64 a3)
 	case KVM_PERF_OP_OPEN:
 	case KVM_PERF_OP_QUERY:
 	case KVM_PERF_OP_SET_AREA:
+	case KVM_PERF_OP_SET_COUNTS:
 		arg = a2 << 32 | a1;
 		return model_op(vcpu, op, a1, &arg);
 	case KVM_PERF_OP_SET_PERIOD:
@@ -1112,7 +1127,7 @@ static void put_ops(gpa_t gpa, u64 nr)
 	u64 i;
 
 	for (i = 0; i < nr; i++, gpa += sizeof(op)) {
-		op.op = get(1) % 12;
+		op.op = get(1) % 13;
 		op.result = 0x5a;
 		op.id = get_id();
 		op.reserved = get(1) == 255;
@@ -1146,6 +1161,11 @@ static void get_args(u64 op, u64 *a)
 		a[0] = (u32)gpa;
 		a[1] = gpa >> 32;
 		break;
+	case KVM_PERF_OP_SET_COUNTS:
+		number = get_number(200);
+		a[0] = (u32)number;
+		a[1] = number >> 32;
+		break;
 	case KVM_PERF_OP_SET_PERIOD:
 	case KVM_PERF_OP_SET_LEFT:
 		number = get_number(200);
@@ -1157,7 +1177,7 @@ static void get_args(u64 op, u64 *a)
 static void hypercall(int vcpu)
 {
 	u8 odd = get(1);
-	u64 op = get_number(12), a[3] = { };
+	u64 op = get_number(13), a[3] = { };
 	long want, got;
 
 	get_args(op, a);
@@ -1410,6 +1430,7 @@ static void setup(void)
 	create_error = 0;
 	*param_pv_perf_max_counters = NR_COUNTERS;
 	*param_pv_perf_rdpmc = 1;
+	*param_pv_perf_counts = 0;
 	*param_pv_perf_max_events = 4;
 	/* The clock is the fuzzer's. */
 	*param_pv_perf_max_rate = INT_MAX;

@@ -8,6 +8,9 @@
 
 #include <linux/hash.h>
 
+#include <asm/svm.h>
+#include <asm/vmx.h>
+
 #include "kselftest.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
@@ -258,9 +261,9 @@ static void test_dispatch(void)
 	is("nested: EPERM", call(KVM_PERF_OP_RESET, 1), -KVM_EPERM);
 	vcpus[0]->arch.guest_mode = false;
 	is("operation 0", call(0, 0), -KVM_ENOSYS);
-	is("operation 12", call(12, 0), -KVM_ENOSYS);
+	is("operation 13", call(13, 0), -KVM_ENOSYS);
 	is("operation 2^32 + READ", call((1ul << 32) + 5, 1), -KVM_ENOSYS);
-	for (op = 1; op < 12; op++) {
+	for (op = 1; op < 13; op++) {
 		CHECK(call3(op, 1ul << 32, 0, 0) == -KVM_EINVAL);
 		CHECK(call3(op, 0, 1ul << 32, 0) == -KVM_EINVAL);
 	}
@@ -878,7 +881,7 @@ static void test_set_area(void)
 	u32 epoch;
 
 	setup();
-	mem->area.size = sizeof(mem->area) - 1;
+	mem->area.size = GUEST_PERF_AREA_SIZE_VER0 - 1;
 	is("an area that is too small: EINVAL", set_area(GPA(area)),
 	   -KVM_EINVAL);
 	mem->area.size = GUEST_PERF_AREA_ALIGN + 1;
@@ -954,6 +957,400 @@ static void test_area(void)
 	pv_perf_vcpu_leave(vcpus[0], -EINTR);
 	pv_perf_vcpu_run(vcpus[0]);
 	is("after a reset it is written no more", mem->area.epoch, epoch);
+	teardown();
+}
+
+#define ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)
+
+static long set_counts(u64 wanted)
+{
+	return call3(KVM_PERF_OP_SET_COUNTS, (u32)wanted, wanted >> 32, 0);
+}
+
+/* As often as there is something to be handled first.  NMIs of that. */
+static int enter_counting(void)
+{
+	unsigned long flags;
+	bool again;
+	int nmis;
+
+	do {
+		handle_requests(here());
+		local_irq_save(flags);
+		pv_perf_enter(here());
+		again = kvm_test_request(KVM_REQ_PV_PERF, here());
+		local_irq_restore(flags);
+	} while (again);
+	nmis = atomic_xchg(&here()->arch.nmi_queued, 0);
+	kvm_check_request(KVM_REQ_NMI, here());
+	return nmis;
+}
+
+static void leave_for(u32 reason)
+{
+	unsigned long flags;
+
+	here()->arch.exit.reason = reason;
+	local_irq_save(flags);
+	pv_perf_exit(here());
+	local_irq_restore(flags);
+}
+
+/* The vCPU exits, and enters once that is handled.  Its NMIs. */
+static int exit_for(u32 reason)
+{
+	leave_for(reason);
+	return enter_counting();
+}
+
+static void test_set_counts(void)
+{
+	struct kvm_enable_cap cap = { .cap = KVM_CAP_PV_PERF_COUNTS };
+
+	setup();
+	is("SET_COUNTS without an area: EINVAL", set_counts(1), -KVM_EINVAL);
+	mem->area.size = GUEST_PERF_AREA_SIZE_VER1 - 1;
+	CHECK(!set_area(GPA(area)));
+	is("an older one stays as large", mem->area.size,
+	   GUEST_PERF_AREA_SIZE_VER1 - 1);
+	is("and has no room: EINVAL", set_counts(1), -KVM_EINVAL);
+	mem->area.size = sizeof(mem->area);
+	CHECK(!set_area(GPA(area)));
+	is("an event that there is not: EINVAL",
+	   set_counts(BIT(KVM_PERF_NR_COUNTS)), -KVM_EINVAL);
+	is("or not yet: EINVAL", set_counts(1ull << 32), -KVM_EINVAL);
+	is("SET_COUNTS", set_counts(ALL_COUNTS), 0);
+	is("is looked at", here()->arch.pv_perf->at_entry,
+	   PV_PERF_AT_ENTRY_COUNTS);
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+	enter_counting();
+	is("SET_COUNTS after RESET: EINVAL", set_counts(1), -KVM_EINVAL);
+	teardown();
+
+	*param_pv_perf_counts = 0x6;
+	setup();
+	mem->area.size = sizeof(mem->area);
+	CHECK(!set_area(GPA(area)));
+	is("what the host keeps to itself: EOPNOTSUPP", set_counts(0x8),
+	   -KVM_EOPNOTSUPP);
+	is("what it does not", set_counts(0x2), 0);
+	mem->query.size = sizeof(mem->query);
+	CHECK(!call(KVM_PERF_OP_QUERY, GPA(query)));
+	is("QUERY tells", mem->query.counts, 0x6);
+	is("so does KVM_CHECK_EXTENSION",
+	   pv_perf_check_extension(NULL, KVM_CAP_PV_PERF_COUNTS), 0x6);
+	teardown();
+
+	tasks[0] = task_create(0);
+	kvm = vm_create();
+	cap.args[0] = 0x8;
+	is("the VMM cannot let it have more", pv_perf_enable_cap(kvm, &cap),
+	   -EINVAL);
+	cap.args[0] = 0x4;
+	is("but less", pv_perf_enable_cap(kvm, &cap), 0);
+	is("which holds", pv_perf_check_extension(kvm, KVM_CAP_PV_PERF_COUNTS),
+	   0x4);
+	vm_destroy(kvm);
+	task_put(tasks[0]);
+	*param_pv_perf_counts = ALL_COUNTS;
+}
+
+static u64 kernel_count(int nr)
+{
+	return mem->area.count[nr][0];
+}
+
+static void count_all(void)
+{
+	setup();
+	mem->area.size = sizeof(mem->area);
+	CHECK(!set_area(GPA(area)) && !set_counts(ALL_COUNTS));
+}
+
+static void test_exits(void)
+{
+	static const struct {
+		u32 svm, vmx, count;
+	} exits[] = {
+		{ SVM_EXIT_IOIO, EXIT_REASON_IO_INSTRUCTION,
+		  KVM_PERF_COUNT_EXITS_IO },
+		{ SVM_EXIT_MSR, EXIT_REASON_MSR_READ, KVM_PERF_COUNT_EXITS_MSR },
+		{ SVM_EXIT_CPUID, EXIT_REASON_CPUID,
+		  KVM_PERF_COUNT_EXITS_CPUID },
+		{ SVM_EXIT_HLT, EXIT_REASON_HLT, KVM_PERF_COUNT_EXITS_HLT },
+		{ SVM_EXIT_NPF, EXIT_REASON_EPT_VIOLATION,
+		  KVM_PERF_COUNT_EXITS_NPF },
+		{ SVM_EXIT_INTR, EXIT_REASON_EXTERNAL_INTERRUPT,
+		  KVM_PERF_COUNT_EXITS_INTERRUPT },
+		{ SVM_EXIT_VINTR, EXIT_REASON_PREEMPTION_TIMER,
+		  KVM_PERF_COUNT_EXITS_INTERRUPT },
+		{ SVM_EXIT_NMI, EXIT_REASON_NMI_WINDOW,
+		  KVM_PERF_COUNT_EXITS_NMI },
+		{ SVM_EXIT_IRET, EXIT_REASON_NMI_WINDOW,
+		  KVM_PERF_COUNT_EXITS_NMI },
+		{ SVM_EXIT_VMMCALL, EXIT_REASON_VMCALL,
+		  KVM_PERF_COUNT_EXITS_HYPERCALL },
+		{ SVM_EXIT_PAUSE, EXIT_REASON_EXCEPTION_NMI,
+		  KVM_PERF_COUNT_EXITS_OTHER },
+		{ SVM_EXIT_READ_CR0, EXIT_REASON_CR_ACCESS,
+		  KVM_PERF_COUNT_EXITS_OTHER },
+	};
+	int vendor = boot_cpu_data.x86_vendor;
+	u64 before;
+	size_t i;
+
+	count_all();
+	for (i = 0; i < ARRAY_SIZE(exits); i++) {
+		before = kernel_count(exits[i].count);
+		exit_for(exits[i].svm);
+		is("an exit of SVM", kernel_count(exits[i].count) - before, 1);
+		before = kernel_count(exits[i].count);
+		boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+		exit_for(exits[i].vmx);
+		boot_cpu_data.x86_vendor = vendor;
+		is("and of VMX", kernel_count(exits[i].count) - before, 1);
+	}
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	here()->arch.exit.intr_info = INTR_TYPE_NMI_INTR;
+	before = kernel_count(KVM_PERF_COUNT_EXITS_NMI);
+	exit_for(EXIT_REASON_EXCEPTION_NMI);
+	is("an NMI of VMX", kernel_count(KVM_PERF_COUNT_EXITS_NMI) - before, 1);
+	exit_for(EXIT_REASON_EPT_MISCONFIG);
+	boot_cpu_data.x86_vendor = vendor;
+	here()->arch.exit.gpa = NO_MEMORY;
+	exit_for(SVM_EXIT_NPF);
+	is("where no memory is", kernel_count(KVM_PERF_COUNT_EXITS_MMIO), 2);
+
+	here()->arch.cpl = 3;
+	exit_for(SVM_EXIT_CPUID);
+	is("in user mode", mem->area.count[KVM_PERF_COUNT_EXITS_CPUID][1], 1);
+	here()->arch.cpl = 0;
+	here()->arch.exit.rax = KVM_PERF_OP;
+	exit_for(SVM_EXIT_VMMCALL);
+	is("our own", kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 1);
+
+	CHECK(!set_counts(BIT(KVM_PERF_COUNT_EXITS_IO)));
+	before = kernel_count(KVM_PERF_COUNT_EXITS_CPUID);
+	exit_for(SVM_EXIT_CPUID);
+	is("one that is not wanted", kernel_count(KVM_PERF_COUNT_EXITS_CPUID),
+	   before);
+	CHECK(!set_counts(0));
+	is("none is wanted", here()->arch.pv_perf->at_entry, 0);
+	teardown();
+}
+
+/* What the pair itself causes is told apart. */
+static void test_own_exits(void)
+{
+	count_all();
+	CHECK(!open_sampling(1, 100) && !call(KVM_PERF_OP_ENABLE, 1));
+	run_guest(100);
+	is("an overflow", exit_for(SVM_EXIT_NMI), 1);
+	is("is no exit of the guest's", kernel_count(KVM_PERF_COUNT_EXITS_NMI),
+	   0);
+	exit_for(SVM_EXIT_IRET);
+	is("nor is the end of its handler",
+	   kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 2);
+	exit_for(SVM_EXIT_IRET);
+	is("but that of another",
+	   kernel_count(KVM_PERF_COUNT_EXITS_NMI), 1);
+
+	here()->arch.guest_mode = true;
+	exit_for(SVM_EXIT_CPUID);
+	run_guest(100);
+	exit_for(SVM_EXIT_NMI);
+	is("nothing is told while a nested guest runs",
+	   kernel_count(KVM_PERF_COUNT_EXITS_NESTED), 0);
+	here()->arch.guest_mode = false;
+	exit_for(SVM_EXIT_VMRUN);
+	is("but after it", kernel_count(KVM_PERF_COUNT_EXITS_NESTED), 1);
+	is("also of our own", kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 3);
+	teardown();
+}
+
+static void test_host_counts(void)
+{
+	struct kvm_vcpu_stat *stat;
+
+	count_all();
+	stat = &here()->stat;
+	stat->irq_injections = 3;
+	stat->generic.halt_wait_ns = 100;
+	stat->generic.halt_poll_success_ns = 20;
+	stat->generic.halt_poll_fail_ns = 3;
+	current->nivcsw = 2;
+	current->sched_info.run_delay = 50;
+	leave_for(SVM_EXIT_HLT);
+	clock_ns += 200;
+	enter_counting();
+	is("interrupts", kernel_count(KVM_PERF_COUNT_INJECTED_IRQS), 3);
+	is("preemptions", kernel_count(KVM_PERF_COUNT_PREEMPTIONS), 2);
+	is("steal time", kernel_count(KVM_PERF_COUNT_STEAL_NS), 50);
+	is("halted", kernel_count(KVM_PERF_COUNT_HALT_NS), 123);
+	is("and the rest", kernel_count(KVM_PERF_COUNT_HOST_NS), 27);
+	current->sched_info.run_delay = 1000;
+	exit_for(SVM_EXIT_HLT);
+	is("more steal than time", kernel_count(KVM_PERF_COUNT_HOST_NS), 27);
+	is("is steal", kernel_count(KVM_PERF_COUNT_STEAL_NS), 1000);
+	current->nivcsw = 1;
+	here()->arch.pv_perf->counts.host.thread = NULL;
+	exit_for(SVM_EXIT_HLT);
+	is("another thread's numbers say nothing",
+	   kernel_count(KVM_PERF_COUNT_PREEMPTIONS), 2);
+
+	leave_for(SVM_EXIT_HLT);
+	clock_ns += 10;
+	pv_perf_vcpu_leave(here(), -EINTR);
+	is("what the VMM may save is up to date",
+	   kernel_count(KVM_PERF_COUNT_HOST_NS), 37);
+	is("with its exit", kernel_count(KVM_PERF_COUNT_EXITS_HLT), 4);
+	teardown();
+}
+
+static void use_slot(int i, u64 counts, u64 left, u32 exclude)
+{
+	mem->area.slot[i] = (struct guest_perf_slot) {
+		.counts = counts, .left = left, .exclude = exclude,
+	};
+	mem->area.slots |= BIT(i);
+}
+
+/* Until the guest has had as many NMIs as it may. */
+static bool overflow_late(struct guest_perf_slot *slot)
+{
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		slot->left = 1;
+		if (!exit_for(SVM_EXIT_IOIO))
+			return true;
+	}
+	return false;
+}
+
+static void test_slots(void)
+{
+	const u64 io = BIT(KVM_PERF_COUNT_EXITS_IO);
+	struct guest_perf_slot *slot;
+
+	count_all();
+	slot = mem->area.slot;
+	use_slot(0, io, 2, 0);
+	use_slot(1, io | BIT(KVM_PERF_COUNT_EXITS_CPUID), 4, 0);
+	use_slot(2, io, 1, KVM_PERF_ATTR_EXCLUDE_KERNEL);
+	use_slot(15, io, 100, KVM_PERF_ATTR_EXCLUDE_USER);
+	here()->arch.exit.rip = 0x1000;
+	is("one of two", exit_for(SVM_EXIT_IOIO), 0);
+	is("counts down", slot[0].left, 1);
+	here()->arch.exit.rip = 0x2000;
+	is("two of two", exit_for(SVM_EXIT_IOIO), 1);
+	is("tells where", slot[0].ip, 0x2000);
+	is("and in which mode", slot[0].user, 0);
+	is("once", exit_for(SVM_EXIT_IOIO), 0);
+	is("though it counts on", slot[0].left, -1);
+	here()->arch.cpl = 3;
+	is("user mode, and what counts several", exit_for(SVM_EXIT_IOIO), 1);
+	is("one of user mode", slot[2].user, 1);
+	is("one of both", slot[1].user, 1);
+	is("not what counts the kernel", slot[15].left, 97);
+	here()->arch.cpl = 0;
+
+	mem->area.slots = BIT(31) | BIT(3);
+	slot[3].counts = ~0ull;
+	slot[3].left = 1;
+	*param_pv_perf_max_rate = 0;
+	is("where it may not sample", exit_for(SVM_EXIT_IOIO), 0);
+	is("nothing is counted down", slot[3].left, 1);
+	*param_pv_perf_max_rate = 100;
+	is("at a rate", overflow_late(&slot[3]), true);
+	is("it has overflowed all the same", (s64)slot[3].left <= 0, true);
+	here()->arch.pv_perf->rate_time = 0;
+	is("and is told later", exit_for(SVM_EXIT_CPUID), 1);
+	CHECK(overflow_late(&slot[3]));
+	mem->area.slots = 0;
+	here()->arch.pv_perf->rate_time = 0;
+	is("not where the guest has found it", exit_for(SVM_EXIT_CPUID), 0);
+	mem->area.slots = BIT(3);
+	CHECK(overflow_late(&slot[3]) && !set_counts(io));
+	here()->arch.pv_perf->rate_time = 0;
+	is("SET_COUNTS meanwhile", exit_for(SVM_EXIT_CPUID), 1);
+	*param_pv_perf_max_rate = 100000;
+	teardown();
+}
+
+static void test_counts_memory(void)
+{
+	unsigned long flags;
+	bool *absent;
+	u64 before;
+
+	count_all();
+	absent = &kvm->memslots.slot[0].absent[gpa_to_gfn(GPA(area))];
+	kvm->memslots.generation += 2;
+	exit_for(SVM_EXIT_CPUID);
+	is("memory slots have changed", kernel_count(KVM_PERF_COUNT_EXITS_CPUID),
+	   1);
+	kvm->memslots.slot[0].dirty[gpa_to_gfn(GPA(area))] = false;
+	exit_for(SVM_EXIT_CPUID);
+	is("it is dirty", kvm->memslots.slot[0].dirty[gpa_to_gfn(GPA(area))],
+	   true);
+	mutex_lock(&here()->arch.pv_perf->lock);
+	leave_for(SVM_EXIT_CPUID);
+	local_irq_save(flags);
+	pv_perf_exit_handled(here());
+	local_irq_restore(flags);
+	mutex_unlock(&here()->arch.pv_perf->lock);
+	enter_counting();
+	is("one that has to wait", kernel_count(KVM_PERF_COUNT_EXITS_CPUID), 3);
+
+	*absent = true;
+	before = kernel_count(KVM_PERF_COUNT_EXITS_CPUID);
+	exit_for(SVM_EXIT_CPUID);
+	*absent = false;
+	is("memory that is gone", here()->arch.pv_perf->at_entry, 0);
+	exit_for(SVM_EXIT_CPUID);
+	is("ends it", kernel_count(KVM_PERF_COUNT_EXITS_CPUID), before);
+	teardown();
+}
+
+/* Each access to the area fails once, and so has to be made where it may sleep. */
+static void test_counts_faults(void)
+{
+	const u64 io = BIT(KVM_PERF_COUNT_EXITS_IO);
+	int i, n = 0;
+
+	count_all();
+	use_slot(0, io, 1, 0);
+	use_slot(1, io, 1000, KVM_PERF_ATTR_EXCLUDE_USER);
+	for (i = 1; i < 16; i++) {
+		mem->area.slot[0].left = 1;
+		guest_faults = (struct faults) { .fail_at = i };
+		exit_for(SVM_EXIT_IOIO);
+		guest_faults = (struct faults) { };
+		n += here()->arch.pv_perf->counts.wanted == ALL_COUNTS;
+	}
+	is("it goes on where an access fails once", n, 15);
+	is("and loses none", kernel_count(KVM_PERF_COUNT_EXITS_IO), 15);
+
+	leave_for(SVM_EXIT_IOIO);
+	here()->arch.guest_mode = true;
+	pv_perf_vcpu_leave(here(), -EINTR);
+	is("not told from within a nested guest",
+	   kernel_count(KVM_PERF_COUNT_EXITS_IO), 15);
+	here()->arch.guest_mode = false;
+	here()->arch.exit.gpa = 0;
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	exit_for(EXIT_REASON_MSR_WRITE);
+	exit_for(EXIT_REASON_APIC_ACCESS);
+	exit_for(EXIT_REASON_APIC_WRITE);
+	exit_for(EXIT_REASON_INTERRUPT_WINDOW);
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
+	is("other reasons of VMX", kernel_count(KVM_PERF_COUNT_EXITS_MSR) +
+	   kernel_count(KVM_PERF_COUNT_EXITS_MMIO) +
+	   kernel_count(KVM_PERF_COUNT_EXITS_INTERRUPT), 4);
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+	exit_for(SVM_EXIT_CPUID);
+	is("RESET ends it", here()->arch.pv_perf->at_entry, 0);
 	teardown();
 }
 
@@ -1390,7 +1787,7 @@ static void test_query(void)
 	is("QUERY", call(6, GPA(query)), 0);
 	is("size", q->size, sizeof(*q));
 	is("version", q->version, KVM_PERF_ABI_VERSION);
-	is("features", q->features, 63);
+	is("features", q->features, 191);
 	is("max_events", q->max_events, 128);
 	is("counters", q->nr_counters, NR_COUNTERS);
 	is("fixed counters", q->fixed_counters, 0);
@@ -1531,7 +1928,8 @@ static void test_caps(void)
 	call(6, GPA(query));
 	is("QUERY: no sampling", q->features, KVM_PERF_FEATURE_BATCH |
 	   KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_NOTIFY |
-	   KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_RDPMC);
+	   KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_RDPMC |
+	   KVM_PERF_FEATURE_COUNTS);
 	is("QUERY: 2 events", q->max_events, 2);
 	is("QUERY: 1 counter", q->nr_counters, 1);
 	is("OPEN with a period", open_sampling(1, 1000), -KVM_EOPNOTSUPP);
@@ -3275,7 +3673,7 @@ static void test_batch(void)
 	op(i++, KVM_PERF_OP_SET_PERIOD, 1, 500);
 	op(i++, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0x1234);
 	op(i++, 0, 0, 0);
-	op(i++, 12, 0, 0);
+	op(i++, 13, 0, 0);
 	mem->query.size = sizeof(mem->query);
 	op(i++, KVM_PERF_OP_QUERY, 0, GPA(query));
 	is("BATCH", call3(8, GPA(ops), 0, i), 0);
@@ -3289,7 +3687,7 @@ static void test_batch(void)
 	is("READ all", mem->ops[6].result, 0);
 	is("its arg, too", mem->ops[6].arg, 0x1234);
 	is("operation 0", mem->ops[7].result, -KVM_ENOSYS);
-	is("operation 12", mem->ops[8].result, -KVM_ENOSYS);
+	is("operation 13", mem->ops[8].result, -KVM_ENOSYS);
 	is("QUERY", mem->ops[9].result, 0);
 	run_guest(123);
 	op(0, KVM_PERF_OP_READ, 1, 0);
@@ -4032,6 +4430,13 @@ int main(void)
 	test_pause();
 	test_set_area();
 	test_area();
+	test_set_counts();
+	test_exits();
+	test_own_exits();
+	test_host_counts();
+	test_slots();
+	test_counts_memory();
+	test_counts_faults();
 	test_restored();
 	test_move_sampling();
 	test_lost();

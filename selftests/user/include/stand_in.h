@@ -85,6 +85,7 @@ extern unsigned int *const param_pv_perf_max_rate;
 extern unsigned int *const param_pv_perf_max_open_rate;
 extern unsigned int *const param_pv_perf_max_counters;
 extern unsigned int *const param_pv_perf_rdpmc;
+extern unsigned int *const param_pv_perf_counts;
 
 void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
@@ -167,6 +168,10 @@ struct task_struct {
 	bool running;
 	bool exited;
 	bool signalled;
+	unsigned long nivcsw;
+	struct {
+		u64 run_delay;
+	} sched_info;
 	struct perf_event_context {
 		u64 timeoffset;
 		u64 stopped_at;
@@ -326,6 +331,8 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 	 (feature) == X86_FEATURE_PERFCTR_NB ? cpu_has_perfctr_nb : \
 	 (feature) == X86_FEATURE_PERFCTR_LLC ? false : \
 	 (feature) == X86_FEATURE_TSX_FORCE_ABORT ? cpu_has_tsx_force_abort : \
+	 (feature) == X86_FEATURE_VMX ?					\
+		boot_cpu_data.x86_vendor == X86_VENDOR_INTEL :		\
 	 (feature) == X86_FEATURE_PDCM ? cpu_has_pdcm : cpu_has_hybrid)
 /* MSR_IA32_PERF_CAPABILITIES, and a counter that this may tell of. */
 extern u64 perf_capabilities, perf_metrics;
@@ -566,6 +573,14 @@ struct kvm_vcpu {
 	unsigned long requests;
 	unsigned long guest_debug;
 	atomic_t kicks;
+	struct kvm_vcpu_stat {
+		struct {
+			u64 halt_wait_ns;
+			u64 halt_poll_success_ns;
+			u64 halt_poll_fail_ns;
+		} generic;
+		u64 irq_injections;
+	} stat;
 	struct {
 		struct {
 			u32 features;
@@ -583,6 +598,14 @@ struct kvm_vcpu {
 		bool iret_intercept;
 		int cpl;
 		u64 cr4;
+		/* How it has exited. */
+		struct {
+			u32 reason;
+			u32 intr_info;
+			gpa_t gpa;
+			u64 rip;
+			u64 rax;
+		} exit;
 	} arch;
 };
 
@@ -619,6 +642,13 @@ void handle_requests(struct kvm_vcpu *vcpu);
 #define fake_x86_set_rdpmc_intercept(vcpu, on) \
 	((vcpu)->arch.rdpmc_intercept = (on))
 #define fake_x86_handles_nmi(vcpu)	((vcpu)->arch.iret_intercept)
+#define fake_x86_get_fault_gpa(vcpu)	((vcpu)->arch.exit.gpa)
+#define fake_x86_get_exit_info(vcpu, why, info1, info2, intr, error)	\
+	(*(why) = (vcpu)->arch.exit.reason, *(info1) = *(info2) = 0,	\
+	 *(intr) = (vcpu)->arch.exit.intr_info, *(error) = 0)
+#define kvm_rip_read(vcpu)		((vcpu)->arch.exit.rip)
+#define kvm_rax_read(vcpu)		((vcpu)->arch.exit.rax)
+#define kvm_vcpu_gfn_to_memslot(vcpu, gfn) gfn_to_memslot((vcpu)->kvm, gfn)
 /* What the guest reads, if it may execute RDPMC, is right, and nobody else's. */
 void check_rdpmc(struct kvm_vcpu *vcpu);
 
@@ -679,6 +709,14 @@ int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 *uaddr);
 		goto label;						\
 	__atomic_store_n(p, x, __ATOMIC_RELEASE);			\
 } while (0)
+
+/* The guest's accesses are no others than the host's. */
+#define __put_user(x, p)						\
+	({ user_access("put"); !user_writable(p) ? -EFAULT :		\
+	   (__atomic_store_n(p, x, __ATOMIC_RELAXED), 0); })
+#define __get_user(x, p)						\
+	({ user_access("get"); !user_writable(p) ? -EFAULT :		\
+	   ((x) = __atomic_load_n(p, __ATOMIC_RELAXED), 0); })
 
 /* Files */
 

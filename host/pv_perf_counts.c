@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: events of the hypervisor, which it adds up
+ * in the area of the vCPU.
+ *
+ * What an exit was for is noted right after it (pv_perf_exit.c), what KVM and the
+ * scheduler count themselves is looked at before the next entry.  There all of it is
+ * added to what is in the guest's memory, which so keeps its counts wherever it goes.
+ *
+ * All but what is told of it in pv_perf_event.h is for the vCPU's own thread.
+ */
+#include <linux/bitops.h>
+#include <linux/kernel.h>
+#include <linux/kvm_host.h>
+#include <linux/moduleparam.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+#include <linux/srcu.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "kvm_perf.h"
+#include "pv_perf.h"
+#include "pv_perf_area.h"
+#include "pv_perf_counts.h"
+#include "pv_perf_event.h"
+#include "pv_perf_limit.h"
+#include "pv_perf_overflow.h"
+#include "x86.h"
+
+#define PV_PERF_ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)
+
+static unsigned int pv_perf_counts = PV_PERF_ALL_COUNTS;
+module_param(pv_perf_counts, uint, 0444);
+MODULE_PARM_DESC(pv_perf_counts,
+		 "events of the hypervisor that guests may count, a bit for each (KVM_PERF_COUNT_* of kvm_perf.h; default all)");
+
+/**
+ * pv_perf_counts_allowed - which events of the hypervisor may a VM count?
+ * @kvm: the VM, or NULL for any
+ *
+ * Return: a bit for each KVM_PERF_COUNT_*.
+ */
+u32 pv_perf_counts_allowed(struct kvm *kvm)
+{
+	u32 allowed = pv_perf_counts & PV_PERF_ALL_COUNTS;
+
+	return kvm ? allowed & kvm->arch.pv_perf->counts : allowed;
+}
+
+static struct pv_perf_host_counts pv_perf_host_counts(struct kvm_vcpu *vcpu)
+{
+	struct kvm_vcpu_stat *stat = &vcpu->stat;
+
+	return (struct pv_perf_host_counts) {
+		.irqs		= stat->irq_injections,
+		.halt_ns	= stat->generic.halt_wait_ns +
+				  stat->generic.halt_poll_success_ns +
+				  stat->generic.halt_poll_fail_ns,
+		.thread		= current,
+		.preemptions	= current->nivcsw,
+		.steal_ns	= current->sched_info.run_delay,
+	};
+}
+
+static void pv_perf_counts_clear(struct kvm_vcpu *vcpu, u32 wanted)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	here->counts = (struct pv_perf_counts) {
+		.wanted	= wanted,
+		.since	= local_clock(),
+		.host	= pv_perf_host_counts(vcpu),
+	};
+	if (wanted)
+		here->at_entry |= PV_PERF_AT_ENTRY_COUNTS;
+	else
+		here->at_entry &= ~PV_PERF_AT_ENTRY_COUNTS;
+}
+
+/**
+ * pv_perf_counts_end - count nothing any more
+ * @vcpu: the vCPU, by its own thread
+ */
+void pv_perf_counts_end(struct kvm_vcpu *vcpu)
+{
+	if (vcpu->arch.pv_perf->counts.wanted)
+		pv_perf_counts_clear(vcpu, 0);
+}
+
+static void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr,
+			       u64 n)
+{
+	if (!n || !(counts->wanted & BIT(nr)))
+		return;
+
+	counts->pending[nr][counts->user] += n;
+	counts->any |= BIT(nr);
+}
+
+/* Now that the host has handled an NMI, it is known what that was. */
+static void pv_perf_counts_add_exit(struct pv_perf_counts *counts)
+{
+	u8 exit = counts->exit;
+
+	if (exit == KVM_PERF_COUNT_EXITS_NMI && READ_ONCE(counts->overflowed))
+		exit = KVM_PERF_COUNT_EXITS_PV_PERF;
+	else if (counts->nested && exit != KVM_PERF_COUNT_EXITS_PV_PERF)
+		exit = KVM_PERF_COUNT_EXITS_NESTED;
+
+	WRITE_ONCE(counts->overflowed, false);
+	counts->exited = false;
+	pv_perf_counts_add(counts, exit, 1);
+}
+
+/* What has been counted since, and how long the vCPU has been in the host. */
+static void pv_perf_counts_add_host(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+	struct pv_perf_host_counts now = pv_perf_host_counts(vcpu);
+	const struct pv_perf_host_counts *was = &counts->host;
+	u64 halt = now.halt_ns - was->halt_ns, steal = 0;
+	u64 clock = local_clock();
+	s64 host;
+
+	/* The VMM may run it by another thread, whose numbers are others. */
+	if (now.thread == was->thread) {
+		steal = now.steal_ns - was->steal_ns;
+		pv_perf_counts_add(counts, KVM_PERF_COUNT_PREEMPTIONS,
+				   now.preemptions - was->preemptions);
+	}
+	/* A halt ends before its thread has a CPU again. */
+	host = clock - counts->since - halt - steal;
+
+	pv_perf_counts_add(counts, KVM_PERF_COUNT_INJECTED_IRQS,
+			   now.irqs - was->irqs);
+	pv_perf_counts_add(counts, KVM_PERF_COUNT_STEAL_NS, steal);
+	pv_perf_counts_add(counts, KVM_PERF_COUNT_HALT_NS, halt);
+	pv_perf_counts_add(counts, KVM_PERF_COUNT_HOST_NS, max(host, 0ll));
+	counts->host = now;
+	counts->since = clock;
+}
+
+static void pv_perf_counts_look(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+
+	if (counts->exited)
+		pv_perf_counts_add_exit(counts);
+	pv_perf_counts_add_host(vcpu);
+}
+
+static int pv_perf_put_count(u64 n, u64 __user *count)
+{
+	u64 old;
+
+	if (__get_user(old, count))
+		return -EFAULT;
+
+	return __put_user(old + n, count);
+}
+
+static int pv_perf_put_counts(struct pv_perf_counts *counts,
+			      struct guest_perf_area __user *area)
+{
+	unsigned long any = counts->any;
+	unsigned int nr, user;
+	u64 *pending;
+
+	for_each_set_bit(nr, &any, KVM_PERF_NR_COUNTS) {
+		for (user = 0; user < 2; user++) {
+			pending = &counts->pending[nr][user];
+			if (*pending && pv_perf_put_count(*pending,
+							  &area->count[nr][user]))
+				return -EFAULT;
+			*pending = 0;
+		}
+	}
+
+	counts->any = 0;
+	return 0;
+}
+
+/* How many of what a slot counts. */
+static u64 pv_perf_slot_passed(const struct pv_perf_counts *counts, u64 mask,
+			       u32 exclude)
+{
+	unsigned long any = counts->any & mask;
+	unsigned int nr;
+	u64 n = 0;
+
+	for_each_set_bit(nr, &any, KVM_PERF_NR_COUNTS) {
+		if (!(exclude & KVM_PERF_ATTR_EXCLUDE_KERNEL))
+			n += counts->pending[nr][0];
+		if (!(exclude & KVM_PERF_ATTR_EXCLUDE_USER))
+			n += counts->pending[nr][1];
+	}
+
+	return n;
+}
+
+/* The last exit of those that it counts. */
+static int pv_perf_put_exit(const struct pv_perf_counts *counts, u32 exclude,
+			    struct guest_perf_slot __user *slot)
+{
+	u32 user = counts->user;
+
+	if (exclude & KVM_PERF_ATTR_EXCLUDE_KERNEL)
+		user = 1;
+	else if (exclude & KVM_PERF_ATTR_EXCLUDE_USER)
+		user = 0;
+
+	return __put_user(counts->ip[user], &slot->ip) ||
+	       __put_user(user, &slot->user) ? -EFAULT : 0;
+}
+
+/*
+ * 1 if it overflows, or has done so and the guest has neither been told nor found it by
+ * itself; 0 if not; or -EFAULT.
+ */
+static int pv_perf_update_slot(const struct pv_perf_counts *counts, bool owed,
+			       struct guest_perf_slot __user *slot)
+{
+	u64 mask, left, n;
+	u32 exclude;
+
+	if (__get_user(mask, &slot->counts) ||
+	    __get_user(exclude, &slot->exclude) ||
+	    __get_user(left, &slot->left))
+		return -EFAULT;
+
+	n = pv_perf_slot_passed(counts, mask, exclude);
+	if (n && __put_user(left - n, &slot->left))
+		return -EFAULT;
+
+	if ((s64)(left - n) > 0)
+		return 0;
+
+	if ((s64)left <= 0)
+		return owed;
+
+	return pv_perf_put_exit(counts, exclude, slot) ? : 1;
+}
+
+static int pv_perf_update_slots(struct pv_perf_counts *counts,
+				struct guest_perf_area __user *area)
+{
+	bool owed = counts->nmi_owed;
+	unsigned long used;
+	unsigned int i;
+	u32 slots;
+	int ret;
+
+	if (__get_user(slots, &area->slots))
+		return -EFAULT;
+
+	counts->nmi_owed = false;
+	used = slots;
+	for_each_set_bit(i, &used, KVM_PERF_NR_SLOTS) {
+		ret = pv_perf_update_slot(counts, owed, &area->slot[i]);
+		if (ret < 0)
+			return ret;
+		counts->nmi_owed |= ret;
+	}
+
+	return 0;
+}
+
+/*
+ * Interrupts may be off, and page faults disabled.  Whether the page can be written is
+ * seen before anything changes: what fails all the same has taken some of the guest's
+ * counts with the page.
+ */
+static int pv_perf_counts_write(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+	struct gfn_to_hva_cache *where = &vcpu->arch.pv_perf->area.where;
+	struct guest_perf_area __user *area = (void __user *)where->hva;
+
+	if (kvm_is_error_hva(where->hva) || __put_user(0, &area->reserved))
+		return -EFAULT;
+
+	if (pv_perf_rate_allowed(vcpu->kvm) && pv_perf_update_slots(counts, area))
+		return -EFAULT;
+
+	if (pv_perf_put_counts(counts, area))
+		return -EFAULT;
+
+	mark_page_dirty_in_slot(vcpu->kvm, where->memslot,
+				gpa_to_gfn(where->gpa));
+	return 0;
+}
+
+/* False if it has to wait for a lock or a page. */
+static bool pv_perf_counts_write_irqoff(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct kvm *kvm = vcpu->kvm;
+	int ret = -EAGAIN;
+	int idx;
+
+	/* RESET by another vCPU ends the area. */
+	if (!mutex_trylock(&here->lock))
+		return false;
+
+	idx = srcu_read_lock(&kvm->srcu);
+	pagefault_disable();
+	if (here->area.epoch &&
+	    kvm_memslots(kvm)->generation == here->area.where.generation)
+		ret = pv_perf_counts_write(vcpu);
+	pagefault_enable();
+	srcu_read_unlock(&kvm->srcu, idx);
+	mutex_unlock(&here->lock);
+
+	return !ret;
+}
+
+/* It is late where the guest may not have as many, and comes at a later entry. */
+static void pv_perf_counts_nmi(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+
+	if (!counts->nmi_owed || pv_perf_rate_exceeded(vcpu))
+		return;
+
+	counts->nmi_owed = false;
+	pv_perf_charge_overflows(vcpu, 1);
+	pv_perf_inject_nmi(vcpu);
+}
+
+/**
+ * pv_perf_counts_enter - tell the guest what was counted since it ran
+ * @vcpu: the vCPU, which counts, about to enter, with interrupts off
+ *
+ * Not a nested guest, whose hypervisor would not come to run it if each of its own
+ * exits were told of by an NMI.
+ */
+void pv_perf_counts_enter(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+
+	pv_perf_counts_look(vcpu);
+	if (is_guest_mode(vcpu))
+		return;
+
+	counts->stuck = (counts->any || counts->nmi_owed) &&
+			!pv_perf_counts_write_irqoff(vcpu);
+	if (counts->stuck)
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+	pv_perf_counts_nmi(vcpu);
+}
+
+/**
+ * pv_perf_counts_tell - as that, of what could not be told there
+ * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
+ *
+ * Where its memory is gone, nothing is counted any more.  May sleep.
+ */
+void pv_perf_counts_tell(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	int ret = 0;
+
+	if (!here->counts.stuck)
+		return;
+
+	here->counts.stuck = false;
+	mutex_lock(&here->lock);
+	if (!here->area.epoch || pv_perf_area_refresh(vcpu->kvm, &here->area) ||
+	    pv_perf_counts_write(vcpu))
+		ret = -EFAULT;
+	mutex_unlock(&here->lock);
+	if (ret)
+		pv_perf_counts_clear(vcpu, 0);
+}
+
+/**
+ * pv_perf_counts_flush - tell the guest what was counted so far
+ * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
+ *
+ * The VMM may save the guest's memory then.  May sleep.
+ */
+void pv_perf_counts_flush(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+
+	if (!counts->wanted || is_guest_mode(vcpu))
+		return;
+
+	pv_perf_counts_look(vcpu);
+	counts->stuck = counts->any;
+	pv_perf_counts_tell(vcpu);
+}
+
+/**
+ * pv_perf_counts_set - KVM_PERF_OP_SET_COUNTS
+ * @vcpu: the vCPU, by its own thread
+ * @wanted: a bit for each KVM_PERF_COUNT_*
+ *
+ * Return: 0, -EINVAL or -EOPNOTSUPP.
+ */
+int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	if (wanted & ~(u64)PV_PERF_ALL_COUNTS)
+		return -EINVAL;
+
+	if (wanted & ~(u64)pv_perf_counts_allowed(vcpu->kvm))
+		return -EOPNOTSUPP;
+
+	if (!READ_ONCE(here->area.epoch) ||
+	    here->area.where.len < GUEST_PERF_AREA_SIZE_VER1)
+		return -EINVAL;
+
+	pv_perf_counts_flush(vcpu);
+	/* Nothing is lost where it goes on. */
+	if (here->counts.wanted && wanted)
+		here->counts.wanted = wanted;
+	else
+		pv_perf_counts_clear(vcpu, wanted);
+	return 0;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: what a vCPU has left the guest for.
+ *
+ * Right after the exit, with interrupts off, before anything is done about it: what
+ * handles it moves the instruction pointer on.
+ */
+#include <linux/export.h>
+#include <linux/kvm_host.h>
+#include <linux/sched/clock.h>
+#include <linux/srcu.h>
+
+#include <asm/svm.h>
+#include <asm/vmx.h>
+
+#include "compat.h"
+#include "kvm_perf.h"
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+#include "x86.h"
+
+/* At an address where the VMM has put memory, or nothing. */
+static u8 pv_perf_fault(struct kvm_vcpu *vcpu)
+{
+	gpa_t gpa = kvm_x86_call(get_fault_gpa)(vcpu);
+	struct kvm_memory_slot *slot;
+	int idx;
+
+	idx = srcu_read_lock(&vcpu->kvm->srcu);
+	slot = kvm_vcpu_gfn_to_memslot(vcpu, gpa_to_gfn(gpa));
+	srcu_read_unlock(&vcpu->kvm->srcu, idx);
+
+	return slot ? KVM_PERF_COUNT_EXITS_NPF : KVM_PERF_COUNT_EXITS_MMIO;
+}
+
+static u8 pv_perf_hypercall_exit(struct kvm_vcpu *vcpu)
+{
+	return kvm_rax_read(vcpu) == KVM_PERF_OP ?
+	       KVM_PERF_COUNT_EXITS_PV_PERF : KVM_PERF_COUNT_EXITS_HYPERCALL;
+}
+
+/* The guest's handler of an NMI is done, and perhaps that was ours. */
+static u8 pv_perf_nmi_end(struct kvm_vcpu *vcpu)
+{
+	return xchg(&vcpu->arch.pv_perf->counts.nmi_is_ours, false) ?
+	       KVM_PERF_COUNT_EXITS_PV_PERF : KVM_PERF_COUNT_EXITS_NMI;
+}
+
+/* AMD APM volume 2, appendix C. */
+static u8 pv_perf_svm_exit(struct kvm_vcpu *vcpu, u32 code)
+{
+	switch (code) {
+	case SVM_EXIT_IOIO:
+		return KVM_PERF_COUNT_EXITS_IO;
+	case SVM_EXIT_NPF:
+		return pv_perf_fault(vcpu);
+	case SVM_EXIT_MSR:
+		return KVM_PERF_COUNT_EXITS_MSR;
+	case SVM_EXIT_CPUID:
+		return KVM_PERF_COUNT_EXITS_CPUID;
+	case SVM_EXIT_HLT:
+		return KVM_PERF_COUNT_EXITS_HLT;
+	case SVM_EXIT_INTR:
+	case SVM_EXIT_VINTR:
+		return KVM_PERF_COUNT_EXITS_INTERRUPT;
+	case SVM_EXIT_NMI:
+		return KVM_PERF_COUNT_EXITS_NMI;
+	case SVM_EXIT_IRET:
+		return pv_perf_nmi_end(vcpu);
+	case SVM_EXIT_VMMCALL:
+		return pv_perf_hypercall_exit(vcpu);
+	default:
+		return KVM_PERF_COUNT_EXITS_OTHER;
+	}
+}
+
+static bool pv_perf_is_nmi(u32 intr_info)
+{
+	return (intr_info & INTR_INFO_INTR_TYPE_MASK) == INTR_TYPE_NMI_INTR;
+}
+
+/* Intel SDM volume 3D, appendix C. */
+static u8 pv_perf_vmx_exit(struct kvm_vcpu *vcpu, u16 reason, u32 intr_info)
+{
+	switch (reason) {
+	case EXIT_REASON_IO_INSTRUCTION:
+		return KVM_PERF_COUNT_EXITS_IO;
+	case EXIT_REASON_EPT_VIOLATION:
+		return pv_perf_fault(vcpu);
+	case EXIT_REASON_EPT_MISCONFIG:
+	case EXIT_REASON_APIC_ACCESS:
+	case EXIT_REASON_APIC_WRITE:
+		return KVM_PERF_COUNT_EXITS_MMIO;
+	case EXIT_REASON_MSR_READ:
+	case EXIT_REASON_MSR_WRITE:
+		return KVM_PERF_COUNT_EXITS_MSR;
+	case EXIT_REASON_CPUID:
+		return KVM_PERF_COUNT_EXITS_CPUID;
+	case EXIT_REASON_HLT:
+		return KVM_PERF_COUNT_EXITS_HLT;
+	case EXIT_REASON_EXTERNAL_INTERRUPT:
+	case EXIT_REASON_INTERRUPT_WINDOW:
+	case EXIT_REASON_PREEMPTION_TIMER:
+		return KVM_PERF_COUNT_EXITS_INTERRUPT;
+	case EXIT_REASON_EXCEPTION_NMI:
+		return pv_perf_is_nmi(intr_info) ? KVM_PERF_COUNT_EXITS_NMI :
+						   KVM_PERF_COUNT_EXITS_OTHER;
+	case EXIT_REASON_NMI_WINDOW:
+		return pv_perf_nmi_end(vcpu);
+	case EXIT_REASON_VMCALL:
+		return pv_perf_hypercall_exit(vcpu);
+	default:
+		return KVM_PERF_COUNT_EXITS_OTHER;
+	}
+}
+
+static u8 pv_perf_exit_of(struct kvm_vcpu *vcpu)
+{
+	u32 reason, intr_info, error_code;
+	u64 info1, info2;
+
+	kvm_x86_call(get_exit_info)(vcpu, &reason, &info1, &info2, &intr_info,
+				    &error_code);
+	return boot_cpu_has(X86_FEATURE_VMX) ?
+	       pv_perf_vmx_exit(vcpu, reason, intr_info) :
+	       pv_perf_svm_exit(vcpu, reason);
+}
+
+/**
+ * pv_perf_note_exit - see what a vCPU has exited for
+ * @vcpu: the vCPU, which counts that; right after the exit, with interrupts off
+ *
+ * What a nested guest has exited for is its hypervisor's matter.
+ */
+void pv_perf_note_exit(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+
+	counts->exit = pv_perf_exit_of(vcpu);
+	counts->nested = is_guest_mode(vcpu);
+	counts->user = kvm_x86_call(get_cpl)(vcpu) == 3;
+	if (!counts->nested)
+		counts->ip[counts->user] = kvm_rip_read(vcpu);
+	counts->since = local_clock();
+	counts->exited = true;
+}
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_note_exit);
