@@ -148,9 +148,11 @@ static int kvm_pmu_find_functions(void)
  * outlive the module, with a pmu_disable_count, which unregistering frees, and
  * with functions that are not the module's: those that perf gives a pmu that has
  * none.  Where pmu_enable does nothing, the next pmu does with each event what it
- * would do with all.
+ * would do with all.  Then it does not matter what pmu_disable_count is: all that
+ * are unregistered share one.
  */
 static int __percpu *kvm_pmu_spare_count;
+static bool kvm_pmu_spare_used;
 
 static int kvm_pmu_nothing_event_init(struct perf_event *event)
 {
@@ -183,14 +185,15 @@ int kvm_pmu_compat_init(void)
 
 void kvm_pmu_compat_exit(void)
 {
-	free_percpu(kvm_pmu_spare_count);
+	if (!kvm_pmu_spare_used)
+		free_percpu(kvm_pmu_spare_count);
 }
 
 void kvm_pmu_compat_unregister(struct pmu *pmu)
 {
 	perf_pmu_unregister(pmu);
 	pmu->pmu_disable_count = kvm_pmu_spare_count;
-	kvm_pmu_spare_count = NULL;
+	kvm_pmu_spare_used = true;
 	pmu->pmu_enable = kvm_pmu_nothing.pmu_enable;
 	pmu->pmu_disable = kvm_pmu_nothing.pmu_disable;
 	pmu->start_txn = kvm_pmu_nothing.start_txn;

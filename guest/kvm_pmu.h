@@ -133,6 +133,16 @@ struct kvm_pmu_counter {
 	unsigned long last_used;
 };
 
+/**
+ * struct kvm_pmu_slot - an entry of guest_perf_area.slot
+ * @event: the event that has it, or NULL
+ * @period: how long the period is that is under way there
+ */
+struct kvm_pmu_slot {
+	struct perf_event *event;
+	u64 period;
+};
+
 /* A period so long that its end is never reached. */
 #define KVM_PMU_NO_OVERFLOW	S64_MAX
 
@@ -174,13 +184,16 @@ struct kvm_pmu_counter {
  * @area: the host tells there what is there to know, a page
  * @epoch: what @area has as long as the host that was asked for it has what was
  *	opened since; 0 where it has not been asked, or has none
+ * @counts: which of the hypervisor's events this CPU needs, a bit each
+ * @counting: which of these the host counts
+ * @slots: those of @area, for events of the hypervisor that sample
  * @page_call: has this CPU write its events' pages, for another CPU
  * @has_lvtpc: the local APIC tells another host of @area
  * @host_lost: have @work open anew what the host has not any more
  * @overflows: number of overflows handled
  *
  * Only its own CPU uses it, with interrupts off; the NMI handler looks at
- * @counters, and may stop one that has an event which counts.
+ * @counters and @slots, and may stop one that has an event which counts.
  */
 struct kvm_pmu_cpu {
 	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];
@@ -213,6 +226,9 @@ struct kvm_pmu_cpu {
 	bool nmi_due;
 	struct guest_perf_area *area;
 	u32 epoch;
+	u32 counts;
+	u32 counting;
+	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
 	call_single_data_t page_call;
 	bool has_lvtpc;
 	bool host_lost;
@@ -240,6 +256,24 @@ static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
 static inline bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
 {
 	return READ_ONCE(cpu->area->epoch) != READ_ONCE(cpu->epoch);
+}
+
+/**
+ * kvm_pmu_area_read - read what the host may change at any exit of this CPU
+ * @field: a field of its area
+ *
+ * May be called in NMI context.
+ */
+static inline u64 kvm_pmu_area_read(const u64 *field)
+{
+	u64 value;
+
+	/* Where 64 bits are two loads, those of different values. */
+	do {
+		value = READ_ONCE(*field);
+	} while (!IS_ENABLED(CONFIG_64BIT) && value != READ_ONCE(*field));
+
+	return value;
 }
 
 static inline void kvm_pmu_add_use(struct kvm_pmu_use *use,
@@ -286,6 +320,8 @@ extern struct guest_perf_query *kvm_pmu_host;
 const char *kvm_pmu_why_no_rdpmc(void);
 
 /* kvm_pmu_event.c */
+int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
+			  const char *no_sampling, const char *name, int type);
 int kvm_pmu_register(const char *no_sampling);
 #ifdef MODULE
 void kvm_pmu_unregister(void);
@@ -394,6 +430,7 @@ enum kvm_pmu_warning {
 	KVM_PMU_WARN_GONE,
 	KVM_PMU_WARN_LOST,
 	KVM_PMU_WARN_NO_SPACE,
+	KVM_PMU_WARN_COUNTS,
 };
 
 void kvm_pmu_warn(enum kvm_pmu_warning warning);
@@ -427,5 +464,38 @@ void kvm_pmu_areas_destroy(void);
 
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];
+
+/* kvm_pmu_hypervisor.c */
+
+/* Beside KVM_PERF_COUNT_*: an event that counts several of these. */
+#define KVM_PMU_EXITS		0x1f
+
+u32 kvm_pmu_hypervisor_counts(u64 config);
+void kvm_pmu_hypervisor_update(struct perf_event *event);
+void kvm_pmu_hypervisor_start(struct perf_event *event, int flags);
+void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags);
+void kvm_pmu_hypervisor_register(const char *no_sampling);
+#ifdef MODULE
+void kvm_pmu_hypervisor_unregister(void);
+#endif
+
+/* kvm_pmu_counts.c */
+void kvm_pmu_counts_get(unsigned long counts);
+void kvm_pmu_counts_put(unsigned long counts);
+void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts);
+void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_slot.c */
+int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs);
+void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_hypervisor_sysfs.c */
+extern const struct attribute_group *kvm_pmu_hypervisor_attr_groups[];
 
 #endif /* _KVM_PMU_H */

@@ -7,6 +7,8 @@
  * perf wants, in an NMI, and ten times a second.  A host that the guest has just
  * come to sends an NMI at once, by what it finds in the local APIC.
  *
+ * What follows the epoch is for the hypervisor's events: see kvm_pmu_hypervisor.c.
+ *
  * Everything here runs on the area's CPU with interrupts off.
  */
 #include <linux/gfp.h>
@@ -72,6 +74,7 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 {
 	/* An NMI may tell at any time that it is another host by now. */
 	WRITE_ONCE(cpu->epoch, KVM_PMU_NO_EPOCH);
+	cpu->counting = 0;
 	cpu->area->size = sizeof(*cpu->area);
 	WRITE_ONCE(cpu->area->epoch, 0);
 	if (kvm_perf_op_addr(KVM_PERF_OP_SET_AREA, cpu->area, 0)) {
@@ -85,6 +88,8 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 	WRITE_ONCE(cpu->epoch, READ_ONCE(cpu->area->epoch) ? : KVM_PMU_NO_EPOCH);
 	if (!cpu->has_lvtpc)
 		kvm_pmu_take_lvtpc(cpu);
+	if (cpu->counts)
+		kvm_pmu_counts_ask(cpu);
 }
 
 /**
@@ -97,6 +102,7 @@ void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
 	kvm_perf_op(KVM_PERF_OP_SET_AREA, 0, 0);
 	WRITE_ONCE(cpu->area->epoch, 0);
 	WRITE_ONCE(cpu->epoch, 0);
+	cpu->counting = 0;
 }
 
 /**

@@ -23,6 +23,10 @@
  *	kvm_pmu_call.c		hypercalls
  *	kvm_pmu_cpu.c		CPUs come and go
  *	kvm_pmu_sysfs.c		the PMU in sysfs
+ *	kvm_pmu_hypervisor.c	another PMU, of the hypervisor's events
+ *	kvm_pmu_counts.c	which of these the host counts
+ *	kvm_pmu_slot.c		which of these sample
+ *	kvm_pmu_hypervisor_sysfs.c	that PMU in sysfs
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -237,6 +241,7 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto destroy_areas;
 
+	kvm_pmu_hypervisor_register(kvm_pmu_no_sampling());
 	kvm_pmu_tell_rdpmc();
 	kvm_pmu_reset_at_end();
 	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
@@ -268,6 +273,7 @@ static void __exit kvm_pmu_exit(void)
 	/* Does nothing where it was not registered. */
 	unregister_kprobe(&kvm_pmu_kexec_probe);
 	kvm_pmu_compat_exit_user();
+	kvm_pmu_hypervisor_unregister();
 	kvm_pmu_unregister();
 	/* What runs unused may overflow until then. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);

@@ -49,6 +49,7 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 
 	timer_delete_sync(&cpu->watch);
 	cpu->watching = false;
+	cpu->counts = 0;
 	for (i = 0; i < cpu->nr_open; i++) {
 		if (cpu->counters[i].host != KVM_PMU_CLOSED)
 			kvm_pmu_close(&cpu->counters[i]);
@@ -93,6 +94,7 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++)
 		cpu->counters[i].host = KVM_PMU_CLOSED;
+	cpu->counts = 0;
 
 	irq_work_sync(&cpu->work);
 	timer_delete_sync(&cpu->watch);

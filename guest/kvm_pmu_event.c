@@ -176,6 +176,37 @@ static bool kvm_pmu_slot_is_free(void)
 }
 
 /**
+ * kvm_pmu_register_copy - let perf use a PMU, in memory of its own
+ * @pmu: set to it before perf knows it; NULL on failure
+ * @template: what it is a copy of
+ * @no_sampling: why there can be no samples, or NULL
+ * @name: its name
+ * @type: PERF_TYPE_* or -1
+ *
+ * Return: 0 or -E*.
+ */
+int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
+			  const char *no_sampling, const char *name, int type)
+{
+	int ret;
+
+	*pmu = kmemdup(template, sizeof(*template), GFP_KERNEL);
+	if (!*pmu)
+		return -ENOMEM;
+
+	if (no_sampling)
+		(*pmu)->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
+
+	ret = perf_pmu_register(*pmu, name, type);
+	if (ret) {
+		kfree(*pmu);
+		*pmu = NULL;
+	}
+
+	return ret;
+}
+
+/**
  * kvm_pmu_register - let perf use it
  * @no_sampling: why there can be no samples, or NULL
  *
@@ -187,18 +218,10 @@ int kvm_pmu_register(const char *no_sampling)
 	const char *name = slot ? "cpu" : "kvm_pmu";
 	int ret;
 
-	kvm_pmu = kmemdup(&kvm_pmu_template, sizeof(*kvm_pmu), GFP_KERNEL);
-	if (!kvm_pmu)
-		return -ENOMEM;
-
-	if (no_sampling)
-		kvm_pmu->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
-
-	ret = perf_pmu_register(kvm_pmu, name, slot ? PERF_TYPE_RAW : -1);
+	ret = kvm_pmu_register_copy(&kvm_pmu, &kvm_pmu_template, no_sampling,
+				    name, slot ? PERF_TYPE_RAW : -1);
 	if (ret) {
 		pr_err("not loaded: registering the PMU failed with %d\n", ret);
-		kfree(kvm_pmu);
-		kvm_pmu = NULL;
 		return ret;
 	}
 

@@ -145,6 +145,9 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	unsigned int i;
 	u32 n = 0;
 
+	if (READ_ONCE(cpu->area->slots))
+		n = kvm_pmu_slots_handle(cpu, regs);
+
 	for (i = 0; i < READ_ONCE(cpu->nr_open); i++) {
 		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
 		told += kvm_pmu_look_at_flags(cpu, &cpu->counters[i]);

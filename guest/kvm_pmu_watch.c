@@ -27,6 +27,8 @@ static const char * const kvm_pmu_warnings[] = {
 	[KVM_PMU_WARN_LOST] =
 		"the host needed the counter of a running event, which is scaled now",
 	[KVM_PMU_WARN_NO_SPACE] = "the host allows no more events",
+	[KVM_PMU_WARN_COUNTS] =
+		"the host does not count some events of the hypervisor any more",
 };
 
 /* Each is printed once. */
@@ -76,11 +78,14 @@ void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
 	irq_work_queue(&cpu->work);
 }
 
-/* A counter runs, or is kept open for nobody. */
+/* A counter runs, or is kept open for nobody; or the hypervisor's events count. */
 static bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 {
 	const struct kvm_pmu_counter *counter;
 	unsigned int i;
+
+	if (cpu->counts)
+		return true;
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
@@ -257,6 +262,8 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 		/* Or it is another one by now. */
 		if (!cpu->epoch)
 			kvm_pmu_area_set(cpu);
+		else if (cpu->counts && kvm_pmu_area_is_stale(cpu))
+			kvm_pmu_open_anew(cpu);
 		return;
 	}
 
@@ -280,6 +287,7 @@ void kvm_pmu_watch(struct timer_list *watch)
 	/* Not where its CPU has gone offline. */
 	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
 		kvm_pmu_reap(cpu);
+		kvm_pmu_counts_reap(cpu);
 		kvm_pmu_check(cpu);
 		cpu->watching = kvm_pmu_any_to_watch(cpu);
 	}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: a second PMU, of what only the
+ * hypervisor knows.
+ *
+ * The host adds it up in the area of each CPU, so that there is nothing to ask it for
+ * but to begin, and no counter that could be missing: to perf these are software
+ * events, of the hardware's groups as well.
+ *
+ * All runs with interrupts off on the CPU that the event is for, but what opens,
+ * closes and registers; stop and read also from the NMI handler.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bitops.h>
+#include <linux/perf_event.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+/* Of hw.idx: it has been added, and needs no slot. */
+#define KVM_PMU_NO_SLOT		KVM_PERF_NR_SLOTS
+
+static struct pmu *kvm_pmu_hypervisor;
+
+/**
+ * kvm_pmu_hypervisor_counts - what an event counts
+ * @config: perf_event_attr.config
+ *
+ * Return: a bit for each KVM_PERF_COUNT_*, 0 if there is no such event.
+ */
+u32 kvm_pmu_hypervisor_counts(u64 config)
+{
+	if (config == KVM_PMU_EXITS)
+		return GENMASK(KVM_PERF_COUNT_EXITS_HYPERCALL,
+			       KVM_PERF_COUNT_EXITS_OTHER);
+
+	return config < KVM_PERF_NR_COUNTS ? BIT(config) : 0;
+}
+
+/* An exit may come in between: it is no less than at first, no more than at last. */
+static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
+{
+	const struct guest_perf_area *area = this_kvm_pmu_cpu()->area;
+	unsigned long counts = event->hw.config;
+	unsigned int i;
+	u64 now = 0;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS) {
+		if (!event->attr.exclude_kernel)
+			now += kvm_pmu_area_read(&area->count[i][0]);
+		if (!event->attr.exclude_user)
+			now += kvm_pmu_area_read(&area->count[i][1]);
+	}
+
+	return now;
+}
+
+/**
+ * kvm_pmu_hypervisor_update - bring the count of an event up to date
+ * @event: the event, which is started
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_hypervisor_update(struct perf_event *event)
+{
+	kvm_pmu_count(event, kvm_pmu_hypervisor_now(event));
+}
+
+static void kvm_pmu_hypervisor_read(struct perf_event *event)
+{
+	if (!event->hw.state)
+		kvm_pmu_hypervisor_update(event);
+}
+
+/**
+ * kvm_pmu_hypervisor_start - pmu->start
+ * @event: the event
+ * @flags: PERF_EF_RELOAD makes no difference: what is left is always written
+ */
+void kvm_pmu_hypervisor_start(struct perf_event *event, int flags)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	bool sampling = is_sampling_event(event);
+
+	/* perf unthrottles a whole group, see kvm_pmu_start(). */
+	if (event->hw.idx < 0 || !event->hw.state)
+		return;
+
+	if (sampling)
+		kvm_pmu_slot_load(cpu, event);
+	local64_set(&event->hw.prev_count, kvm_pmu_hypervisor_now(event));
+	/* From here on, an NMI may stop it. */
+	barrier();
+	WRITE_ONCE(event->hw.state, 0);
+	if (sampling)
+		kvm_pmu_slot_on(cpu, event);
+}
+
+/**
+ * kvm_pmu_hypervisor_stop - pmu->stop
+ * @event: the event
+ * @flags: PERF_EF_UPDATE makes no difference: it costs nothing
+ *
+ * May be called in NMI context, also while this runs already.
+ */
+void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
+{
+	if (event->hw.idx < 0 || event->hw.state)
+		return;
+
+	if (is_sampling_event(event))
+		kvm_pmu_slot_off(this_kvm_pmu_cpu(), event);
+	kvm_pmu_hypervisor_update(event);
+	/* Before, an NMI would do it as well. */
+	barrier();
+	kvm_pmu_set_stopped(event);
+}
+
+static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	if (!kvm_pmu_counts_need(cpu, event->hw.config))
+		return -EAGAIN;
+
+	kvm_pmu_set_stopped(event);
+	if (!is_sampling_event(event))
+		event->hw.idx = KVM_PMU_NO_SLOT;
+	else if (kvm_pmu_slot_get(cpu, event))
+		return -EAGAIN;
+
+	if (flags & PERF_EF_START)
+		kvm_pmu_hypervisor_start(event, flags);
+	perf_event_update_userpage(event);
+	return 0;
+}
+
+static void kvm_pmu_hypervisor_del(struct perf_event *event, int flags)
+{
+	kvm_pmu_hypervisor_stop(event, PERF_EF_UPDATE);
+	if (is_sampling_event(event))
+		kvm_pmu_slot_put(this_kvm_pmu_cpu(), event);
+	event->hw.idx = -1;
+	perf_event_update_userpage(event);
+}
+
+static void kvm_pmu_hypervisor_destroy(struct perf_event *event)
+{
+	kvm_pmu_counts_put(event->hw.config);
+}
+
+/*
+ * The address of a sample is exact, as precise_ip 2 asks for.  exclude_host asks for
+ * nested guests alone: what their exits are for is their hypervisor's to know.
+ */
+static bool kvm_pmu_hypervisor_supports(struct perf_event *event)
+{
+	return !has_branch_stack(event) && event->attr.precise_ip < 3 &&
+	       !event->attr.exclude_host;
+}
+
+static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
+{
+	u32 counts;
+
+	if (event->attr.type != event->pmu->type)
+		return -ENOENT;
+
+	counts = kvm_pmu_hypervisor_counts(event->attr.config);
+	if (!counts)
+		return -EINVAL;
+
+	if ((counts & ~kvm_pmu_host->counts) ||
+	    !kvm_pmu_hypervisor_supports(event))
+		return -EOPNOTSUPP;
+
+	kvm_pmu_counts_get(counts);
+	event->destroy = kvm_pmu_hypervisor_destroy;
+	event->hw.config = counts;
+	event->hw.idx = -1;
+	kvm_pmu_set_stopped(event);
+	return 0;
+}
+
+static const struct pmu kvm_pmu_hypervisor_template = {
+	.module		= THIS_MODULE,
+	.attr_groups	= kvm_pmu_hypervisor_attr_groups,
+	.task_ctx_nr	= perf_sw_context,
+	.event_init	= kvm_pmu_hypervisor_event_init,
+	.add		= kvm_pmu_hypervisor_add,
+	.del		= kvm_pmu_hypervisor_del,
+	.start		= kvm_pmu_hypervisor_start,
+	.stop		= kvm_pmu_hypervisor_stop,
+	.read		= kvm_pmu_hypervisor_read,
+};
+
+static int kvm_pmu_hypervisor_register_as(const char *name,
+					  const char *no_sampling)
+{
+	int ret = kvm_pmu_register_copy(&kvm_pmu_hypervisor,
+					&kvm_pmu_hypervisor_template,
+					no_sampling, name, -1);
+
+	if (!ret)
+		pr_info("PMU '%s': %u events of the hypervisor\n", name,
+			hweight32(kvm_pmu_host->counts));
+	return ret;
+}
+
+/**
+ * kvm_pmu_hypervisor_register - let perf use it, if the host has what it takes
+ * @no_sampling: why there can be no samples, or NULL
+ */
+void kvm_pmu_hypervisor_register(const char *no_sampling)
+{
+	int ret;
+
+	if (!(kvm_pmu_host->features & KVM_PERF_FEATURE_COUNTS) ||
+	    !kvm_pmu_host->counts)
+		return;
+
+	ret = kvm_pmu_hypervisor_register_as("kvm", no_sampling);
+	if (ret == -EEXIST)
+		ret = kvm_pmu_hypervisor_register_as("kvm_hypervisor",
+						     no_sampling);
+	if (ret)
+		pr_warn("no events of the hypervisor: registering their PMU failed with %d\n",
+			ret);
+}
+
+#ifdef MODULE
+/**
+ * kvm_pmu_hypervisor_unregister - let perf use it no more
+ *
+ * No event is open.
+ */
+void kvm_pmu_hypervisor_unregister(void)
+{
+	if (kvm_pmu_hypervisor)
+		kvm_pmu_compat_unregister(kvm_pmu_hypervisor);
+}
+#endif

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: slots of the area, in which the host
+ * counts down to the next sample of an event of the hypervisor.
+ *
+ * A slot that is in use is the host's, at every exit.  So it is taken out of use
+ * before anything is written there, which an NMI may do as well, to stop its event or
+ * to begin a new period.
+ *
+ * Everything here runs on the slots' CPU with interrupts off.
+ */
+#include <linux/atomic.h>
+#include <linux/bitops.h>
+#include <linux/perf_event.h>
+
+#include <asm/perf_event.h>
+#include <asm/processor-flags.h>
+#include <asm/ptrace.h>
+#include <asm/segment.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+/* A barrier for the compiler, too; the host looks only where this CPU has exited. */
+static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
+{
+	u32 *slots = &cpu->area->slots;
+	u32 old = READ_ONCE(*slots);
+	u32 new;
+
+	do {
+		new = use ? old | BIT(i) : old & ~BIT(i);
+	} while (!try_cmpxchg(slots, &old, new));
+}
+
+static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
+{
+	return kvm_pmu_area_read(&cpu->area->slot[i].left);
+}
+
+/**
+ * kvm_pmu_slot_get - find a slot for an event
+ * @cpu: this CPU's
+ * @event: the event, which samples
+ *
+ * Return: 0 or -EAGAIN.
+ */
+int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	unsigned int i;
+
+	for (i = 0; i < KVM_PERF_NR_SLOTS; i++) {
+		if (cpu->slots[i].event)
+			continue;
+		cpu->slots[i].event = event;
+		event->hw.idx = i;
+		return 0;
+	}
+
+	return -EAGAIN;
+}
+
+/**
+ * kvm_pmu_slot_put - an event leaves its slot
+ * @cpu: this CPU's
+ * @event: the event, which is stopped
+ */
+void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	cpu->slots[event->hw.idx].event = NULL;
+}
+
+static u32 kvm_pmu_slot_exclude(const struct perf_event_attr *attr)
+{
+	return (attr->exclude_user ? KVM_PERF_ATTR_EXCLUDE_USER : 0) |
+	       (attr->exclude_kernel ? KVM_PERF_ATTR_EXCLUDE_KERNEL : 0);
+}
+
+/**
+ * kvm_pmu_slot_load - write an event's slot, for the period that is under way
+ * @cpu: this CPU's
+ * @event: the event, whose slot is not in use
+ *
+ * A period that has ended without a sample is given up.
+ */
+void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct hw_perf_event *hwc = &event->hw;
+	s64 left = local64_read(&hwc->period_left);
+
+	if (left <= 0) {
+		left = hwc->sample_period;
+		local64_set(&hwc->period_left, left);
+		hwc->last_period = left;
+	}
+
+	cpu->slots[hwc->idx].period = hwc->last_period;
+	cpu->area->slot[hwc->idx] = (struct guest_perf_slot) {
+		.counts		= hwc->config,
+		.left		= left,
+		.exclude	= kvm_pmu_slot_exclude(&event->attr),
+	};
+}
+
+/**
+ * kvm_pmu_slot_on - let the host count an event's slot down
+ * @cpu: this CPU's
+ * @event: the event, whose slot is written
+ */
+void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	kvm_pmu_slot_use(cpu, event->hw.idx, true);
+	/* An NMI may have stopped the event before. */
+	if (READ_ONCE(event->hw.state))
+		kvm_pmu_slot_use(cpu, event->hw.idx, false);
+}
+
+/**
+ * kvm_pmu_slot_off - let it no more, and note how far it has come
+ * @cpu: this CPU's
+ * @event: the event
+ *
+ * May be called in NMI context, also while this runs already.
+ */
+void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	unsigned int i = event->hw.idx;
+	s64 left;
+
+	kvm_pmu_slot_use(cpu, i, false);
+	left = kvm_pmu_slot_left(cpu, i);
+	local64_set(&event->hw.period_left, left);
+	event->hw.last_period = cpu->slots[i].period;
+	/* An exit in this handler may have brought an NMI, which finds nothing. */
+	if (left <= 0 && in_nmi())
+		WRITE_ONCE(cpu->nmi_due, true);
+}
+
+/*
+ * The NMI comes at the instruction that has exited, or right after it, with its
+ * registers.  If it is late it may come in another mode: then there are none to show,
+ * and none of the kernel's to somebody who samples user mode.
+ */
+static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
+			      struct pt_regs *regs, struct pt_regs *exited)
+{
+	if (user_mode(regs) == !!slot->user)
+		*exited = *regs;
+	else
+		*exited = (struct pt_regs) {
+			.cs	= slot->user ? __USER_CS : __KERNEL_CS,
+			.ss	= slot->user ? __USER_DS : __KERNEL_DS,
+			.flags	= X86_EFLAGS_FIXED,
+		};
+
+	exited->ip = slot->ip;
+	exited->flags |= PERF_EFLAGS_EXACT;
+}
+
+/*
+ * The host takes what an exit brings from the slot at once: the sample stands for
+ * that too, as far as it goes beyond the period.
+ */
+static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
+				  struct pt_regs *regs)
+{
+	struct perf_event *event = cpu->slots[i].event;
+	struct perf_sample_data data;
+	struct pt_regs exited;
+	u64 period;
+
+	kvm_pmu_slot_use(cpu, i, false);
+	/* An NMI has stopped it as it was to start. */
+	if (event->hw.state)
+		return;
+
+	period = cpu->slots[i].period - kvm_pmu_slot_left(cpu, i);
+	kvm_pmu_slot_regs(&cpu->area->slot[i], regs, &exited);
+	kvm_pmu_hypervisor_update(event);
+	local64_set(&event->hw.period_left, 0);
+	kvm_pmu_slot_load(cpu, event);
+	kvm_pmu_slot_use(cpu, i, true);
+
+	/* For perf, which adapts the period of an event with a frequency. */
+	event->hw.last_period = period;
+	perf_sample_data_init(&data, 0, period);
+	if (perf_event_overflow(event, &data, &exited))
+		kvm_pmu_hypervisor_stop(event, 0);
+}
+
+/**
+ * kvm_pmu_slots_handle - have perf take a sample for each slot that has overflowed
+ * @cpu: this CPU's
+ * @regs: what the NMI has interrupted
+ *
+ * The host sends one NMI for those that overflow at one exit, which is the next thing
+ * that this CPU does, or is late.  A late one comes only if there is still a slot that
+ * has overflowed.  So none finds nothing but where an exit in the handler of another
+ * has brought it, which had not yet looked at the slot: that has had a reason of its
+ * own, and adds one for the slot to what it returns.  Then the kernel expects a second.
+ *
+ * Return: how many.
+ */
+u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
+{
+	unsigned long slots = READ_ONCE(cpu->area->slots);
+	unsigned int i;
+	u32 n = 0;
+
+	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
+		/* Throttling a group may have stopped it meanwhile. */
+		if (!(READ_ONCE(cpu->area->slots) & BIT(i)) ||
+		    kvm_pmu_slot_left(cpu, i) > 0)
+			continue;
+		kvm_pmu_slot_overflow(cpu, i, regs);
+		n++;
+	}
+
+	return n;
+}
+
+/**
+ * kvm_pmu_slots_restart - begin new periods where old ones have ended
+ * @cpu: this CPU's, whose host may have forgotten to tell of them
+ */
+void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
+{
+	unsigned long slots = READ_ONCE(cpu->area->slots);
+	struct perf_event *event;
+	unsigned int i;
+
+	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
+		event = cpu->slots[i].event;
+		if (kvm_pmu_slot_left(cpu, i) > 0)
+			continue;
+		kvm_pmu_hypervisor_stop(event, 0);
+		kvm_pmu_hypervisor_start(event, 0);
+	}
+}
