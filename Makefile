@@ -33,7 +33,7 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu intel-pmu \
-	fault-rip life_test pressure_test self_monitor)
+	fault-rip life_test pressure_test self_monitor exits)
 tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
 	$(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
@@ -277,6 +277,11 @@ $(B)/tests/fxrstor: selftests/programs/fxrstor.S | packages
 $(B)/tests/hop: selftests/programs/hop.c | packages
 	@mkdir -p $(@D)
 	@$(CC) $(freestanding) -Wall -o $@ $<
+
+# At one address, so that a sample's is that of its label, and with frame pointers.
+$(B)/tests/exits: selftests/programs/exits.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O0 -g -Wall -static -no-pie -o $@ $<
 
 # The header is what perf finds the unwind tables by.
 $(B)/tests/calltree: selftests/programs/calltree.c | packages

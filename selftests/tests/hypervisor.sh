@@ -1,0 +1,197 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What only the hypervisor knows, as events of the guest's perf: exits by reason, halts,
+# steal; counted and sampled.
+# vm: host --host-cpus 2 --timeout 1200
+self=$(realpath "$0")
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+cd "$VM_SCRATCH" || exit 1
+
+# Not through 9p.
+data=/dev/shm/data
+kinds="other io mmio msr cpuid hlt npf interrupt nmi hypercall"
+
+wait_for() {
+	while [ ! -e "$1" ]; do sleep 0.1; done
+}
+
+# exits_of FILE COMMAND...: its exits in user mode, by kind
+exits_of() {
+	local out=$1 kind events=kvm/exits/u
+	shift
+	for kind in $kinds; do
+		events=$events,kvm/exits-$kind/u
+	done
+	perf stat -x, -o "$out" -e $events "$@"
+}
+
+check_events() {
+	local event
+	for event in $kinds nested pv-perf; do
+		echo "exits-$event"
+	done >want
+	printf '%s\n' exits injected-irqs preemptions steal-ns steal-ns.scale \
+		steal-ns.unit halt-ns halt-ns.scale halt-ns.unit host-ns \
+		host-ns.scale host-ns.unit >>want
+	is "sysfs has all events" \
+		"$(ls /sys/bus/event_source/devices/kvm/events)" "$(LC_ALL=C sort want)"
+	perf list kvm >list 2>&1
+	has "perf list has them" 'kvm/exits-mmio/' list
+	perf stat -x, -e kvm/config=0x1e/ true >out 2>&1
+	has "one that there is not" 'Invalid argument|not supported|syntax error' out
+}
+
+# What the C library does as a program starts is in both.
+check_counts() {
+	local pair kind sum=0
+	exits_of none "$T/exits" cpuid 0 io 0 mmio 0 hypercall 0
+	exits_of some "$T/exits" cpuid 10000 io 10000 mmio 1000 hypercall 1000
+	for pair in cpuid:10000 io:10000 mmio:1000 hypercall:1000; do
+		kind=kvm/exits-${pair%:*}/u
+		is "$kind: ${pair#*:}" \
+			$(($(count "$kind" some) - $(count "$kind" none))) "${pair#*:}"
+	done
+	for kind in $kinds; do
+		sum=$((sum + $(count "kvm/exits-$kind/u" some)))
+	done
+	is "kvm/exits/ is the sum of them" "$(count kvm/exits/u some)" $sum
+	perf stat -x, -o out -e kvm/exits-cpuid/k,kvm/exits-cpuid/u,kvm/exits-cpuid/ \
+		"$T/exits" cpuid 1000
+	is ":u and :k add up" $(($(count kvm/exits-cpuid/u out) +
+		$(count kvm/exits-cpuid/k out))) "$(count kvm/exits-cpuid/ out)"
+}
+
+# Idle, the CPU halts, once for each time that a timer or the program wakes it.
+check_halts() {
+	perf stat -x, -a -o out -e kvm/exits-hlt/,kvm/halt-ns/,kvm/host-ns/ \
+		"$T/exits" halt 100
+	more "100 sleeps: halts" "$(count kvm/exits-hlt/ out)" 99
+	ok "and few more" test "$(count kvm/exits-hlt/ out)" -lt 200
+	within "of a millisecond each, in ns" "$(count kvm/halt-ns/ out)" 105000000 10
+}
+
+check_groups() {
+	perf stat -x, -o out -e '{instructions:u,kvm/exits-io/u,branches:u}' \
+		"$T/exits" io 100
+	is "in a group with hardware events" "$(count kvm/exits-io/u out)" 100
+	more "which count, too" "$(count branches:u out)" 100
+	perf record -q -e '{instructions:u,kvm/exits-io/}:S' -c 20000 -o $data \
+		"$T/exits" io 10000
+	perf script -i $data -F event,period 2>/dev/null >script
+	more "a :S group counts them at each sample" \
+		"$(awk '/exits-io/ { n += $1 } END { print n + 0 }' script)" 5000
+	perf stat -x, -I 20 -o series -e instructions:u,kvm/exits-io/ \
+		"$T/exits" io 10000
+	is "intervals add up" \
+		"$(awk -F, '$4 == "kvm/exits-io/" { n += $2 } END { print n }' series)" 10000
+	more "intervals" "$(grep -c 'kvm/exits-io/' series)" 2
+}
+
+# samples LABEL: of data, how many have its address, of the program
+samples() {
+	local address
+	address=$(nm "$T/exits" | awk -v n="$1" '$3 == n { sub("^0*", "", $1); print $1 }')
+	perf script -i $data -F comm,ip -G 2>/dev/null |
+		awk -v a="$address" '$1 == "exits" && $2 == a { n++ } END { print n + 0 }'
+}
+
+check_samples() {
+	perf record -q -g -c 1 -o $data -e kvm/exits-io/ "$T/exits" io 10000
+	more "of 10,000 writes to a port, samples at the OUT itself" \
+		"$(samples io_instruction)" 9899
+	perf script -i $data -F ip,sym 2>/dev/null >chains
+	head -n 4 chains | sed 's/^/# /'
+	more "called by main" "$(grep -c ' main *$' chains)" 9899
+	perf record -q -c 10 -o $data -e kvm/exits/u "$T/exits" cpuid 10000
+	more "one in ten of 10,000 CPUIDs" "$(samples cpuid_instruction)" 989
+	perf record -q -F 1000 -o $data -e kvm/exits/u "$T/exits" cpuid 20000
+	more "with a frequency" "$(samples cpuid_instruction)" 20
+	perf report -i $data --stdio --sort symbol 2>/dev/null >report
+	within "the periods add up to what was counted" \
+		"$(sed -n 's/^# Event count (approx.): //p' report)" 20000 2
+
+	# A halt that is sampled is not ended by that.
+	perf record -q -a -c 1 -o $data -e kvm/exits-hlt/ \
+		perf stat -x, -a -o halts -e kvm/halt-ns/ "$T/exits" halt 100
+	more "halts are sampled" "$(perf script -i $data 2>/dev/null | wc -l)" 99
+	within "and last as long" "$(count kvm/halt-ns/ halts)" 105000000 10
+}
+
+# Beside a program of the host that wants the same CPU.
+check_steal() {
+	touch steal.ready
+	wait_for steal.go
+	perf stat -x, -a -o steal -e kvm/steal-ns/,kvm/preemptions/ \
+		sh -c "grep -w cpu /proc/stat; $T/longloop; grep -w cpu /proc/stat" >stat
+	touch steal.done
+	within "steal, in ns, as in /proc/stat" "$(count kvm/steal-ns/ steal)" \
+		"$(awk 'NR == 1 { n = $9 } END { print ($9 - n) * 10000000 }' stat)" 5
+	more "preemptions" "$(count kvm/preemptions/ steal)" 10
+}
+
+while_host_counts() {
+	touch host.ready
+	wait_for host.go
+	"$T/exits" cpuid 60000
+	touch host.done
+	wait_for host.exits
+}
+
+# The host has its own count of it meanwhile.
+check_host() {
+	perf stat -x, -a -o guest.exits -e kvm/exits/,kvm/exits-pv-perf/ \
+		-e kvm/exits-cpuid/ "$self" while_host_counts
+	within "the host's trace has as many CPUIDs" "$(count kvm/exits-cpuid/ guest.exits)" \
+		"$(count kvm:kvm_exit host.trace)" 2
+	within "kvm_stat has as many exits" \
+		$(($(count kvm/exits/ guest.exits) + $(count kvm/exits-pv-perf/ guest.exits))) \
+		"$(cat host.exits)" 5
+}
+
+in_guest() {
+	mount -t tmpfs none /lib/modules
+	check_events
+	check_counts
+	check_halts
+	check_groups
+	check_samples
+	check_host
+	check_steal
+	perf stat -x, -o out -e instructions:u "$T/loop"
+	is "hardware events count as ever" "$(count instructions:u out)" 10000004
+	sleep 1
+	dmesg >dmesg
+	is "no warning" "$(grep -E 'WARNING:|BUG:|unknown reason|Call Trace' dmesg |
+		grep -v 'WARNING: See https')" ""
+	finish
+}
+
+if [ $# -gt 0 ]; then
+	"$@"
+	exit
+fi
+
+exits() {
+	cat /sys/kernel/debug/kvm/exits
+}
+
+# SVM_EXIT_CPUID, EXIT_REASON_CPUID
+case $kvm_vendor in
+kvm-amd)	cpuid=0x72 ;;
+kvm-intel)	cpuid=10 ;;
+esac
+
+"$VM_TREE/selftests/vm" guest -- "$self" in_guest &
+guest=$!
+wait_for host.ready
+before=$(exits)
+perf stat -x, -a -o host.trace -e kvm:kvm_exit --filter "exit_reason == $cpuid" \
+	sh -c 'touch host.go; while [ ! -e host.done ]; do sleep 0.05; done'
+echo $(($(exits) - before)) >host.exits.new
+mv host.exits.new host.exits
+wait_for steal.ready
+taskset -pac 1 "$(pgrep -f 'accel kvm')" >/dev/null
+taskset -c 1 sh -c "while [ ! -e steal.done ]; do $T/loop; done" &
+touch steal.go
+wait $guest
