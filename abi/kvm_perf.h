@@ -341,8 +341,8 @@ struct guest_perf_event_param {
  *
  * %KVM_PERF_COUNT_EXITS_NESTED: a nested guest has left, for whatever reason.
  *
- * %KVM_PERF_COUNT_EXITS_PV_PERF: for the sake of this contract: KVM_PERF_OP, an
- * overflow, the end of the guest's handler of an NMI that told of something.
+ * %KVM_PERF_COUNT_EXITS_PV_PERF: for the sake of this contract: KVM_PERF_OP of kernel
+ * mode, an overflow, the end of the guest's handler of an NMI that told of something.
  *
  * %KVM_PERF_COUNT_INJECTED_IRQS: the host has injected an interrupt.
  *
@@ -350,12 +350,14 @@ struct guest_perf_event_param {
  *
  * %KVM_PERF_COUNT_STEAL_NS: ns that the vCPU's thread waited for a CPU.
  *
- * %KVM_PERF_COUNT_HALT_NS: ns from a HLT to the vCPU's running again, as far as the
- * host, and not the VMM, handles that.
+ * %KVM_PERF_COUNT_HALT_NS: ns that the vCPU was halted, as far as the host, and not the
+ * VMM, handles that; until it is woken, not until it has a CPU.
  *
- * %KVM_PERF_COUNT_HOST_NS: ns that the vCPU was out of the guest, but for those two.
+ * %KVM_PERF_COUNT_HOST_NS: ns that the vCPU was out of the guest, but for those two, and
+ * for exits that are for the sake of this contract.
  *
- * What an exit, or an entry after it, brings is of user mode if the exit was at CPL 3.
+ * What an exit brings is of user mode if that was at CPL 3; of a nested guest, if the
+ * guest's last own exit was.
  */
 #define KVM_PERF_COUNT_EXITS_OTHER	0
 #define KVM_PERF_COUNT_EXITS_IO		1
@@ -386,15 +388,16 @@ struct guest_perf_event_param {
  * struct guest_perf_slot - a sampling event of the hypervisor's
  * @counts: in: what it counts, a bit for each KVM_PERF_COUNT_*
  * @left: in, out: how many to its overflow, as a signed number; goes on below 0
- * @ip: out: the address of the instruction that exited last, as the slot overflowed
+ * @ip: out: the address of the instruction with which the guest, not a nested one, had
+ *	exited last as the slot overflowed
  * @exclude: in: KVM_PERF_ATTR_EXCLUDE_USER and KVM_PERF_ATTR_EXCLUDE_KERNEL; no other bit
  *	has a meaning
  * @user: out: 1 if that was at CPL 3, else 0
  *
  * The slot overflows where @left becomes 0 or less.  The guest gets an NMI for that
  * before it executes anything else; later where its overflows come more often than the
- * host allows it, or it is in the handler of one, or was halted and still is: it is not
- * woken.  A slot whose @left is not positive overflows no more until the guest has set it.
+ * host allows it, or it is in the handler of one, or runs a nested guest, or was halted
+ * and still is: it is not woken.  A slot whose @left is not positive overflows no more until the guest has set it.
  */
 struct guest_perf_slot {
 	__aligned_u64	counts;
@@ -421,8 +424,8 @@ struct guest_perf_slot {
  * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on
  * SET_AREA, before it enters the guest with something new, and before the VMM can
  * save the vCPU: what is saved has an @epoch of 0.  What follows @epoch needs
- * KVM_PERF_FEATURE_COUNTS; the host reads and writes it only before it enters the guest
- * on this vCPU, and not before it enters a nested guest.
+ * KVM_PERF_FEATURE_COUNTS; the host reads and writes it only while this vCPU is out of
+ * the guest.
  */
 struct guest_perf_area {
 	__u32	size;

@@ -22,7 +22,6 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 void pv_perf_enter_with_events(struct kvm_vcpu *vcpu);
 void pv_perf_reenter_with_events(struct kvm_vcpu *vcpu);
 void pv_perf_note_exit(struct kvm_vcpu *vcpu);
-void pv_perf_counts_enter(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
 void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
@@ -31,21 +30,13 @@ bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value);
 /**
  * pv_perf_exit - see what a vCPU has left the guest for, if that counts
  * @vcpu: the vCPU, right after the exit, with interrupts off
+ *
+ * It enters again only after KVM_REQ_PV_PERF.
  */
 static inline void pv_perf_exit(struct kvm_vcpu *vcpu)
 {
 	if (vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_COUNTS)
 		pv_perf_note_exit(vcpu);
-}
-
-/**
- * pv_perf_exit_handled - tell of an exit after which the vCPU enters at once
- * @vcpu: the vCPU, with interrupts off, before KVM looks whether anything is requested
- */
-static inline void pv_perf_exit_handled(struct kvm_vcpu *vcpu)
-{
-	if (vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_COUNTS)
-		pv_perf_counts_enter(vcpu);
 }
 
 /**

@@ -3,9 +3,10 @@
  * Paravirtual performance events, host side: events of the hypervisor, which it adds up
  * in the area of the vCPU.
  *
- * What an exit was for is noted right after it (pv_perf_exit.c), what KVM and the
- * scheduler count themselves is looked at before the next entry.  There all of it is
- * added to what is in the guest's memory, which so keeps its counts wherever it goes.
+ * What an exit was for is noted right after it (pv_perf_exit.c).  That requests to
+ * look, before the next entry, what it was in the end, and what KVM and the scheduler
+ * have counted themselves; then all of it is added to what is in the guest's memory,
+ * which so keeps its counts wherever it goes.
  *
  * All but what is told of it in pv_perf_event.h is for the vCPU's own thread.
  */
@@ -58,7 +59,7 @@ static struct pv_perf_host_counts pv_perf_host_counts(struct kvm_vcpu *vcpu)
 		.halt_ns	= stat->generic.halt_wait_ns +
 				  stat->generic.halt_poll_success_ns +
 				  stat->generic.halt_poll_fail_ns,
-		.thread		= current,
+		.thread		= current->start_time,
 		.preemptions	= current->nivcsw,
 		.steal_ns	= current->sched_info.run_delay,
 	};
@@ -102,16 +103,21 @@ static void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr,
 /* Now that the host has handled an NMI, it is known what that was. */
 static void pv_perf_counts_add_exit(struct pv_perf_counts *counts)
 {
-	u8 exit = counts->exit;
-
-	if (exit == KVM_PERF_COUNT_EXITS_NMI && READ_ONCE(counts->overflowed))
-		exit = KVM_PERF_COUNT_EXITS_PV_PERF;
-	else if (counts->nested && exit != KVM_PERF_COUNT_EXITS_PV_PERF)
-		exit = KVM_PERF_COUNT_EXITS_NESTED;
+	if (counts->exit == KVM_PERF_COUNT_EXITS_NMI &&
+	    READ_ONCE(counts->overflowed))
+		counts->exit = KVM_PERF_COUNT_EXITS_PV_PERF;
+	else if (counts->nested)
+		counts->exit = KVM_PERF_COUNT_EXITS_NESTED;
 
 	WRITE_ONCE(counts->overflowed, false);
 	counts->exited = false;
-	pv_perf_counts_add(counts, exit, 1);
+	pv_perf_counts_add(counts, counts->exit, 1);
+}
+
+/* KVM's own statistics can be cleared in debugfs. */
+static u64 pv_perf_since(u64 now, u64 was)
+{
+	return now > was ? now - was : 0;
 }
 
 /* What has been counted since, and how long the vCPU has been in the host. */
@@ -120,35 +126,30 @@ static void pv_perf_counts_add_host(struct kvm_vcpu *vcpu)
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 	struct pv_perf_host_counts now = pv_perf_host_counts(vcpu);
 	const struct pv_perf_host_counts *was = &counts->host;
-	u64 halt = now.halt_ns - was->halt_ns, steal = 0;
+	u64 halt = pv_perf_since(now.halt_ns, was->halt_ns), steal = 0;
 	u64 clock = local_clock();
-	s64 host;
 
 	/* The VMM may run it by another thread, whose numbers are others. */
 	if (now.thread == was->thread) {
-		steal = now.steal_ns - was->steal_ns;
+		steal = pv_perf_since(now.steal_ns, was->steal_ns);
 		pv_perf_counts_add(counts, KVM_PERF_COUNT_PREEMPTIONS,
-				   now.preemptions - was->preemptions);
+				   pv_perf_since(now.preemptions,
+						 was->preemptions));
 	}
-	/* A halt ends before its thread has a CPU again. */
-	host = clock - counts->since - halt - steal;
+	/* KVM has it halted until its thread has a CPU again. */
+	halt = pv_perf_since(halt, steal);
 
 	pv_perf_counts_add(counts, KVM_PERF_COUNT_INJECTED_IRQS,
-			   now.irqs - was->irqs);
+			   pv_perf_since(now.irqs, was->irqs));
 	pv_perf_counts_add(counts, KVM_PERF_COUNT_STEAL_NS, steal);
 	pv_perf_counts_add(counts, KVM_PERF_COUNT_HALT_NS, halt);
-	pv_perf_counts_add(counts, KVM_PERF_COUNT_HOST_NS, max(host, 0ll));
+	/* A sample's own exits would soon be most of what is sampled. */
+	if (counts->exit != KVM_PERF_COUNT_EXITS_PV_PERF)
+		pv_perf_counts_add(counts, KVM_PERF_COUNT_HOST_NS,
+				   pv_perf_since(clock, counts->since + halt +
+						 steal));
 	counts->host = now;
 	counts->since = clock;
-}
-
-static void pv_perf_counts_look(struct kvm_vcpu *vcpu)
-{
-	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
-
-	if (counts->exited)
-		pv_perf_counts_add_exit(counts);
-	pv_perf_counts_add_host(vcpu);
 }
 
 static int pv_perf_put_count(u64 n, u64 __user *count)
@@ -182,7 +183,7 @@ static int pv_perf_put_counts(struct pv_perf_counts *counts,
 	return 0;
 }
 
-/* How many of what a slot counts. */
+/* How many of what a slot counts have been. */
 static u64 pv_perf_slot_passed(const struct pv_perf_counts *counts, u64 mask,
 			       u32 exclude)
 {
@@ -268,9 +269,9 @@ static int pv_perf_update_slots(struct pv_perf_counts *counts,
 }
 
 /*
- * Interrupts may be off, and page faults disabled.  Whether the page can be written is
- * seen before anything changes: what fails all the same has taken some of the guest's
- * counts with the page.
+ * Whether the page can be written is seen before anything changes.  Where it cannot be
+ * all the same, slots have counted what is told again: an early sample, and an NMI for
+ * nothing, where the VMM takes the memory away at this very moment.
  */
 static int pv_perf_counts_write(struct kvm_vcpu *vcpu)
 {
@@ -281,47 +282,54 @@ static int pv_perf_counts_write(struct kvm_vcpu *vcpu)
 	if (kvm_is_error_hva(where->hva) || __put_user(0, &area->reserved))
 		return -EFAULT;
 
-	if (pv_perf_rate_allowed(vcpu->kvm) && pv_perf_update_slots(counts, area))
-		return -EFAULT;
-
-	if (pv_perf_put_counts(counts, area))
-		return -EFAULT;
-
 	mark_page_dirty_in_slot(vcpu->kvm, where->memslot,
 				gpa_to_gfn(where->gpa));
-	return 0;
+	if (pv_perf_rate_allowed(vcpu->kvm) &&
+	    pv_perf_update_slots(counts, area)) {
+		counts->nmi_owed = true;
+		return -EFAULT;
+	}
+
+	return pv_perf_put_counts(counts, area);
 }
 
-/* False if it has to wait for a lock or a page. */
-static bool pv_perf_counts_write_irqoff(struct kvm_vcpu *vcpu)
+/*
+ * False if what the guest has is not up to date.  What cannot be written stays pending:
+ * the VMM may only have moved the memory.
+ */
+static bool pv_perf_counts_update(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct kvm *kvm = vcpu->kvm;
-	int ret = -EAGAIN;
-	int idx;
+	struct pv_perf_counts *counts = &here->counts;
+	int ret = -EFAULT;
+
+	if (counts->exited)
+		pv_perf_counts_add_exit(counts);
+	pv_perf_counts_add_host(vcpu);
+	if (!counts->any && !counts->nmi_owed)
+		return true;
 
 	/* RESET by another vCPU ends the area. */
-	if (!mutex_trylock(&here->lock))
-		return false;
-
-	idx = srcu_read_lock(&kvm->srcu);
-	pagefault_disable();
-	if (here->area.epoch &&
-	    kvm_memslots(kvm)->generation == here->area.where.generation)
+	mutex_lock(&here->lock);
+	if (!here->area.epoch)
+		pv_perf_counts_clear(vcpu, 0);
+	else if (!pv_perf_area_refresh(vcpu->kvm, &here->area))
 		ret = pv_perf_counts_write(vcpu);
-	pagefault_enable();
-	srcu_read_unlock(&kvm->srcu, idx);
 	mutex_unlock(&here->lock);
 
 	return !ret;
 }
 
-/* It is late where the guest may not have as many, and comes at a later entry. */
+/*
+ * It is late where the guest may not have as many, and while a nested guest runs: its
+ * hypervisor would not come to run it if each of its exits were told of by an NMI.
+ */
 static void pv_perf_counts_nmi(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
-	if (!counts->nmi_owed || pv_perf_rate_exceeded(vcpu))
+	if (!counts->nmi_owed || is_guest_mode(vcpu) ||
+	    pv_perf_rate_exceeded(vcpu))
 		return;
 
 	counts->nmi_owed = false;
@@ -330,49 +338,37 @@ static void pv_perf_counts_nmi(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_counts_enter - tell the guest what was counted since it ran
+ * pv_perf_counts_tell - tell the guest what was counted since it ran
+ * @vcpu: the vCPU, about to enter, with kvm->srcu held for reading
+ *
+ * Before KVM injects interrupts: an NMI that is found to be due after one would have
+ * the guest exit once more, and come when that is being handled.  May sleep.
+ */
+void pv_perf_counts_tell(struct kvm_vcpu *vcpu)
+{
+	if (!vcpu->arch.pv_perf->counts.wanted)
+		return;
+
+	if (pv_perf_counts_update(vcpu))
+		pv_perf_counts_nmi(vcpu);
+}
+
+/**
+ * pv_perf_counts_enter - see what was counted since, and how late it is
  * @vcpu: the vCPU, which counts, about to enter, with interrupts off
  *
- * Not a nested guest, whose hypervisor would not come to run it if each of its own
- * exits were told of by an NMI.
+ * The guest is told when it has exited next; at once of what was not told while its
+ * nested guest ran, where KVM has just ended that.
  */
 void pv_perf_counts_enter(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
-	pv_perf_counts_look(vcpu);
-	if (is_guest_mode(vcpu))
-		return;
-
-	counts->stuck = (counts->any || counts->nmi_owed) &&
-			!pv_perf_counts_write_irqoff(vcpu);
-	if (counts->stuck)
+	pv_perf_counts_add_host(vcpu);
+	if (counts->nested && counts->nmi_owed && !is_guest_mode(vcpu)) {
+		counts->nested = false;
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
-	pv_perf_counts_nmi(vcpu);
-}
-
-/**
- * pv_perf_counts_tell - as that, of what could not be told there
- * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
- *
- * Where its memory is gone, nothing is counted any more.  May sleep.
- */
-void pv_perf_counts_tell(struct kvm_vcpu *vcpu)
-{
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	int ret = 0;
-
-	if (!here->counts.stuck)
-		return;
-
-	here->counts.stuck = false;
-	mutex_lock(&here->lock);
-	if (!here->area.epoch || pv_perf_area_refresh(vcpu->kvm, &here->area) ||
-	    pv_perf_counts_write(vcpu))
-		ret = -EFAULT;
-	mutex_unlock(&here->lock);
-	if (ret)
-		pv_perf_counts_clear(vcpu, 0);
+	}
 }
 
 /**
@@ -383,14 +379,8 @@ void pv_perf_counts_tell(struct kvm_vcpu *vcpu)
  */
 void pv_perf_counts_flush(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
-
-	if (!counts->wanted || is_guest_mode(vcpu))
-		return;
-
-	pv_perf_counts_look(vcpu);
-	counts->stuck = counts->any;
-	pv_perf_counts_tell(vcpu);
+	if (vcpu->arch.pv_perf->counts.wanted)
+		pv_perf_counts_update(vcpu);
 }
 
 /**

@@ -10,6 +10,7 @@
 u32 pv_perf_counts_allowed(struct kvm *kvm);
 int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted);
 void pv_perf_counts_end(struct kvm_vcpu *vcpu);
+void pv_perf_counts_enter(struct kvm_vcpu *vcpu);
 void pv_perf_counts_tell(struct kvm_vcpu *vcpu);
 void pv_perf_counts_flush(struct kvm_vcpu *vcpu);
 

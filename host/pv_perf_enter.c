@@ -15,6 +15,7 @@
 #include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_backing.h"
+#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_freq.h"
 #include "pv_perf_home.h"

@@ -116,7 +116,7 @@ struct pv_perf_area {
 	bool shown;
 };
 
-/* What VM entry has to look at. */
+/* What VM entry and exit have to look at. */
 enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_EVENTS	= BIT(0),
 	PV_PERF_AT_ENTRY_MODES	= BIT(1),
@@ -129,14 +129,14 @@ enum pv_perf_at_entry {
  * struct pv_perf_host_counts - what KVM and the scheduler count of a vCPU
  * @irqs: interrupts that were injected
  * @halt_ns: ns that it was halted
- * @thread: the thread that runs it, of which the others are
+ * @thread: when the thread was started that runs it, of which the others are
  * @preemptions: how often that lost its CPU
  * @steal_ns: ns that it waited for one
  */
 struct pv_perf_host_counts {
 	u64 irqs;
 	u64 halt_ns;
-	struct task_struct *thread;
+	u64 thread;
 	unsigned long preemptions;
 	u64 steal_ns;
 };
@@ -147,15 +147,13 @@ struct pv_perf_host_counts {
  * @exited: the vCPU has left the guest since it was looked what it has counted
  * @exit: for this, KVM_PERF_COUNT_EXITS_*
  * @nested: it was a nested guest
- * @user: at CPL 3
- * @ip: the instruction with which the guest has exited last from kernel mode, and from
- *	user mode
+ * @user: the guest, itself, has exited last at CPL 3
+ * @ip: with this instruction, from kernel mode and from user mode
  * @overflowed: an event of the guest's has overflowed since, which is why there was an
  *	NMI.  Set in NMI context.
  * @nmi_is_ours: the guest has got an NMI to look at its events, whose handler has not
  *	ended.  Set in interrupts, too.
  * @nmi_owed: a slot has overflowed, and the guest has not been told
- * @stuck: what is pending cannot be written where nothing may sleep
  * @since: when the vCPU left the guest, or it was looked at last, by local_clock()
  * @host: what had been counted then
  * @pending: what is not yet in the area, of kernel mode and of user mode
@@ -171,7 +169,6 @@ struct pv_perf_counts {
 	bool overflowed;
 	bool nmi_is_ours;
 	bool nmi_owed;
-	bool stuck;
 	u64 since;
 	struct pv_perf_host_counts host;
 	u64 pending[KVM_PERF_NR_COUNTS][2];
@@ -190,8 +187,8 @@ struct pv_perf_counts {
  * @enter_lock: also held to change @events or what VM entry, which cannot sleep,
  *	changes of an event; with interrupts off.  Inside of it nothing is waited
  *	for: @lock is only tried
- * @at_entry: what VM entry has to look at, bits of enum pv_perf_at_entry; 0: there is
- *	no event.  Only the vCPU itself adds to it, and takes off.
+ * @at_entry: what VM entry and exit have to look at, bits of enum pv_perf_at_entry.
+ *	Only the vCPU itself adds to it, and takes off.
  * @events: list of struct pv_perf_event
  * @nr_events: how many there are; only the vCPU itself adds to it
  * @vcpu: the vCPU itself

@@ -24,26 +24,47 @@ static u8 pv_perf_fault(struct kvm_vcpu *vcpu)
 {
 	gpa_t gpa = kvm_x86_call(get_fault_gpa)(vcpu);
 	struct kvm_memory_slot *slot;
+	bool memory;
 	int idx;
 
 	idx = srcu_read_lock(&vcpu->kvm->srcu);
 	slot = kvm_vcpu_gfn_to_memslot(vcpu, gpa_to_gfn(gpa));
+	memory = kvm_is_visible_memslot(slot);
 	srcu_read_unlock(&vcpu->kvm->srcu, idx);
 
-	return slot ? KVM_PERF_COUNT_EXITS_NPF : KVM_PERF_COUNT_EXITS_MMIO;
+	return memory ? KVM_PERF_COUNT_EXITS_NPF : KVM_PERF_COUNT_EXITS_MMIO;
 }
 
+/* The host refuses user mode's. */
 static u8 pv_perf_hypercall_exit(struct kvm_vcpu *vcpu)
 {
-	return kvm_rax_read(vcpu) == KVM_PERF_OP ?
+	return kvm_rax_read(vcpu) == KVM_PERF_OP &&
+	       !vcpu->arch.pv_perf->counts.user ?
 	       KVM_PERF_COUNT_EXITS_PV_PERF : KVM_PERF_COUNT_EXITS_HYPERCALL;
 }
 
-/* The guest's handler of an NMI is done, and perhaps that was ours. */
+/*
+ * The guest's handler of an NMI is done, and perhaps that was ours; so may be one that
+ * is pending.
+ */
 static u8 pv_perf_nmi_end(struct kvm_vcpu *vcpu)
 {
-	return xchg(&vcpu->arch.pv_perf->counts.nmi_is_ours, false) ?
-	       KVM_PERF_COUNT_EXITS_PV_PERF : KVM_PERF_COUNT_EXITS_NMI;
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+
+	if (!READ_ONCE(counts->nmi_is_ours))
+		return KVM_PERF_COUNT_EXITS_NMI;
+
+	if (!vcpu->arch.nmi_pending)
+		WRITE_ONCE(counts->nmi_is_ours, false);
+	return KVM_PERF_COUNT_EXITS_PV_PERF;
+}
+
+/* KVM steps over an IRET to inject the NMI that is pending. */
+static u8 pv_perf_step(struct kvm_vcpu *vcpu)
+{
+	return vcpu->arch.nmi_pending &&
+	       READ_ONCE(vcpu->arch.pv_perf->counts.nmi_is_ours) ?
+	       KVM_PERF_COUNT_EXITS_PV_PERF : KVM_PERF_COUNT_EXITS_OTHER;
 }
 
 /* AMD APM volume 2, appendix C. */
@@ -54,6 +75,9 @@ static u8 pv_perf_svm_exit(struct kvm_vcpu *vcpu, u32 code)
 		return KVM_PERF_COUNT_EXITS_IO;
 	case SVM_EXIT_NPF:
 		return pv_perf_fault(vcpu);
+	case SVM_EXIT_AVIC_INCOMPLETE_IPI:
+	case SVM_EXIT_AVIC_UNACCELERATED_ACCESS:
+		return KVM_PERF_COUNT_EXITS_MMIO;
 	case SVM_EXIT_MSR:
 		return KVM_PERF_COUNT_EXITS_MSR;
 	case SVM_EXIT_CPUID:
@@ -67,6 +91,8 @@ static u8 pv_perf_svm_exit(struct kvm_vcpu *vcpu, u32 code)
 		return KVM_PERF_COUNT_EXITS_NMI;
 	case SVM_EXIT_IRET:
 		return pv_perf_nmi_end(vcpu);
+	case SVM_EXIT_EXCP_BASE + DB_VECTOR:
+		return pv_perf_step(vcpu);
 	case SVM_EXIT_VMMCALL:
 		return pv_perf_hypercall_exit(vcpu);
 	default:
@@ -93,6 +119,10 @@ static u8 pv_perf_vmx_exit(struct kvm_vcpu *vcpu, u16 reason, u32 intr_info)
 		return KVM_PERF_COUNT_EXITS_MMIO;
 	case EXIT_REASON_MSR_READ:
 	case EXIT_REASON_MSR_WRITE:
+#ifdef EXIT_REASON_MSR_READ_IMM
+	case EXIT_REASON_MSR_READ_IMM:
+	case EXIT_REASON_MSR_WRITE_IMM:
+#endif
 		return KVM_PERF_COUNT_EXITS_MSR;
 	case EXIT_REASON_CPUID:
 		return KVM_PERF_COUNT_EXITS_CPUID;
@@ -130,18 +160,21 @@ static u8 pv_perf_exit_of(struct kvm_vcpu *vcpu)
  * pv_perf_note_exit - see what a vCPU has exited for
  * @vcpu: the vCPU, which counts that; right after the exit, with interrupts off
  *
- * What a nested guest has exited for is its hypervisor's matter.
+ * What a nested guest has exited for is its hypervisor's matter, whose own last exit was
+ * to run it; but an NMI may be for an overflow.
  */
 void pv_perf_note_exit(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
-	counts->exit = pv_perf_exit_of(vcpu);
 	counts->nested = is_guest_mode(vcpu);
-	counts->user = kvm_x86_call(get_cpl)(vcpu) == 3;
-	if (!counts->nested)
+	if (!counts->nested) {
+		counts->user = kvm_x86_call(get_cpl)(vcpu) == 3;
 		counts->ip[counts->user] = kvm_rip_read(vcpu);
+	}
+	counts->exit = pv_perf_exit_of(vcpu);
 	counts->since = local_clock();
 	counts->exited = true;
+	kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
 EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_note_exit);

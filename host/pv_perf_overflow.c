@@ -294,7 +294,7 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 	if (READ_ONCE(vcpu->requests) !=
 	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) ||
 	    vcpu->arch.nmi_pending || vcpu->guest_debug ||
-	    IS_ENABLED(CONFIG_PREEMPT_RT))
+	    here->counts.wanted || IS_ENABLED(CONFIG_PREEMPT_RT))
 		return false;
 
 	if (!mutex_trylock(&here->lock))

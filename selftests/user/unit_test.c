@@ -1117,15 +1117,25 @@ static void test_exits(void)
 	is("an NMI of VMX", kernel_count(KVM_PERF_COUNT_EXITS_NMI) - before, 1);
 	exit_for(EXIT_REASON_EPT_MISCONFIG);
 	boot_cpu_data.x86_vendor = vendor;
+	kvm->memslots.slot[0].internal = true;
+	exit_for(SVM_EXIT_NPF);
+	kvm->memslots.slot[0].internal = false;
+	is("where KVM's own memory is", kernel_count(KVM_PERF_COUNT_EXITS_MMIO),
+	   2);
 	here()->arch.exit.gpa = NO_MEMORY;
 	exit_for(SVM_EXIT_NPF);
-	is("where no memory is", kernel_count(KVM_PERF_COUNT_EXITS_MMIO), 2);
+	is("where no memory is", kernel_count(KVM_PERF_COUNT_EXITS_MMIO), 3);
+	exit_for(SVM_EXIT_AVIC_UNACCELERATED_ACCESS);
+	is("at the APIC", kernel_count(KVM_PERF_COUNT_EXITS_MMIO), 4);
 
 	here()->arch.cpl = 3;
 	exit_for(SVM_EXIT_CPUID);
 	is("in user mode", mem->area.count[KVM_PERF_COUNT_EXITS_CPUID][1], 1);
-	here()->arch.cpl = 0;
 	here()->arch.exit.rax = KVM_PERF_OP;
+	exit_for(SVM_EXIT_VMMCALL);
+	is("which may not ask for events",
+	   mem->area.count[KVM_PERF_COUNT_EXITS_HYPERCALL][1], 1);
+	here()->arch.cpl = 0;
 	exit_for(SVM_EXIT_VMMCALL);
 	is("our own", kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 1);
 
@@ -1155,16 +1165,53 @@ static void test_own_exits(void)
 	is("but that of another",
 	   kernel_count(KVM_PERF_COUNT_EXITS_NMI), 1);
 
-	here()->arch.guest_mode = true;
-	exit_for(SVM_EXIT_CPUID);
 	run_guest(100);
 	exit_for(SVM_EXIT_NMI);
-	is("nothing is told while a nested guest runs",
-	   kernel_count(KVM_PERF_COUNT_EXITS_NESTED), 0);
-	here()->arch.guest_mode = false;
+	here()->arch.nmi_pending = 1;
+	exit_for(SVM_EXIT_IRET);
+	exit_for(SVM_EXIT_EXCP_BASE + DB_VECTOR);
+	is("another that is pending may be ours, too",
+	   kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 5);
+	here()->arch.nmi_pending = 0;
+	exit_for(SVM_EXIT_IRET);
+	is("with its end", kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 6);
+	exit_for(SVM_EXIT_EXCP_BASE + DB_VECTOR);
+	is("another exception", kernel_count(KVM_PERF_COUNT_EXITS_OTHER), 1);
+	teardown();
+}
+
+static void use_slot(int i, u64 counts, u64 left, u32 exclude)
+{
+	mem->area.slot[i] = (struct guest_perf_slot) {
+		.counts = counts, .left = left, .exclude = exclude,
+	};
+	mem->area.slots |= BIT(i);
+}
+
+static void test_nested_exits(void)
+{
+	count_all();
+	CHECK(!open_sampling(1, 100) && !call(KVM_PERF_OP_ENABLE, 1));
+	use_slot(0, BIT(KVM_PERF_COUNT_EXITS_NESTED), 1, 0);
+	here()->arch.exit.rip = 0x1000;
 	exit_for(SVM_EXIT_VMRUN);
-	is("but after it", kernel_count(KVM_PERF_COUNT_EXITS_NESTED), 1);
-	is("also of our own", kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 3);
+	here()->arch.guest_mode = true;
+	here()->arch.cpl = 3;
+	here()->arch.exit.rip = 0x2000;
+	here()->arch.exit.rax = KVM_PERF_OP;
+	is("no NMI while a nested guest runs", exit_for(SVM_EXIT_VMMCALL), 0);
+	is("whatever it exits for", kernel_count(KVM_PERF_COUNT_EXITS_NESTED),
+	   1);
+	exit_for(SVM_EXIT_IRET);
+	run_guest(100);
+	exit_for(SVM_EXIT_NMI);
+	is("but for our own", kernel_count(KVM_PERF_COUNT_EXITS_NESTED), 2);
+	is("for the guest", kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 1);
+	here()->arch.guest_mode = false;
+	here()->arch.cpl = 0;
+	is("but then", enter_counting(), 1);
+	is("it tells where the guest has run it", mem->area.slot[0].ip, 0x1000);
+	is("in its kernel", mem->area.slot[0].user, 0);
 	teardown();
 }
 
@@ -1175,7 +1222,7 @@ static void test_host_counts(void)
 	count_all();
 	stat = &here()->stat;
 	stat->irq_injections = 3;
-	stat->generic.halt_wait_ns = 100;
+	stat->generic.halt_wait_ns = 150;
 	stat->generic.halt_poll_success_ns = 20;
 	stat->generic.halt_poll_fail_ns = 3;
 	current->nivcsw = 2;
@@ -1186,33 +1233,41 @@ static void test_host_counts(void)
 	is("interrupts", kernel_count(KVM_PERF_COUNT_INJECTED_IRQS), 3);
 	is("preemptions", kernel_count(KVM_PERF_COUNT_PREEMPTIONS), 2);
 	is("steal time", kernel_count(KVM_PERF_COUNT_STEAL_NS), 50);
-	is("halted", kernel_count(KVM_PERF_COUNT_HALT_NS), 123);
+	is("halted, but for waiting for a CPU then",
+	   kernel_count(KVM_PERF_COUNT_HALT_NS), 123);
 	is("and the rest", kernel_count(KVM_PERF_COUNT_HOST_NS), 27);
 	current->sched_info.run_delay = 1000;
 	exit_for(SVM_EXIT_HLT);
 	is("more steal than time", kernel_count(KVM_PERF_COUNT_HOST_NS), 27);
 	is("is steal", kernel_count(KVM_PERF_COUNT_STEAL_NS), 1000);
-	current->nivcsw = 1;
-	here()->arch.pv_perf->counts.host.thread = NULL;
+	current->start_time++;
+	current->nivcsw = 10;
 	exit_for(SVM_EXIT_HLT);
 	is("another thread's numbers say nothing",
 	   kernel_count(KVM_PERF_COUNT_PREEMPTIONS), 2);
+	stat->irq_injections = 1;
+	stat->generic.halt_wait_ns = 0;
+	current->nivcsw = 1;
+	current->sched_info.run_delay = 0;
+	exit_for(SVM_EXIT_HLT);
+	is("nor those that are cleared",
+	   kernel_count(KVM_PERF_COUNT_INJECTED_IRQS) +
+	   kernel_count(KVM_PERF_COUNT_PREEMPTIONS) +
+	   kernel_count(KVM_PERF_COUNT_STEAL_NS) +
+	   kernel_count(KVM_PERF_COUNT_HALT_NS), 3 + 2 + 1000 + 123);
 
 	leave_for(SVM_EXIT_HLT);
 	clock_ns += 10;
 	pv_perf_vcpu_leave(here(), -EINTR);
 	is("what the VMM may save is up to date",
 	   kernel_count(KVM_PERF_COUNT_HOST_NS), 37);
-	is("with its exit", kernel_count(KVM_PERF_COUNT_EXITS_HLT), 4);
+	is("with its exit", kernel_count(KVM_PERF_COUNT_EXITS_HLT), 5);
+	here()->arch.exit.rax = KVM_PERF_OP;
+	leave_for(SVM_EXIT_VMMCALL);
+	clock_ns += 10;
+	enter_counting();
+	is("not for our own exits", kernel_count(KVM_PERF_COUNT_HOST_NS), 37);
 	teardown();
-}
-
-static void use_slot(int i, u64 counts, u64 left, u32 exclude)
-{
-	mem->area.slot[i] = (struct guest_perf_slot) {
-		.counts = counts, .left = left, .exclude = exclude,
-	};
-	mem->area.slots |= BIT(i);
 }
 
 /* Until the guest has had as many NMIs as it may. */
@@ -1280,7 +1335,6 @@ static void test_slots(void)
 
 static void test_counts_memory(void)
 {
-	unsigned long flags;
 	bool *absent;
 	u64 before;
 
@@ -1294,26 +1348,18 @@ static void test_counts_memory(void)
 	exit_for(SVM_EXIT_CPUID);
 	is("it is dirty", kvm->memslots.slot[0].dirty[gpa_to_gfn(GPA(area))],
 	   true);
-	mutex_lock(&here()->arch.pv_perf->lock);
-	leave_for(SVM_EXIT_CPUID);
-	local_irq_save(flags);
-	pv_perf_exit_handled(here());
-	local_irq_restore(flags);
-	mutex_unlock(&here()->arch.pv_perf->lock);
-	enter_counting();
-	is("one that has to wait", kernel_count(KVM_PERF_COUNT_EXITS_CPUID), 3);
-
 	*absent = true;
 	before = kernel_count(KVM_PERF_COUNT_EXITS_CPUID);
-	exit_for(SVM_EXIT_CPUID);
+	use_slot(0, BIT(KVM_PERF_COUNT_EXITS_CPUID), 1, 0);
+	is("memory that is gone: no NMI", exit_for(SVM_EXIT_CPUID), 0);
 	*absent = false;
-	is("memory that is gone", here()->arch.pv_perf->at_entry, 0);
-	exit_for(SVM_EXIT_CPUID);
-	is("ends it", kernel_count(KVM_PERF_COUNT_EXITS_CPUID), before);
+	is("and comes back", exit_for(SVM_EXIT_CPUID), 1);
+	is("has lost nothing", kernel_count(KVM_PERF_COUNT_EXITS_CPUID),
+	   before + 2);
 	teardown();
 }
 
-/* Each access to the area fails once, and so has to be made where it may sleep. */
+/* Each access to the area fails once. */
 static void test_counts_faults(void)
 {
 	const u64 io = BIT(KVM_PERF_COUNT_EXITS_IO);
@@ -1325,18 +1371,18 @@ static void test_counts_faults(void)
 	for (i = 1; i < 16; i++) {
 		mem->area.slot[0].left = 1;
 		guest_faults = (struct faults) { .fail_at = i };
-		exit_for(SVM_EXIT_IOIO);
+		n += exit_for(SVM_EXIT_IOIO);
 		guest_faults = (struct faults) { };
-		n += here()->arch.pv_perf->counts.wanted == ALL_COUNTS;
+		n += exit_for(SVM_EXIT_CPUID);
 	}
-	is("it goes on where an access fails once", n, 15);
-	is("and loses none", kernel_count(KVM_PERF_COUNT_EXITS_IO), 15);
+	is("a sample each, also where an access fails", n, 15);
+	is("and no count is lost", kernel_count(KVM_PERF_COUNT_EXITS_IO), 15);
 
 	leave_for(SVM_EXIT_IOIO);
 	here()->arch.guest_mode = true;
 	pv_perf_vcpu_leave(here(), -EINTR);
-	is("not told from within a nested guest",
-	   kernel_count(KVM_PERF_COUNT_EXITS_IO), 15);
+	is("also what is saved while a nested guest runs",
+	   kernel_count(KVM_PERF_COUNT_EXITS_IO), 16);
 	here()->arch.guest_mode = false;
 	here()->arch.exit.gpa = 0;
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
@@ -4433,6 +4479,7 @@ int main(void)
 	test_set_counts();
 	test_exits();
 	test_own_exits();
+	test_nested_exits();
 	test_host_counts();
 	test_slots();
 	test_counts_memory();

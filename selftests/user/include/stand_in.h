@@ -168,6 +168,7 @@ struct task_struct {
 	bool running;
 	bool exited;
 	bool signalled;
+	u64 start_time;
 	unsigned long nivcsw;
 	struct {
 		u64 run_delay;
@@ -510,6 +511,7 @@ struct kvm_memory_slot {
 	u8 *memory;
 	bool present;
 	bool readonly;
+	bool internal;			/* KVM's own */
 	bool absent[SLOT_PAGES];	/* the VMM has no page there */
 	bool dirty[SLOT_PAGES];
 };
@@ -649,9 +651,11 @@ void handle_requests(struct kvm_vcpu *vcpu);
 #define kvm_rip_read(vcpu)		((vcpu)->arch.exit.rip)
 #define kvm_rax_read(vcpu)		((vcpu)->arch.exit.rax)
 #define kvm_vcpu_gfn_to_memslot(vcpu, gfn) gfn_to_memslot((vcpu)->kvm, gfn)
+#define kvm_is_visible_memslot(slot)	((slot) && !(slot)->internal)
 /* What the guest reads, if it may execute RDPMC, is right, and nobody else's. */
 void check_rdpmc(struct kvm_vcpu *vcpu);
 
+#define DB_VECTOR			1
 #define is_smm(vcpu)			((vcpu)->arch.smm)
 #define is_guest_mode(vcpu)		((vcpu)->arch.guest_mode)
 #define kvm_handling_nmi_from_guest(v)	READ_ONCE((v)->arch.nmi_from_guest)
