@@ -186,14 +186,17 @@ struct kvm_pmu_slot {
  *	opened since; 0 where it has not been asked, or has none
  * @counts: which of the hypervisor's events this CPU needs, a bit each
  * @counting: which of these the host counts
+ * @counts_wait: an event of these could not be added
+ * @counts_resched: have @work let perf schedule those of this CPU anew
  * @slots: those of @area, for events of the hypervisor that sample
  * @page_call: has this CPU write its events' pages, for another CPU
+ * @offline: its CPU goes offline, and needs no area any more
  * @has_lvtpc: the local APIC tells another host of @area
  * @host_lost: have @work open anew what the host has not any more
  * @overflows: number of overflows handled
  *
  * Only its own CPU uses it, with interrupts off; the NMI handler looks at
- * @counters and @slots, and may stop one that has an event which counts.
+ * @counters and @slots, and may stop, and start, one that has an event which counts.
  */
 struct kvm_pmu_cpu {
 	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];
@@ -228,8 +231,11 @@ struct kvm_pmu_cpu {
 	u32 epoch;
 	u32 counts;
 	u32 counting;
+	bool counts_wait;
+	bool counts_resched;
 	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
 	call_single_data_t page_call;
+	bool offline;
 	bool has_lvtpc;
 	bool host_lost;
 	u64 overflows;
@@ -464,38 +470,5 @@ void kvm_pmu_areas_destroy(void);
 
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];
-
-/* kvm_pmu_hypervisor.c */
-
-/* Beside KVM_PERF_COUNT_*: an event that counts several of these. */
-#define KVM_PMU_EXITS		0x1f
-
-u32 kvm_pmu_hypervisor_counts(u64 config);
-void kvm_pmu_hypervisor_update(struct perf_event *event);
-void kvm_pmu_hypervisor_start(struct perf_event *event, int flags);
-void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags);
-void kvm_pmu_hypervisor_register(const char *no_sampling);
-#ifdef MODULE
-void kvm_pmu_hypervisor_unregister(void);
-#endif
-
-/* kvm_pmu_counts.c */
-void kvm_pmu_counts_get(unsigned long counts);
-void kvm_pmu_counts_put(unsigned long counts);
-void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts);
-void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_slot.c */
-int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs);
-void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_hypervisor_sysfs.c */
-extern const struct attribute_group *kvm_pmu_hypervisor_attr_groups[];
 
 #endif /* _KVM_PMU_H */

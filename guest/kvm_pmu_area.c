@@ -18,6 +18,7 @@
 
 #include "compat.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
 /* No host has that: each has an odd one. */
 #define KVM_PMU_NO_EPOCH	2
@@ -74,13 +75,13 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 {
 	/* An NMI may tell at any time that it is another host by now. */
 	WRITE_ONCE(cpu->epoch, KVM_PMU_NO_EPOCH);
-	cpu->counting = 0;
 	cpu->area->size = sizeof(*cpu->area);
 	WRITE_ONCE(cpu->area->epoch, 0);
 	if (kvm_perf_op_addr(KVM_PERF_OP_SET_AREA, cpu->area, 0)) {
 		/* A later host would tell what shows nowhere. */
 		kvm_pmu_release_lvtpc(cpu);
 		WRITE_ONCE(cpu->epoch, 0);
+		kvm_pmu_counts_set(cpu, 0);
 		return;
 	}
 
@@ -90,6 +91,7 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_take_lvtpc(cpu);
 	if (cpu->counts)
 		kvm_pmu_counts_ask(cpu);
+	kvm_pmu_slots_restart(cpu);
 }
 
 /**

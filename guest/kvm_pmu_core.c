@@ -47,6 +47,7 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
 struct guest_perf_query *kvm_pmu_host;
 

@@ -13,6 +13,7 @@
 #include <linux/bitops.h>
 
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
 /* How many open events want it, of each. */
 static atomic_t kvm_pmu_count_users[KVM_PERF_NR_COUNTS];
@@ -61,15 +62,35 @@ static long kvm_pmu_set_counts(u32 counts)
 }
 
 /* Another host than the one that was queried may not have all. */
-static void kvm_pmu_ask_for_each(struct kvm_pmu_cpu *cpu)
+static u32 kvm_pmu_ask_for_each(unsigned long counts)
 {
-	unsigned long counts = cpu->counts;
 	unsigned int i;
+	u32 counting = 0;
 
 	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS) {
-		if (!kvm_pmu_set_counts(cpu->counting | BIT(i)))
-			cpu->counting |= BIT(i);
+		if (!kvm_pmu_set_counts(counting | BIT(i)))
+			counting |= BIT(i);
 	}
+
+	return counting;
+}
+
+/**
+ * kvm_pmu_counts_set - the host counts these for this CPU, and no others
+ * @cpu: this CPU's
+ * @counting: a bit for each KVM_PERF_COUNT_*
+ *
+ * What is not counted any more must not go on as an event that counts.
+ */
+void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
+{
+	u32 was = cpu->counting;
+
+	cpu->counting = counting;
+	if (was & cpu->counts & ~counting)
+		cpu->counts_wait = true;
+	if (was != counting)
+		kvm_pmu_hypervisor_try_again(cpu);
 }
 
 /**
@@ -80,20 +101,20 @@ static void kvm_pmu_ask_for_each(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu)
 {
+	u32 counting = 0;
 	long ret;
 
-	cpu->counting = 0;
 	if (cpu->epoch) {
 		ret = kvm_pmu_set_counts(cpu->counts);
 		if (!ret)
-			cpu->counting = cpu->counts;
+			counting = cpu->counts;
 		if (ret == -KVM_EOPNOTSUPP)
-			kvm_pmu_ask_for_each(cpu);
-		if (cpu->counting != cpu->counts && !kvm_pmu_area_is_stale(cpu))
+			counting = kvm_pmu_ask_for_each(cpu->counts);
+		if (counting != cpu->counts && !kvm_pmu_area_is_stale(cpu))
 			kvm_pmu_warn(KVM_PMU_WARN_COUNTS);
-		kvm_pmu_slots_restart(cpu);
 	}
 
+	kvm_pmu_counts_set(cpu, counting);
 	kvm_pmu_start_watch(cpu);
 }
 

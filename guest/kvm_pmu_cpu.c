@@ -24,6 +24,7 @@ static int kvm_pmu_cpu_online(unsigned int nr)
 	unsigned long flags;
 
 	local_irq_save(flags);
+	this_kvm_pmu_cpu()->offline = false;
 	/* perf may have opened some on it already. */
 	kvm_pmu_open_anew(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
@@ -36,6 +37,7 @@ static int kvm_pmu_cpu_offline(unsigned int nr)
 	unsigned long flags;
 
 	local_irq_save(flags);
+	this_kvm_pmu_cpu()->offline = true;
 	kvm_pmu_area_end(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
 	return 0;

@@ -157,7 +157,7 @@ static const struct pmu kvm_pmu_template = {
  * perf sends PERF_TYPE_HARDWARE to whoever has PERF_TYPE_RAW.  Registering it
  * a second time warns, so see first whether anybody takes a raw event.
  */
-static bool kvm_pmu_slot_is_free(void)
+static bool kvm_pmu_raw_is_free(void)
 {
 	struct perf_event_attr attr = {
 		.type		= PERF_TYPE_RAW,
@@ -214,7 +214,7 @@ int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
  */
 int kvm_pmu_register(const char *no_sampling)
 {
-	bool slot = kvm_pmu_slot_is_free();
+	bool slot = kvm_pmu_raw_is_free();
 	const char *name = slot ? "cpu" : "kvm_pmu";
 	int ret;
 

@@ -5,18 +5,22 @@
  *
  * The host adds it up in the area of each CPU, so that there is nothing to ask it for
  * but to begin, and no counter that could be missing: to perf these are software
- * events, of the hardware's groups as well.
+ * events, of the hardware's groups as well.  perf expects that they can always be
+ * added.  Where one cannot, for want of a slot or of a host that counts it, it is left
+ * to this file to have perf try again.
  *
  * All runs with interrupts off on the CPU that the event is for, but what opens,
- * closes and registers; stop and read also from the NMI handler.
+ * closes and registers; start, stop and read also in NMI context.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/bitops.h>
+#include <linux/irq_work.h>
 #include <linux/perf_event.h>
 
 #include "compat.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
 /* Of hw.idx: it has been added, and needs no slot. */
 #define KVM_PMU_NO_SLOT		KVM_PERF_NR_SLOTS
@@ -117,18 +121,85 @@ void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
 	kvm_pmu_set_stopped(event);
 }
 
+static bool kvm_pmu_hypervisor_is_foreign(struct perf_event *event)
+{
+	return !is_software_event(event) && !kvm_pmu_is_ours(event);
+}
+
+/*
+ * An NMI for a sample comes at an exit, which accesses to a virtual PMU are themselves: in
+ * the middle of what its driver does.  Its counters cannot be read there, nor stopped
+ * where perf throttles the group.
+ */
+static bool kvm_pmu_hypervisor_may_sample(struct perf_event *event)
+{
+	struct perf_event *leader = event->group_leader;
+	struct perf_event *sibling;
+
+	if (kvm_pmu_hypervisor_is_foreign(leader))
+		return false;
+
+	for_each_sibling_event(sibling, leader) {
+		if (kvm_pmu_hypervisor_is_foreign(sibling))
+			return false;
+	}
+
+	return true;
+}
+
+/* Whether the host counts it, and, for one that samples, there is a slot. */
+static bool kvm_pmu_hypervisor_find_room(struct kvm_pmu_cpu *cpu,
+					 struct perf_event *event)
+{
+	if (!kvm_pmu_counts_need(cpu, event->hw.config))
+		return false;
+
+	event->hw.idx = KVM_PMU_NO_SLOT;
+	return !is_sampling_event(event) || !kvm_pmu_slot_get(cpu, event);
+}
+
+/**
+ * kvm_pmu_hypervisor_try_again - have perf add those that it could not
+ * @cpu: this CPU's, which has a slot or a count that it had not
+ *
+ * perf does that for those of hardware alone, on 6.1, as it multiplexes them.
+ */
+void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
+{
+	if (!cpu->counts_wait)
+		return;
+
+	cpu->counts_wait = false;
+	cpu->counts_resched = true;
+	irq_work_queue(&cpu->work);
+}
+
+/**
+ * kvm_pmu_hypervisor_resched - have perf schedule these events of this CPU anew
+ * @cpu: this CPU's
+ *
+ * Interrupts are off, and perf is not at work on them.
+ */
+void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
+{
+	/* Those that perf takes off for that would ask for it once more. */
+	cpu->counts_wait = false;
+	perf_pmu_resched(kvm_pmu_hypervisor);
+}
+
 static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	if (!kvm_pmu_counts_need(cpu, event->hw.config))
-		return -EAGAIN;
+	if (is_sampling_event(event) && !kvm_pmu_hypervisor_may_sample(event))
+		return -EOPNOTSUPP;
 
 	kvm_pmu_set_stopped(event);
-	if (!is_sampling_event(event))
-		event->hw.idx = KVM_PMU_NO_SLOT;
-	else if (kvm_pmu_slot_get(cpu, event))
+	if (!kvm_pmu_hypervisor_find_room(cpu, event)) {
+		event->hw.idx = -1;
+		cpu->counts_wait = true;
 		return -EAGAIN;
+	}
 
 	if (flags & PERF_EF_START)
 		kvm_pmu_hypervisor_start(event, flags);
@@ -139,8 +210,10 @@ static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
 static void kvm_pmu_hypervisor_del(struct perf_event *event, int flags)
 {
 	kvm_pmu_hypervisor_stop(event, PERF_EF_UPDATE);
-	if (is_sampling_event(event))
+	if (is_sampling_event(event)) {
 		kvm_pmu_slot_put(this_kvm_pmu_cpu(), event);
+		kvm_pmu_hypervisor_try_again(this_kvm_pmu_cpu());
+	}
 	event->hw.idx = -1;
 	perf_event_update_userpage(event);
 }
@@ -152,12 +225,14 @@ static void kvm_pmu_hypervisor_destroy(struct perf_event *event)
 
 /*
  * The address of a sample is exact, as precise_ip 2 asks for.  exclude_host asks for
- * nested guests alone: what their exits are for is their hypervisor's to know.
+ * nested guests alone: what their exits are for is their hypervisor's to know.  sigtrap
+ * asks for samples between any two of which user mode makes progress (perf warns); an
+ * interrupt window is an exit without.
  */
-static bool kvm_pmu_hypervisor_supports(struct perf_event *event)
+static bool kvm_pmu_hypervisor_supports(const struct perf_event_attr *attr)
 {
-	return !has_branch_stack(event) && event->attr.precise_ip < 3 &&
-	       !event->attr.exclude_host;
+	return !(attr->sample_type & PERF_SAMPLE_BRANCH_STACK) &&
+	       attr->precise_ip < 3 && !attr->exclude_host && !attr->sigtrap;
 }
 
 static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
@@ -168,11 +243,11 @@ static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
 		return -ENOENT;
 
 	counts = kvm_pmu_hypervisor_counts(event->attr.config);
-	if (!counts)
+	if (!counts || event->attr.config1 || event->attr.config2)
 		return -EINVAL;
 
 	if ((counts & ~kvm_pmu_host->counts) ||
-	    !kvm_pmu_hypervisor_supports(event))
+	    !kvm_pmu_hypervisor_supports(&event->attr))
 		return -EOPNOTSUPP;
 
 	kvm_pmu_counts_get(counts);

@@ -10,8 +10,9 @@
 #include <linux/sysfs.h>
 
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
-PMU_FORMAT_ATTR(event, "config:0-4");
+PMU_FORMAT_ATTR(event, "config:0-7");
 
 static struct attribute *kvm_pmu_hypervisor_format_attrs[] = {
 	&format_attr_event.attr,

@@ -11,6 +11,7 @@
 
 #include "compat.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
 static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 			   struct pt_regs *regs)
@@ -140,13 +141,14 @@ static u64 kvm_pmu_clock(void)
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	int told = xchg(&cpu->nmi_due, false);
 	u64 start = kvm_pmu_clock();
 	unsigned int i;
+	u32 slots = 0;
 	u32 n = 0;
+	int told = 0;
 
 	if (READ_ONCE(cpu->area->slots))
-		n = kvm_pmu_slots_handle(cpu, regs);
+		slots = kvm_pmu_slots_handle(cpu, regs);
 
 	for (i = 0; i < READ_ONCE(cpu->nr_open); i++) {
 		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
@@ -155,10 +157,12 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	}
 
 	told += kvm_pmu_area_note_stale(cpu);
+	/* Noted before, it is for this NMI; just now, for another that comes at once. */
+	told += xchg(&cpu->nmi_due, false);
 
-	if (n)
+	if (n + slots)
 		perf_sample_event_took(kvm_pmu_clock() - start);
 
 	cpu->overflows += n;
-	return n + told;
+	return n + slots + told;
 }

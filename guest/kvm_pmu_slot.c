@@ -11,8 +11,10 @@
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
+#include <linux/math64.h>
 #include <linux/perf_event.h>
 
+#include <asm/insn.h>
 #include <asm/perf_event.h>
 #include <asm/processor-flags.h>
 #include <asm/ptrace.h>
@@ -20,6 +22,7 @@
 
 #include "compat.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
 /* A barrier for the compiler, too; the host looks only where this CPU has exited. */
 static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
@@ -136,20 +139,30 @@ void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		WRITE_ONCE(cpu->nmi_due, true);
 }
 
+/* At the instruction that has exited, or the next one: x86 has none that is longer. */
+static bool kvm_pmu_slot_is_at(const struct guest_perf_slot *slot, bool user,
+			       struct pt_regs *regs)
+{
+	return user_mode(regs) == user &&
+	       regs->ip - slot->ip <= MAX_INSN_SIZE;
+}
+
 /*
- * The NMI comes at the instruction that has exited, or right after it, with its
- * registers.  If it is late it may come in another mode: then there are none to show,
- * and none of the kernel's to somebody who samples user mode.
+ * The NMI comes with the registers of the exit.  If it is late, there are none to show;
+ * and none of the kernel's to somebody who samples user mode, whatever the host says.
  */
 static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
+			      const struct perf_event *event,
 			      struct pt_regs *regs, struct pt_regs *exited)
 {
-	if (user_mode(regs) == !!slot->user)
+	bool user = slot->user || event->attr.exclude_kernel;
+
+	if (kvm_pmu_slot_is_at(slot, user, regs))
 		*exited = *regs;
 	else
 		*exited = (struct pt_regs) {
-			.cs	= slot->user ? __USER_CS : __KERNEL_CS,
-			.ss	= slot->user ? __USER_DS : __KERNEL_DS,
+			.cs	= user ? __USER_CS : __KERNEL_CS,
+			.ss	= user ? __USER_DS : __KERNEL_DS,
 			.flags	= X86_EFLAGS_FIXED,
 		};
 
@@ -158,34 +171,56 @@ static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
 }
 
 /*
- * The host takes what an exit brings from the slot at once: the sample stands for
- * that too, as far as it goes beyond the period.
+ * The host takes what an exit brings from the slot at once, which may be more than was
+ * left, as with ns: then there is a sample for each period, as perf has it for software
+ * events; or one, for all of it, whose frequency perf adapts.
  */
+static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
+			     struct perf_event *event)
+{
+	u64 beyond = -kvm_pmu_slot_left(cpu, i), rest;
+	struct hw_perf_event *hwc = &event->hw;
+	u64 n = 1;
+
+	if (event->attr.freq) {
+		hwc->last_period = cpu->slots[i].period + beyond;
+		local64_set(&hwc->period_left, 0);
+		return n;
+	}
+
+	n += div64_u64_rem(beyond, hwc->sample_period, &rest);
+	hwc->last_period = hwc->sample_period;
+	local64_set(&hwc->period_left, hwc->sample_period - rest);
+	return n;
+}
+
 static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 				  struct pt_regs *regs)
 {
 	struct perf_event *event = cpu->slots[i].event;
 	struct perf_sample_data data;
 	struct pt_regs exited;
-	u64 period;
+	u64 period, n;
 
 	kvm_pmu_slot_use(cpu, i, false);
 	/* An NMI has stopped it as it was to start. */
 	if (event->hw.state)
 		return;
 
-	period = cpu->slots[i].period - kvm_pmu_slot_left(cpu, i);
-	kvm_pmu_slot_regs(&cpu->area->slot[i], regs, &exited);
+	n = kvm_pmu_slot_next(cpu, i, event);
+	period = event->hw.last_period;
+	kvm_pmu_slot_regs(&cpu->area->slot[i], event, regs, &exited);
 	kvm_pmu_hypervisor_update(event);
-	local64_set(&event->hw.period_left, 0);
 	kvm_pmu_slot_load(cpu, event);
 	kvm_pmu_slot_use(cpu, i, true);
 
 	/* For perf, which adapts the period of an event with a frequency. */
 	event->hw.last_period = period;
-	perf_sample_data_init(&data, 0, period);
-	if (perf_event_overflow(event, &data, &exited))
-		kvm_pmu_hypervisor_stop(event, 0);
+	for (; n && !event->hw.state; n--) {
+		perf_sample_data_init(&data, 0, period);
+		if (perf_event_overflow(event, &data, &exited))
+			kvm_pmu_hypervisor_stop(event, 0);
+	}
 }
 
 /**
@@ -231,7 +266,8 @@ void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
 		event = cpu->slots[i].event;
-		if (kvm_pmu_slot_left(cpu, i) > 0)
+		/* An NMI may have throttled it. */
+		if (event->hw.state || kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
 		kvm_pmu_hypervisor_stop(event, 0);
 		kvm_pmu_hypervisor_start(event, 0);

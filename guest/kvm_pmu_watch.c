@@ -11,6 +11,7 @@
 #include <linux/timer.h>
 
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
 /*
  * How often a CPU looks after its counters that run.  One that nobody uses runs
@@ -185,6 +186,9 @@ void kvm_pmu_work(struct irq_work *work)
 	if (xchg(&cpu->resched, false))
 		kvm_pmu_resched();
 
+	if (xchg(&cpu->counts_resched, false))
+		kvm_pmu_hypervisor_resched(cpu);
+
 	if (xchg(&cpu->pages, false))
 		kvm_pmu_update_pages(cpu);
 
@@ -260,7 +264,7 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 		/* By the time that any runs again, the host may have others. */
 		cpu->proven = (struct kvm_pmu_use) { };
 		/* Or it is another one by now. */
-		if (!cpu->epoch)
+		if (!cpu->epoch && !cpu->offline)
 			kvm_pmu_area_set(cpu);
 		else if (cpu->counts && kvm_pmu_area_is_stale(cpu))
 			kvm_pmu_open_anew(cpu);

@@ -40,6 +40,12 @@ check_events() {
 	has "perf list has them" 'kvm/exits-mmio/' list
 	perf stat -x, -e kvm/config=0x1e/ true >out 2>&1
 	has "one that there is not" 'Invalid argument|not supported|syntax error' out
+	# Of this program, EOPNOTSUPP: exclude_kernel, remove_on_exec and sigtrap.
+	is "none sends SIGTRAP" "$(perl -e '
+		$attr = pack("LLQQQQQx80", shift, 128, 0x20, 1, 0, 0,
+			     1 << 5 | 1 << 36 | 1 << 37);
+		print syscall(298, $attr, 0, -1, -1, 0) == -1 ? $! + 0 : "opened"' \
+			"$(cat /sys/bus/event_source/devices/kvm/type)")" 95
 }
 
 # What the C library does as a program starts is in both.
@@ -116,6 +122,45 @@ check_samples() {
 		perf stat -x, -a -o halts -e kvm/halt-ns/ "$T/exits" halt 100
 	more "halts are sampled" "$(perf script -i $data 2>/dev/null | wc -l)" 99
 	within "and last as long" "$(count kvm/halt-ns/ halts)" 105000000 10
+	perf record -q -a -g -c 1 -o $data -e kvm/exits-hlt/ "$T/exits" halt 20
+	perf script -i $data -F ip,sym 2>/dev/null >chains
+	head -n 4 chains | sed 's/^/# /'
+	is "all by the idle loop, whose interrupt has not begun" \
+		"$(grep -c ' do_idle *$' chains)" "$(grep -c ' native_safe_halt *$' chains)"
+}
+
+# Of a guest with a CPU.
+interrupts() {
+	awk '$1 ~ /^([0-9]+|LOC|RES|CAL|TLB|IWI):$/ { n += $2 } END { print n }' \
+		/proc/interrupts
+}
+
+work_with_interrupts() {
+	interrupts
+	"$T/exits" halt 200
+	interrupts
+}
+
+check_interrupts() {
+	perf record -q -a -c 1 -o $data -e kvm/injected-irqs/ \
+		perf stat -x, -a -o irqs -e kvm/injected-irqs/ \
+		"$self" work_with_interrupts >interrupts
+	within "each interrupt counts once, also where it is sampled" \
+		"$(count kvm/injected-irqs/ irqs)" \
+		"$(awk 'NR == 1 { n = $1 } END { print $1 - n }' interrupts)" 10
+	more "samples of them" "$(perf script -i $data 2>/dev/null | wc -l)" 199
+}
+
+# All slots are taken, and then they are not.
+check_slots() {
+	local all
+	all=$(printf ',kvm/exits-nested/%.0s' $(seq 16))
+	perf record -q -a -c 1000000 -o /dev/shm/all -e "${all#,}" \
+		sh -c 'while [ ! -e slots.go ]; do sleep 0.05; done' 2>/dev/null &
+	perf record -q -a -c 1 -o $data -e kvm/exits-io/u sh -c "
+		sleep 0.5; touch slots.go; sleep 0.5; $T/exits io 100"
+	wait
+	is "one that had to wait for a slot takes samples" "$(samples io_instruction)" 100
 }
 
 # Beside a program of the host that wants the same CPU.
@@ -156,6 +201,8 @@ in_guest() {
 	check_halts
 	check_groups
 	check_samples
+	check_interrupts
+	check_slots
 	check_host
 	check_steal
 	perf stat -x, -o out -e instructions:u "$T/loop"
