@@ -17,6 +17,16 @@ work() {
 	done
 }
 
+# A program that computes and one that reads files through the hypervisor, in turn.
+compute_and_read() {
+	local folder
+	for folder in abi guest host selftests; do
+		"$T/loop"
+		"$T/loop"
+		tar -cf /dev/null "$tree/$folder" 2>/dev/null
+	done
+}
+
 in_guest() {
 	cd "$VM_SCRATCH" || exit 1
 	# Not through 9p: perf looks at every module.
@@ -26,6 +36,8 @@ in_guest() {
 	perf stat -x, -I 50 -o many "$T/longloop" \
 		-e cycles:u,instructions:u,branches:u,branch-misses:u \
 		-e r76:u,rc0:u,rc2:u,rc3:u
+	perf stat -x, -I 10 -o exits -a -e instructions:u,dTLB-load-misses \
+		-e kvm/exits/,kvm/halt-ns/ "$self" compute_and_read
 	perf record -q -B -N -e '{instructions:u,branches:u}:S' -c 10000000 \
 		-o data "$T/longloop"
 }
@@ -93,6 +105,17 @@ done
 has "what perf has estimated is said" 'intervals are perf.s estimate' out
 browse many.html
 has "and marked" 'hollow: estimated' many.html.dom
+
+"$pv_perf" timeline -o exits.html --png exits.png exits >out
+browse exits.html
+is "the hypervisor's events are in the page, all of them" \
+	"$(shown kvm/exits/ exits.html)" \
+	"$(awk -F, '$4 == "kvm/exits/" { n += $2 } END { print n }' exits)"
+# The first of the matrix are the two before.
+together=$(sed -n 's,.*<th>kvm/exits/</th><td[^>]*>[^<]*</td><td[^>]*>\([0-9.-]*\)</td>.*,\1,p' \
+	exits.html.dom | tail -n 1)
+ok "exits and TLB misses rise together: $together" \
+	awk -v c="$together" 'BEGIN { exit !(c > 0.5) }'
 
 "$pv_perf" timeline -o data.html data >out
 is "a group that was sampled becomes a page" $? 0
