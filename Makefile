@@ -13,6 +13,10 @@ KERNEL ?=
 # What the guests run, if not the same, e.g. 6.1 on a host that is 6.1-debug.
 GUEST_KERNEL ?=
 
+# Not empty: tests do what takes long, too.
+LONG ?=
+export VM_LONG := $(LONG)
+
 export VM_KERNEL := $(LINE)$(KERNEL:%=-%)
 export VM_GUEST_KERNEL := $(GUEST_KERNEL)
 
@@ -56,7 +60,8 @@ help:
 	@echo 'make run        perf stat, record and top in a guest: builds what is missing (10'
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (45 minutes), build what is missing'
-	@echo '                TESTS="stat record" runs only these, of selftests/tests'
+	@echo '                TESTS="stat record" runs only these, of selftests/tests; LONG=1'
+	@echo '                has limits, nested, record and host do all that they can (+25 min)'
 	@echo 'make test-intel bochs, intel, vm and pressure, on the emulated Intel machine'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'

@@ -9,6 +9,12 @@ tap_failed=0
 # call it kvm_amd or kvm_intel.
 kvm_vendor=kvm-$(grep -q GenuineIntel /proc/cpuinfo && echo intel || echo amd)
 
+# Whether all is to be done that takes its time and rarely finds anything: what is left
+# out otherwise a test says itself.
+long() {
+	[ -n "${VM_LONG-}" ]
+}
+
 # ok NAME COMMAND...: passes when the command succeeds
 ok() {
 	local name=$1 mark=ok

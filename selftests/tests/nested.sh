@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A guest of a guest: each level counts and samples its own execution only, and
-# closing, rebooting and killing one leaves those below clean.
+# closing and killing one leaves those below clean; with LONG=1, so does rebooting it.
 # vm: none
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
@@ -90,7 +90,7 @@ nested_measures() {
 	dmesg >nested.dmesg
 }
 
-# Boots twice: measures, and reboots while it counts; counts until it is killed.
+# Measures, and counts until it is killed; in between it reboots while it counts.
 in_nested() {
 	# Not through 9p: perf looks at every module.
 	mount -t tmpfs none /lib/modules
@@ -102,7 +102,8 @@ in_nested() {
 	touch nested.done
 	perf stat -a -e instructions,cycles sleep 1000 &
 	wait_for guest.counting
-	reboot -f
+	! long || reboot -f
+	wait
 }
 
 guest_measures() {
@@ -127,9 +128,11 @@ with_nested() {
 	guest_measures
 	wait_for nested.done
 	answer guest.counting counting
-	answer guest.reboot no_events
-	wait_for nested.rebooted
-	answer guest.counting2 counting
+	if long; then
+		answer guest.reboot no_events
+		wait_for nested.rebooted
+		answer guest.counting2 counting
+	fi
 	pkill -9 -f 'accel kvm'
 	wait
 	check_clean guest.kill "$before"
@@ -139,8 +142,8 @@ with_nested() {
 	dmesg >guest.dmesg
 }
 
-# Boots twice: runs nested guests, and reboots while it counts; counts until it
-# is killed.
+# Runs nested guests, and counts until it is killed; in between it reboots while it
+# counts.
 in_guest() {
 	mount -t tmpfs none /lib/modules
 	if [ -e guest.done ]; then
@@ -151,7 +154,7 @@ in_guest() {
 	fi
 	perf stat -a -e instructions:G,instructions:H,instructions sleep 1000 &
 	wait_for host.counting
-	[ -e guest.rebooted ] || reboot -f
+	! long || [ -e guest.rebooted ] || reboot -f
 	wait
 }
 
@@ -164,9 +167,11 @@ in_host() {
 	done
 	wait_for guest.done
 	answer host.counting counting
-	answer host.reboot no_events
-	wait_for guest.rebooted
-	answer host.counting2 counting
+	if long; then
+		answer host.reboot no_events
+		wait_for guest.rebooted
+		answer host.counting2 counting
+	fi
 	pkill -9 -f 'accel kvm'
 	wait
 	check_clean host.kill "$before"
@@ -220,12 +225,16 @@ for pair in a:20 aa:10 b:10 bb:20 bbb:10 c:30; do
 done
 has "perf top in the nested guest" ' [0-9.]+% +longerloop +\[\.\] _start' nested.top
 
-is "the nested guest counts as it reboots" "$(cat guest.counting)" yes
-is "rebooted: its events in the guest are closed" "$(cat guest.reboot)" yes
-is "it counts as it is killed" "$(cat guest.counting2)" yes
-is "the guest counts as it reboots" "$(cat host.counting)" yes
-is "rebooted: its events in the host are closed" "$(cat host.reboot)" yes
-is "it counts as it is killed" "$(cat host.counting2)" yes
+# $1 has ended, as the level below it, $2, has seen
+ended() {
+	is "the $1 counts" "$(cat "$2.counting")" yes
+	long || return
+	is "it reboots meanwhile: its events in the $2 are closed" \
+		"$(cat "$2.reboot")" yes
+	is "and counts again" "$(cat "$2.counting2")" yes
+}
+ended "nested guest" guest
+ended guest host
 for level in guest host; do
 	below="killed: in the $level"
 	is "$below no VM is left" "$(cat $level.kill.no_vm)" yes
