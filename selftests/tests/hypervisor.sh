@@ -170,8 +170,9 @@ check_steal() {
 	perf stat -x, -a -o steal -e kvm/steal-ns/,kvm/preemptions/ \
 		sh -c "grep -w cpu /proc/stat; $T/longloop; grep -w cpu /proc/stat" >stat
 	touch steal.done
+	# That has it in hundredths of a second, some 40, and of the program alone.
 	within "steal, in ns, as in /proc/stat" "$(count kvm/steal-ns/ steal)" \
-		"$(awk 'NR == 1 { n = $9 } END { print ($9 - n) * 10000000 }' stat)" 5
+		"$(awk 'NR == 1 { n = $9 } END { print ($9 - n) * 10000000 }' stat)" 10
 	more "preemptions" "$(count kvm/preemptions/ steal)" 10
 }
 
