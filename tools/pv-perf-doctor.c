@@ -13,12 +13,12 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <linux/kvm.h>
 #include <linux/kvm_para.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,9 @@
 /* The sampling period, and how many samples are asked for. */
 #define PERIOD		100000
 #define SAMPLES		10
+
+/* How many exits are made to see whether perf counts them. */
+#define EXITS		100
 
 static struct utsname kernel;
 static bool failed;
@@ -163,12 +166,12 @@ static bool is_amd(void)
  * perf
  */
 
-static int open_event(uint64_t period)
+static int open_event(uint32_t type, uint64_t config, uint64_t period)
 {
 	struct perf_event_attr attr = {
 		.size		= sizeof(attr),
-		.type		= PERF_TYPE_HARDWARE,
-		.config		= PERF_COUNT_HW_INSTRUCTIONS,
+		.type		= type,
+		.config		= config,
 		.sample_period	= period,
 		.sample_type	= PERF_SAMPLE_IP,
 		.exclude_kernel	= 1,
@@ -176,6 +179,22 @@ static int open_event(uint64_t period)
 	};
 
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+}
+
+static int open_instructions(uint64_t period)
+{
+	return open_event(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS,
+			  period);
+}
+
+static uint64_t read_and_close(int fd)
+{
+	uint64_t count = 0;
+
+	if (read(fd, &count, sizeof(count)) != sizeof(count))
+		count = 0;
+	close(fd);
+	return count;
 }
 
 /* Two instructions each time. */
@@ -187,16 +206,12 @@ static void loop(unsigned long n)
 /* How many instructions the CPU counts for 2,000,000, or -errno. */
 static long count_instructions(void)
 {
-	int fd = open_event(0);
-	uint64_t count = 0;
+	int fd = open_instructions(0);
 
 	if (fd < 0)
 		return -errno;
 	loop(1000000);
-	if (read(fd, &count, sizeof(count)) != sizeof(count))
-		count = 0;
-	close(fd);
-	return count;
+	return read_and_close(fd);
 }
 
 /* How many samples there are of SAMPLES, or -errno. */
@@ -205,7 +220,7 @@ static long take_samples(void)
 	size_t size = sysconf(_SC_PAGESIZE), offset = 0;
 	struct perf_event_mmap_page *page;
 	struct perf_event_header *header;
-	int fd = open_event(PERIOD);
+	int fd = open_instructions(PERIOD);
 	long samples = 0;
 
 	if (fd < 0)
@@ -241,6 +256,46 @@ static bool is_denied(long error)
 /*
  * What host and guest have in common
  */
+
+/* The hypervisor's events, as the guest's perf names them, by KVM_PERF_COUNT_*. */
+static const char *const counts[KVM_PERF_NR_COUNTS] = {
+	[KVM_PERF_COUNT_EXITS_OTHER]	= "exits-other",
+	[KVM_PERF_COUNT_EXITS_IO]	= "exits-io",
+	[KVM_PERF_COUNT_EXITS_MMIO]	= "exits-mmio",
+	[KVM_PERF_COUNT_EXITS_MSR]	= "exits-msr",
+	[KVM_PERF_COUNT_EXITS_CPUID]	= "exits-cpuid",
+	[KVM_PERF_COUNT_EXITS_HLT]	= "exits-hlt",
+	[KVM_PERF_COUNT_EXITS_NPF]	= "exits-npf",
+	[KVM_PERF_COUNT_EXITS_INTERRUPT] = "exits-interrupt",
+	[KVM_PERF_COUNT_EXITS_NMI]	= "exits-nmi",
+	[KVM_PERF_COUNT_EXITS_HYPERCALL] = "exits-hypercall",
+	[KVM_PERF_COUNT_EXITS_NESTED]	= "exits-nested",
+	[KVM_PERF_COUNT_EXITS_PV_PERF]	= "exits-pv-perf",
+	[KVM_PERF_COUNT_INJECTED_IRQS]	= "injected-irqs",
+	[KVM_PERF_COUNT_PREEMPTIONS]	= "preemptions",
+	[KVM_PERF_COUNT_STEAL_NS]	= "steal-ns",
+	[KVM_PERF_COUNT_HALT_NS]	= "halt-ns",
+	[KVM_PERF_COUNT_HOST_NS]	= "host-ns",
+};
+
+#define ALL_COUNTS	((1U << KVM_PERF_NR_COUNTS) - 1)
+
+/* Lines, indented. */
+static void list_counts(uint32_t mask)
+{
+	unsigned int i, column = 0;
+
+	for (i = 0; i < KVM_PERF_NR_COUNTS; i++) {
+		if (!(mask >> i & 1))
+			continue;
+		if (column + strlen(counts[i]) > 74) {
+			putchar('\n');
+			column = 0;
+		}
+		column += printf("%s%s", column ? " " : "    ", counts[i]);
+	}
+	putchar('\n');
+}
 
 static const char *locked_down(void)
 {
@@ -478,19 +533,52 @@ static bool check_host_feature(void)
 	return false;
 }
 
+/* What the VMM may let a VM have; 0 where KVM does not know of it. */
+static unsigned int kvm_allows(unsigned int capability)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), allows;
+
+	if (kvm < 0)
+		return 0;
+	allows = ioctl(kvm, KVM_CHECK_EXTENSION, capability);
+	close(kvm);
+	return allows < 0 ? 0 : allows;
+}
+
 static void tell_host_rdpmc(void)
 {
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	bool allowed = kvm >= 0 && ioctl(kvm, KVM_CHECK_EXTENSION,
-					 KVM_CAP_PV_PERF_RDPMC) > 0;
-
-	if (kvm >= 0)
-		close(kvm);
 	printf("\nFor guests to read counters without VM exits, by RDPMC, QEMU with the pair's\n"
 	       "patches has: -accel kvm,pv-perf-rdpmc=on\n");
-	if (!allowed)
+	if (!kvm_allows(KVM_CAP_PV_PERF_RDPMC))
 		printf("That takes kvm with pv_perf_rdpmc=1, where the host is none that RDPMC shows\n"
 		       "too much of; what it shows is in the documentation, 4.14.\n");
+}
+
+static void tell_host_counts(void)
+{
+	uint32_t kept = ALL_COUNTS & ~kvm_allows(KVM_CAP_PV_PERF_COUNTS);
+
+	if (!exists(MODULE "kvm/parameters/pv_perf_counts")) {
+		printf("\nGuests can count no events of the hypervisor (kvm/exits/): this kvm is an older\n"
+		       "one.\n");
+		return;
+	}
+
+	if (!kept) {
+		printf("\nGuests may count all events of the hypervisor (kvm/exits/), which tell how busy\n"
+		       "this host is. To keep some of them: kvm with pv_perf_counts=MASK; for one VM,\n"
+		       "QEMU with the pair's patches has: -accel kvm,pv-perf-counts=MASK. Which bit is\n"
+		       "which is in the documentation, 3.11.\n");
+		return;
+	}
+	if (kept == ALL_COUNTS) {
+		printf("\nGuests may count no events of the hypervisor (kvm/exits/).\n");
+	} else {
+		printf("\nGuests may count events of the hypervisor (kvm/exits/), but none of these:\n");
+		list_counts(kept);
+	}
+	printf("kvm is loaded with pv_perf_counts=%#x; without that they may count all.\n",
+	       ALL_COUNTS & ~kept);
 }
 
 static void check_host(bool can_install)
@@ -516,28 +604,38 @@ static void check_host(bool can_install)
 		       "load kvm with enable_pmu=0: some versions of QEMU do not turn AMD's off.\n");
 	printf("Install pv-perf-guest-dkms in the guest, and run pv-perf-doctor there.\n");
 	tell_host_rdpmc();
+	tell_host_counts();
 }
 
 /*
  * The guest
  */
 
-/* The last that the module has said in the kernel's log. */
-static void advise_last_message(void)
+/* The last line in the kernel's log from this text on, or NULL. */
+static char *last_message(const char *text)
 {
 	int size = klogctl(10, NULL, 0);	/* SYSLOG_ACTION_SIZE_BUFFER */
 	char *log = size > 0 ? calloc(1, size + 1) : NULL, *at, *last = NULL;
 
 	/* SYSLOG_ACTION_READ_ALL */
 	if (log && klogctl(3, log, size) > 0) {
-		for (at = log; (at = strstr(at, "kvm_pmu: ")); at++)
+		for (at = log; (at = strstr(at, text)); at++)
 			last = at;
 	}
-	if (last) {
-		last[strcspn(last, "\n")] = '\0';
-		advise("The kernel's log says: %s", last);
-	}
+	if (last)
+		last = strndup(last, strcspn(last, "\n"));
 	free(log);
+	return last;
+}
+
+/* The last that the module has said. */
+static void advise_last_message(void)
+{
+	char *last = last_message("kvm_pmu: ");
+
+	if (last)
+		advise("The kernel's log says: %s", last);
+	free(last);
 }
 
 static bool check_guest_module(void)
@@ -621,9 +719,123 @@ static bool check_guest_samples(void)
 	return false;
 }
 
+static bool has_event(const char *pmu, const char *event)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), PMU "%s/events/%s", pmu, event);
+	return exists(path);
+}
+
+/* Which of the hypervisor's events the PMU has. */
+static uint32_t counts_of(const char *pmu)
+{
+	uint32_t has = 0;
+	unsigned int i;
+
+	for (i = 0; pmu && i < KVM_PERF_NR_COUNTS; i++) {
+		if (has_event(pmu, counts[i]))
+			has |= 1U << i;
+	}
+	return has;
+}
+
+/* The PMU that has them, or NULL.  Where kvm is another's, they have a second name. */
+static const char *counts_pmu(void)
+{
+	return counts_of("kvm_hypervisor") ? "kvm_hypervisor" :
+	       counts_of("kvm") ? "kvm" : NULL;
+}
+
+/* How many perf counts of EXITS, or -errno. */
+static long count_exits(const char *pmu, const char *event)
+{
+	uint64_t type, config;
+	unsigned int leaf;
+	char path[128];
+	int i, fd;
+
+	snprintf(path, sizeof(path), PMU "%s/type", pmu);
+	type = strtoul(first_line(path), NULL, 10);
+	snprintf(path, sizeof(path), PMU "%s/events/%s", pmu, event);
+	if (sscanf(first_line(path), "event=%" SCNx64, &config) != 1)
+		return -EINVAL;
+
+	fd = open_event(type, config, 0);
+	if (fd < 0)
+		return -errno;
+	for (i = 0; i < EXITS; i++) {
+		leaf = 0;
+		asm volatile("cpuid" : "+a" (leaf) : : "ebx", "ecx", "edx");
+	}
+	return read_and_close(fd);
+}
+
+/* There need not be any, or the host may keep some, see tell_guest_hypervisor(). */
+static bool check_guest_hypervisor(void)
+{
+	const char *pmu = counts_pmu(), *event = "exits";
+	char *message;
+	long count;
+
+	if (!pmu) {
+		message = last_message("kvm_pmu: no events of the hypervisor");
+		if (!message)
+			return true;
+		check(false, "perf has events of the hypervisor");
+		advise("The kernel's log says: %s\n"
+		       "Is it -17, others have the names of their PMU: see who has kvm and\n"
+		       "kvm_hypervisor in " PMU ". Without one of them:\n"
+		       "    modprobe -r kvm_pmu && modprobe kvm_pmu", message);
+		free(message);
+		return false;
+	}
+
+	if (!has_event(pmu, event))
+		event = counts[KVM_PERF_COUNT_EXITS_CPUID];
+	/* What else there may be is not sure to happen. */
+	if (!has_event(pmu, event))
+		return true;
+
+	count = count_exits(pmu, event);
+	if (check(count >= EXITS, "perf counts events of the hypervisor (%s/%s/)",
+		  pmu, event))
+		return true;
+	if (!is_denied(count)) {
+		advise("%s.", count < 0 ? strerror(-count) : "It misses some");
+		advise_last_message();
+		advise("If the VM has come here from another host: does this one count them?\n"
+		       "There: pv-perf-doctor host");
+	}
+	return false;
+}
+
+/* Nothing is wrong without. */
+static void tell_guest_hypervisor(void)
+{
+	const char *pmu = counts_pmu();
+	uint32_t kept = ALL_COUNTS & ~counts_of(pmu);
+
+	if (!pmu) {
+		printf("\nThere are no events of the hypervisor (kvm/exits/): the host or its VMM keeps\n"
+		       "them, or the host or the module is an older one. To have them, run\n"
+		       "pv-perf-doctor on the host.\n");
+		return;
+	}
+	if (strcmp(pmu, "kvm"))
+		printf("\nAnother PMU is named kvm: the hypervisor's events are %s/exits/ etc.\n",
+		       pmu);
+	if (kept) {
+		printf("\nOf the events of the hypervisor the host or its VMM keeps:\n");
+		list_counts(kept);
+		printf("To have them, run pv-perf-doctor on the host.\n");
+	}
+}
+
 static void check_guest(bool can_install)
 {
 	uint32_t base = kvm_base();
+	bool samples, hypervisor;
 
 	if (!check(base, "this is a guest of KVM")) {
 		advise("The pair needs KVM. To check it as a host: pv-perf-doctor host");
@@ -639,9 +851,15 @@ static void check_guest(bool can_install)
 		return;
 	if (can_install)
 		return;
-	if (check_guest_module() && check_guest_pmu() && check_guest_counts() &&
-	    check_guest_samples())
+	if (!check_guest_module() || !check_guest_pmu() || !check_guest_counts())
+		return;
+
+	samples = check_guest_samples();
+	hypervisor = check_guest_hypervisor();
+	if (samples)
 		tell_guest_rdpmc();
+	if (hypervisor)
+		tell_guest_hypervisor();
 }
 
 static void usage(void)

@@ -48,6 +48,16 @@ check_events() {
 			"$(cat /sys/bus/event_source/devices/kvm/type)")" 95
 }
 
+check_doctor() {
+	has "the doctor on the host says that guests may count them" \
+		'^Guests may count all events of the hypervisor' host.doctor
+	"$VM_TREE/build/pv-perf-doctor" guest >doctor
+	is "the doctor in the guest finds all well" $? 0
+	has "and counts exits that it makes" \
+		'^ok .* counts events of the hypervisor \(kvm/exits/\)' doctor
+	is "nothing is kept" "$(grep -c keeps doctor)" 0
+}
+
 # What the C library does as a program starts is in both.
 check_counts() {
 	local pair kind sum=0
@@ -198,6 +208,7 @@ check_host() {
 in_guest() {
 	mount -t tmpfs none /lib/modules
 	check_events
+	check_doctor
 	check_counts
 	check_halts
 	check_groups
@@ -230,6 +241,7 @@ kvm-amd)	cpuid=0x72 ;;
 kvm-intel)	cpuid=10 ;;
 esac
 
+"$VM_TREE/build/pv-perf-doctor" host >host.doctor
 "$VM_TREE/selftests/vm" guest -- "$self" in_guest &
 guest=$!
 wait_for host.ready

@@ -4,7 +4,7 @@
 # exact as by the host, also where the host profiles meanwhile; it reads nobody else's;
 # and it may only where the host and the VMM allow it.  RDPMC_TIMES=60 has the host
 # profile for minutes of the machine's time.
-# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --timeout 900
+# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 900
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm
@@ -172,6 +172,8 @@ fi
 echo "${RDPMC_TIMES:-1}" >times
 "$VM_TREE/build/pv-perf-doctor" host >doctor
 has "the doctor on the host says how to allow it" 'pv-perf-rdpmc=on' doctor
+has "and that guests count none of the hypervisor's events" \
+	'^kvm is loaded with pv_perf_counts=0;' doctor
 # Of the host's own there is none.
 echo 0 >/proc/sys/kernel/nmi_watchdog
 taskset -c 0 "$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" >guest.tap 2>&1 &
@@ -223,5 +225,7 @@ echo '!hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 has "not where the VMM has not asked for it" \
 	'counters are read by the host: the VMM has not asked' not-asked
 has "the doctor tells it, too" 'asks the host: the VMM has not asked' doctor
+has "and that the host keeps the hypervisor's events" \
+	'^There are no events of the hypervisor .*: the host or its VMM keeps$' doctor
 is "there RDPMC tells nothing" "$(grep -cv ' 0$\| fault$' without)" 0
 finish

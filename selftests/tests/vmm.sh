@@ -101,6 +101,7 @@ watch_with_kvm_stat run_qemu host,migratable=no,pmu=off >out 2>&1
 has "QEMU -cpu host,migratable=no,pmu=off: the doctor finds all well" \
 	'^status 0' out
 has "with samples" '^ok .* perf takes samples' out
+has "and exits" '^ok .* perf counts events of the hypervisor' out
 sed 's/^/# /' kvm_stat.out
 is "kvm_stat counts operations, opened events and overflows" \
 	"$(awk '{ op += $3; open += $4; overflow += $5 }
@@ -116,4 +117,5 @@ done
 virsh --version | sed 's/^/# libvirt /'
 run_libvirt >out 2>&1
 has "libvirt: the doctor finds all well" '^status 0' out
+has "and exits" '^ok .* perf counts events of the hypervisor' out
 finish
