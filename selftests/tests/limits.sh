@@ -128,6 +128,9 @@ cd "$VM_SCRATCH" || exit 1
 "$vm" guest --accel-opt pv-perf-events=65 -- true >out 2>&1
 has "a VMM cannot allow more than the host" \
 	'pv-perf-events=65: KVM on this host allows at most 64' out
+"$vm" guest --accel-opt pv-perf-counts=0x20010 -- true >out 2>&1
+has "nor an event of the hypervisor that there is not" \
+	'pv-perf-counts=0x20010: KVM on this host allows only 0x1ffff' out
 # The bit is there, but not the feature.
 "$vm" guest --accel-opt pv-perf-events=0 -- true >out 2>&1
 has "no events, in spite of CPUID: the guest says what the host answers" \
@@ -139,18 +142,28 @@ dmesg >dmesg
 has "which the host's log says" 'has dirty rings, and so no paravirtual events' \
 	dmesg
 
+# Exits for CPUID, and steal.
 # shellcheck disable=SC2016 # $T is the guest's
-"$vm" guest --accel-opt pv-perf-rate=0 --accel-opt pv-perf-events=3 -- sh -c '
+"$vm" guest --accel-opt pv-perf-rate=0 --accel-opt pv-perf-events=3 \
+	--accel-opt pv-perf-counts=0x4010 -- sh -c '
 	mount -t tmpfs none /lib/modules
 	dmesg | grep kvm_pmu:
 	T=$VM_TREE/build/tests
 	perf stat -x, -e instructions:u $T/loop
 	perf record -e instructions:u -c 1000 -o /dev/shm/data $T/loop
+	ls /sys/bus/event_source/devices/kvm/events >events
+	perf stat -x, -e kvm/event=0x1/ true
+	$VM_TREE/build/pv-perf-doctor guest >doctor
 	true' >out 2>&1
 has "3 events, no overflows: the guest is told" \
 	'at most 3 events, counting only \(the host does not let this VM sample' out
 is "it counts" "$(count instructions:u out)" 10000004
 has "and refuses to sample" 'instructions:u: PMU Hardware doesn.t support sampling' out
+is "2 events of the hypervisor: it has these" \
+	"$(grep -v '\.' events | paste -sd' ')" "exits-cpuid steal-ns"
+has "and refuses another" '^<not supported>,,kvm/event=0x1/' out
+has "the doctor counts one" '^ok .* the hypervisor \(kvm/exits-cpuid/\)' doctor
+has "and lists those that it has not" '^    exits-other exits-io exits-mmio ' doctor
 
 mount -t tmpfs none /lib/modules
 duel
