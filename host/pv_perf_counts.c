@@ -224,6 +224,7 @@ static int pv_perf_update_slot(const struct pv_perf_counts *counts, bool owed,
 			       struct guest_perf_slot __user *slot)
 {
 	u64 mask, left, n;
+	bool overflows;
 	u32 exclude;
 
 	if (__get_user(mask, &slot->counts) ||
@@ -232,16 +233,15 @@ static int pv_perf_update_slot(const struct pv_perf_counts *counts, bool owed,
 		return -EFAULT;
 
 	n = pv_perf_slot_passed(counts, mask, exclude);
+	overflows = (s64)left > 0 && (s64)(left - n) <= 0;
+	/* First, as what has overflowed does so no more. */
+	if (overflows && pv_perf_put_exit(counts, exclude, slot))
+		return -EFAULT;
+
 	if (n && __put_user(left - n, &slot->left))
 		return -EFAULT;
 
-	if ((s64)(left - n) > 0)
-		return 0;
-
-	if ((s64)left <= 0)
-		return owed;
-
-	return pv_perf_put_exit(counts, exclude, slot) ? : 1;
+	return overflows || (owed && (s64)(left - n) <= 0);
 }
 
 static int pv_perf_update_slots(struct pv_perf_counts *counts,
@@ -260,8 +260,11 @@ static int pv_perf_update_slots(struct pv_perf_counts *counts,
 	used = slots;
 	for_each_set_bit(i, &used, KVM_PERF_NR_SLOTS) {
 		ret = pv_perf_update_slot(counts, owed, &area->slot[i]);
-		if (ret < 0)
+		if (ret < 0) {
+			/* Perhaps by a slot that has not been looked at. */
+			counts->nmi_owed |= owed;
 			return ret;
+		}
 		counts->nmi_owed |= ret;
 	}
 
@@ -285,10 +288,8 @@ static int pv_perf_counts_write(struct kvm_vcpu *vcpu)
 	mark_page_dirty_in_slot(vcpu->kvm, where->memslot,
 				gpa_to_gfn(where->gpa));
 	if (pv_perf_rate_allowed(vcpu->kvm) &&
-	    pv_perf_update_slots(counts, area)) {
-		counts->nmi_owed = true;
+	    pv_perf_update_slots(counts, area))
 		return -EFAULT;
-	}
 
 	return pv_perf_put_counts(counts, area);
 }
