@@ -347,8 +347,9 @@ $(B)/tests/workload: selftests/bench/workload.c | packages
 # The host side in user space, as it is, with stand-ins for what is around it.
 source := $(K)/source
 user_sources := $(wildcard host/*.c selftests/user/fake_*.c)
-user_headers := $(wildcard host/*.h abi/*.h selftests/user/include/*.h \
-	selftests/user/include/*/*.h selftests/user/include/*/*/*.h)
+user_headers := $(wildcard host/*.h abi/*.h selftests/user/*.h \
+	selftests/user/include/*.h selftests/user/include/*/*.h \
+	selftests/user/include/*/*/*.h)
 user_flags := -std=gnu11 -g -O1 -Wall -Wno-format -D_GNU_SOURCE \
 	-D_LGPL_SOURCE -Iselftests/user/include \
 	-I$(source)/tools/testing/radix-tree -I$(source)/tools/include \
@@ -360,6 +361,7 @@ asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 $(B)/tests/unit_test: sanitize := $(asan) $(coverage)
 $(B)/tests/fuzz_host: sanitize := $(asan) -fsanitize=fuzzer $(coverage)
+$(B)/tests/fuzz_host: selftests/user/fuzz_counts.c
 # READ_ONCE and WRITE_ONCE are volatile accesses.
 $(B)/tests/threads_test: sanitize := -fsanitize=thread \
 	-mllvm -tsan-distinguish-volatile
@@ -367,7 +369,7 @@ $(B)/tests/threads_test: sanitize := -fsanitize=thread \
 $(user): $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
 		$(K)/release
 	@mkdir -p $(@D)
-	@clang $(user_flags) $(sanitize) -o $@ $< $(user_sources) \
+	@clang $(user_flags) $(sanitize) -o $@ $(filter %.c,$^) \
 		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
 		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
 		$(source)/tools/lib/ctype.c -lurcu -lpthread

@@ -7,12 +7,10 @@
  *
  * The input is a stream of bytes, read by get().
  */
-#include "stand_in.h"
-
+#include "fuzz_host.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
 
-#define NR_VCPUS	2
 #define NR_IDS		8
 #define MAX_STEPS	64
 #define NR_PAGES	48	/* of guest-physical addresses, holes included */
@@ -25,7 +23,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
 static const u8 *input, *input_end;
 
-static u64 get(int bytes)
+u64 get(int bytes)
 {
 	u64 value = 0;
 
@@ -35,7 +33,7 @@ static u64 get(int bytes)
 }
 
 /* Mostly what means something; an edge, or any number, now and then. */
-static u64 get_number(u64 limit)
+u64 get_number(u64 limit)
 {
 	static const u64 edges[] = {
 		0, 1, 47, 48, 64, 65, 111, 112, 256, 257, S64_MAX, 1ull << 63,
@@ -68,10 +66,10 @@ static u64 get_gpa(u64 align)
 
 /* The model of guest memory, with the same holes. */
 
-static struct kvm *kvm;
-static struct kvm_vcpu *vcpus[NR_VCPUS];
+struct kvm *kvm;
+struct kvm_vcpu *vcpus[NR_VCPUS];
 static struct task_struct *tasks[NR_VCPUS];
-static u8 model_memory[MEMORY];
+u8 model_memory[MEMORY] __aligned(PAGE_SIZE);
 
 /* Changes by another vCPU, before the host's nth read of a hypercall. */
 static struct change {
@@ -82,7 +80,7 @@ static struct change {
 
 static int host_reads, model_reads;
 
-static bool model_page(gpa_t gpa, bool write)
+bool model_page(gpa_t gpa, bool write)
 {
 	gfn_t gfn = gpa_to_gfn(gpa);
 	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gfn);
@@ -167,7 +165,7 @@ struct model_event {
 static struct model_event model[NR_IDS + 1];
 static unsigned int limit;
 static u64 order;	/* of events, since ever */
-static bool request[NR_VCPUS];
+bool request[NR_VCPUS];
 static bool filter_changed[NR_VCPUS];
 static int nmis[NR_VCPUS];
 static int create_fails;
@@ -176,12 +174,7 @@ static bool no_allocation;
 /* By the place of the record: it may say where to read a count. */
 static bool has_pmc[MEMORY / sizeof(struct guest_perf_event)];
 
-static struct model_area {
-	gpa_t gpa;
-	u32 size;
-	u32 epoch;
-	bool shown;
-} area[NR_VCPUS];
+struct model_area area[NR_VCPUS];
 static u32 model_random;
 
 static struct model_event *model_find(u32 id)
@@ -574,6 +567,7 @@ static int model_query(gpa_t gpa)
 		.version = 1, .features = 191, .rdpmc = KVM_PERF_RDPMC_ALLOWED,
 		.max_events = limit, .nr_counters = *param_pv_perf_max_counters,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
+		.counts = model_counts_allowed(),
 	};
 	u32 size;
 
@@ -610,6 +604,7 @@ static int model_set_area(int vcpu, gpa_t gpa)
 
 	if (!gpa) {
 		area[vcpu].epoch = 0;
+		model_counts_end(vcpu);
 		return 0;
 	}
 	if (gpa % 4096)
@@ -626,19 +621,11 @@ static int model_set_area(int vcpu, gpa_t gpa)
 	model_random += 2;
 	epoch = model_random | 1;
 	model_write(gpa + 4, &epoch, 4);
-	area[vcpu] = (struct model_area){ gpa, size, epoch, true };
+	area[vcpu] = (struct model_area){
+		gpa, size, epoch, true, kvm->memslots.generation,
+	};
+	model_counts_end(vcpu);
 	return 0;
-}
-
-/* The host does not let it count any: unit_test does. */
-static int model_set_counts(int vcpu, u64 wanted)
-{
-	if (wanted >> KVM_PERF_NR_COUNTS)
-		return -KVM_EINVAL;
-	if (wanted)
-		return -KVM_EOPNOTSUPP;
-	return area[vcpu].epoch && area[vcpu].size >= GUEST_PERF_AREA_SIZE_VER1 ?
-	       0 : -KVM_EINVAL;
 }
 
 static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
@@ -659,7 +646,7 @@ static int model_op(int vcpu, u32 op, u32 id, u64 *arg)
 	case KVM_PERF_OP_SET_AREA:
 		return model_set_area(vcpu, *arg);
 	case KVM_PERF_OP_SET_COUNTS:
-		return model_set_counts(vcpu, *arg);
+		return model_counts_set(vcpu, *arg);
 	case KVM_PERF_OP_ENABLE:
 		return model_enable(vcpu, id);
 	case KVM_PERF_OP_READ:
@@ -819,6 +806,24 @@ static void model_enter_mode(int vcpu)
 	}
 }
 
+static void model_pass_time(u64 n)
+{
+	struct model_event *e;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++) {
+		if (!counts(e))
+			continue;
+		e->time_enabled += n;
+		e->time_running += n;
+	}
+}
+
+void pass_time(u64 n)
+{
+	model_pass_time(n);
+	clock_ns += n;
+}
+
 static void model_run(int vcpu, u64 n)
 {
 	bool overflow = false;
@@ -826,11 +831,10 @@ static void model_run(int vcpu, u64 n)
 	u32 before;
 
 	model_enter_mode(vcpu);
+	model_pass_time(n);
 	for (e = model; e < model + ARRAY_SIZE(model); e++) {
 		if (!counts(e))
 			continue;
-		e->time_enabled += n;
-		e->time_running += n;
 		before = e->overflows;
 		if (e->home == vcpu && !model_is_stopped(vcpu, e))
 			model_count(e, n);
@@ -839,8 +843,19 @@ static void model_run(int vcpu, u64 n)
 	if (!overflow)
 		return;
 	request[vcpu] = true;
+	model_counts_overflow(vcpu);
 	/* The vCPU may be halted: wake it. */
-	if (!vcpus[vcpu]->arch.nmi_from_guest)
+	if (!vcpus[vcpu]->arch.nmi_from_guest) {
+		nmis[vcpu]++;
+		model_counts_nmi(vcpu);
+	}
+}
+
+/* One that is pending does. */
+void model_nmi(int vcpu, bool injected)
+{
+	model_counts_nmi(vcpu);
+	if (!vcpus[vcpu]->arch.nmi_pending && !injected && !nmis[vcpu])
 		nmis[vcpu]++;
 }
 
@@ -931,8 +946,8 @@ static void model_tell_all(int vcpu)
 		any |= model_deliver(e);
 		any |= model_tell(e);
 	}
-	if (any && !vcpus[vcpu]->arch.nmi_pending && !nmis[vcpu])
-		nmis[vcpu]++;
+	if (any)
+		model_nmi(vcpu, false);
 }
 
 static void model_enter(int vcpu)
@@ -944,6 +959,7 @@ static void model_enter(int vcpu)
 	if (filter_changed[vcpu])
 		model_filter(vcpu);
 	filter_changed[vcpu] = false;
+	model_counts_tell(vcpu);
 	model_tell_all(vcpu);
 }
 
@@ -959,6 +975,7 @@ static void model_leave(int vcpu)
 		if (e->enabled)
 			model_update(e, &count);
 	}
+	model_counts_flush(vcpu);
 	model_write_area(vcpu, false);
 }
 
@@ -975,6 +992,18 @@ static void adopt_pmcs(void)
 		if (has_pmc[i] && host_byte(i * size))
 			memcpy(model_memory + i * size + pmc,
 			       host_byte(i * size) + pmc, size - pmc);
+}
+
+/* Any of them between two looks at it. */
+bool model_reads_pmc(gpa_t gpa, unsigned long len)
+{
+	const size_t size = sizeof(struct guest_perf_event);
+	int i;
+
+	for (i = gpa / size; i < DIV_ROUND_UP(gpa + len, size); i++)
+		if (has_pmc[i])
+			return true;
+	return false;
 }
 
 static void check_memory(void)
@@ -998,6 +1027,8 @@ static void check_state(void)
 {
 	int i, n = 0;
 
+	if (counts_unsure)
+		return;
 	check_memory();
 	for (i = 0; i < ARRAY_SIZE(model); i++)
 		n += model[i].open;
@@ -1008,11 +1039,12 @@ static void check_state(void)
 		CHECK(atomic_read(&vcpus[i]->arch.nmi_queued) == nmis[i]);
 		CHECK((vcpus[i]->requests >> KVM_REQ_PV_PERF & 1) == request[i]);
 	}
+	counts_check();
 }
 
 /* Steps */
 
-static void put(gpa_t gpa, const void *data, unsigned long len)
+void put(gpa_t gpa, const void *data, unsigned long len)
 {
 	for (; len--; gpa++, data++) {
 		if (gpa >= MEMORY)
@@ -1119,7 +1151,7 @@ static u32 get_id(void)
 }
 
 /* With FUZZ_TRACE set: what a sequence consists of. */
-static bool trace;
+bool trace;
 
 static void put_ops(gpa_t gpa, u64 nr)
 {
@@ -1132,7 +1164,8 @@ static void put_ops(gpa_t gpa, u64 nr)
 		op.id = get_id();
 		op.reserved = get(1) == 255;
 		op.arg = has_address(op.op) ? get_address(op.op) :
-					      get_number(200);
+			 op.op == KVM_PERF_OP_SET_COUNTS ? get_counts() :
+							   get_number(200);
 		put(gpa, &op, sizeof(op));
 		if (trace)
 			fprintf(stderr, "  op %u id 0x%x arg 0x%llx\n", op.op,
@@ -1162,7 +1195,7 @@ static void get_args(u64 op, u64 *a)
 		a[1] = gpa >> 32;
 		break;
 	case KVM_PERF_OP_SET_COUNTS:
-		number = get_number(200);
+		number = get_counts();
 		a[0] = (u32)number;
 		a[1] = number >> 32;
 		break;
@@ -1237,6 +1270,7 @@ static void reset(int vcpu)
 		if (e->home == vcpu)
 			e->open = false;
 	area[vcpu].epoch = 0;
+	model_counts_end(vcpu);
 }
 
 static void host_event(int vcpu)
@@ -1290,7 +1324,8 @@ static void host_event(int vcpu)
  */
 static void enter_guest(int vcpu)
 {
-	bool at_once = filter_changed[vcpu] || model_any_to_note(vcpu);
+	bool at_once = filter_changed[vcpu] || model_any_to_note(vcpu) ||
+		       model_counts_stuck(vcpu);
 	unsigned long flags;
 
 	model_enter(vcpu);
@@ -1302,8 +1337,8 @@ static void enter_guest(int vcpu)
 	}
 	local_irq_restore(flags);
 	/* It looks where counters are, too. */
-	if (pmc_to_tell(vcpu) && !vcpus[vcpu]->arch.nmi_pending && !nmis[vcpu])
-		nmis[vcpu]++;
+	if (pmc_to_tell(vcpu))
+		model_nmi(vcpu, false);
 	handle_requests(vcpus[vcpu]);
 	check_state();
 	nmis[vcpu] = 0;
@@ -1354,12 +1389,29 @@ static bool look(int vcpu)
 	return runs;
 }
 
+static void run(int vcpu, u64 n)
+{
+	unsigned long flags;
+	bool runs;
+
+	model_look(vcpu);
+	counts_begin_entry(vcpu);
+	model_counts_enter(vcpu);
+	model_run(vcpu, n);
+	runs = look(vcpu);
+	counts_end_entry(vcpu);
+	run_guest(n);
+	/* An overflow ends it. */
+	local_irq_save(flags);
+	if (runs && !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
+		check_rdpmc(vcpus[vcpu]);
+	local_irq_restore(flags);
+}
+
 static void step(void)
 {
 	u8 kind = get(1);
 	int vcpu = kind >> 7;
-	unsigned long flags;
-	bool runs;
 	u64 n;
 
 	current = tasks[vcpu];
@@ -1372,16 +1424,7 @@ static void step(void)
 		break;
 	case 1:
 	case 2:
-		n = get(1) * 4;
-		model_look(vcpu);
-		model_run(vcpu, n);
-		runs = look(vcpu);
-		run_guest(n);
-		/* An overflow ends it. */
-		local_irq_save(flags);
-		if (runs && !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
-			check_rdpmc(vcpus[vcpu]);
-		local_irq_restore(flags);
+		run(vcpu, get(1) * 4);
 		break;
 	case 3:
 		enter_guest(vcpu);
@@ -1405,6 +1448,10 @@ static void step(void)
 		model_write_area(vcpu, true);
 		pv_perf_vcpu_run(vcpus[vcpu]);
 		break;
+	case 11:
+		if (counts_step(vcpu))
+			run(vcpu, 0);
+		break;
 	default:
 		hypercall(vcpu);
 	}
@@ -1412,7 +1459,7 @@ static void step(void)
 	rcu_run();
 }
 
-static void setup(void)
+static void setup(u8 counts_limit)
 {
 	int i;
 
@@ -1430,7 +1477,6 @@ static void setup(void)
 	create_error = 0;
 	*param_pv_perf_max_counters = NR_COUNTERS;
 	*param_pv_perf_rdpmc = 1;
-	*param_pv_perf_counts = 0;
 	*param_pv_perf_max_events = 4;
 	/* The clock is the fuzzer's. */
 	*param_pv_perf_max_rate = INT_MAX;
@@ -1442,6 +1488,7 @@ static void setup(void)
 	kvm = vm_create();
 	CHECK(!pv_perf_enable_cap(kvm, &(struct kvm_enable_cap) {
 			.cap = KVM_CAP_PV_PERF_RDPMC, .args = { 1 } }));
+	counts_setup(counts_limit);
 	for (i = 0; i < NR_VCPUS; i++)
 		vcpus[i] = vcpu_create(kvm, i);
 }
@@ -1475,8 +1522,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 	input = data;
 	input_end = data + size;
-	setup();
-	for (i = 0; i < MAX_STEPS && input < input_end; i++)
+	/* The last byte, which seldom says anything else. */
+	setup(size ? data[size - 1] : 0);
+	for (i = 0; i < MAX_STEPS && input < input_end && !counts_unsure; i++)
 		step();
 	teardown();
 	return 0;

@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The fuzzer's model of the hypervisor's events: what a vCPU exits for, what KVM and
+ * the scheduler count of it, and what of that is where in its area, with slots that
+ * overflow.  As Documentation/paravirt-perf.txt, section 3.11, says.
+ */
+#include <asm/svm.h>
+#include <asm/vmx.h>
+
+#include "fuzz_host.h"
+#include "pv_perf.h"
+#include "pv_perf_event.h"
+
+#define ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)
+#define BURST_NS	(10 * NSEC_PER_MSEC)
+
+/* What KVM and the scheduler count. */
+struct numbers {
+	const struct task_struct *thread;
+	u64 irqs;
+	u64 halt_ns;
+	u64 preemptions;
+	u64 steal_ns;
+};
+
+static struct model_counts {
+	u32 wanted;
+	u64 pending[KVM_PERF_NR_COUNTS][2];
+	int exit;		/* since it was looked; -1: none */
+	bool nested;
+	bool user;
+	u64 ip[2];
+	bool overflowed;	/* an event, since the last exit */
+	bool nmi_is_ours;
+	bool nmi_owed;
+	bool stuck;
+	u64 since;
+	struct numbers was;
+} model[NR_VCPUS];
+
+static bool *written[NR_VCPUS];
+static u32 allowed;
+bool counts_unsure;
+
+/* Another thread that may run a vCPU; none of task_create()'s has its number. */
+static struct task_struct strangers[NR_VCPUS];
+
+/* How often the vCPU may overflow as it enters. */
+static enum rate {
+	ANY_RATE,
+	LAST_AT_RATE,
+	RATE_EXCEEDED,
+	NO_RATE,
+} rate;
+
+static u64 old_rate_time, want_rate_time;
+static u64 nr_exits;
+
+/* What is looked at before the vCPU enters */
+
+static struct numbers numbers_now(int vcpu)
+{
+	const struct kvm_vcpu_stat *stat = &vcpus[vcpu]->stat;
+
+	return (struct numbers){
+		.thread = current,
+		.irqs = stat->irq_injections,
+		.halt_ns = stat->generic.halt_wait_ns +
+			   stat->generic.halt_poll_success_ns +
+			   stat->generic.halt_poll_fail_ns,
+		.preemptions = current->nivcsw,
+		.steal_ns = current->sched_info.run_delay,
+	};
+}
+
+static void clear(int vcpu, u32 wanted)
+{
+	model[vcpu] = (struct model_counts){
+		.wanted = wanted, .exit = -1, .since = clock_ns,
+		.was = numbers_now(vcpu),
+	};
+}
+
+static void add(struct model_counts *c, int nr, u64 n)
+{
+	if (c->wanted >> nr & 1)
+		c->pending[nr][c->user] += n;
+}
+
+static void add_exit(struct model_counts *c)
+{
+	if (c->exit < 0)
+		return;
+
+	if (c->exit == KVM_PERF_COUNT_EXITS_PV_PERF ||
+	    (c->exit == KVM_PERF_COUNT_EXITS_NMI && c->overflowed))
+		add(c, KVM_PERF_COUNT_EXITS_PV_PERF, 1);
+	else
+		add(c, c->nested ? KVM_PERF_COUNT_EXITS_NESTED : c->exit, 1);
+	c->exit = -1;
+	c->overflowed = false;
+}
+
+static void add_numbers(struct model_counts *c, int vcpu)
+{
+	struct numbers now = numbers_now(vcpu);
+	bool same = now.thread == c->was.thread;
+	u64 steal = same ? now.steal_ns - c->was.steal_ns : 0;
+	u64 halt = now.halt_ns - c->was.halt_ns;
+	u64 out = clock_ns - c->since;
+
+	add(c, KVM_PERF_COUNT_INJECTED_IRQS, now.irqs - c->was.irqs);
+	if (same)
+		add(c, KVM_PERF_COUNT_PREEMPTIONS,
+		    now.preemptions - c->was.preemptions);
+	add(c, KVM_PERF_COUNT_STEAL_NS, steal);
+	add(c, KVM_PERF_COUNT_HALT_NS, halt);
+	if (out > steal + halt)
+		add(c, KVM_PERF_COUNT_HOST_NS, out - steal - halt);
+	c->was = now;
+	c->since = clock_ns;
+}
+
+static bool any_pending(const struct model_counts *c)
+{
+	u64 any = 0;
+	int i;
+
+	for (i = 0; i < KVM_PERF_NR_COUNTS; i++)
+		any |= c->pending[i][0] | c->pending[i][1];
+	return any;
+}
+
+/* What the guest finds in its memory */
+
+static u64 passed(const struct model_counts *c, const struct guest_perf_slot *slot)
+{
+	u64 n = 0;
+	int i;
+
+	for (i = 0; i < KVM_PERF_NR_COUNTS; i++) {
+		if (!(slot->counts >> i & 1))
+			continue;
+		if (!(slot->exclude & KVM_PERF_ATTR_EXCLUDE_KERNEL))
+			n += c->pending[i][0];
+		if (!(slot->exclude & KVM_PERF_ATTR_EXCLUDE_USER))
+			n += c->pending[i][1];
+	}
+	return n;
+}
+
+/* True if the guest is to be told of it. */
+static bool count_down(const struct model_counts *c, bool owed,
+		       struct guest_perf_slot *slot)
+{
+	bool overflown = (s64)slot->left <= 0;
+
+	slot->left -= passed(c, slot);
+	if ((s64)slot->left > 0)
+		return false;
+	if (overflown)
+		return owed;
+
+	slot->user = c->user;
+	if (slot->exclude & KVM_PERF_ATTR_EXCLUDE_KERNEL)
+		slot->user = 1;
+	else if (slot->exclude & KVM_PERF_ATTR_EXCLUDE_USER)
+		slot->user = 0;
+	slot->ip = c->ip[slot->user];
+	return true;
+}
+
+static bool count_down_all(const struct model_counts *c,
+			   struct guest_perf_area *memory)
+{
+	bool owed = false;
+	int i;
+
+	for (i = 0; i < KVM_PERF_NR_SLOTS; i++)
+		if (memory->slots >> i & 1)
+			owed |= count_down(c, c->nmi_owed, &memory->slot[i]);
+	return owed;
+}
+
+static void put_counts(struct model_counts *c, struct guest_perf_area *memory)
+{
+	int i;
+
+	memory->reserved = 0;
+	if (rate != NO_RATE)
+		c->nmi_owed = count_down_all(c, memory);
+	for (i = 0; i < KVM_PERF_NR_COUNTS; i++) {
+		memory->count[i][0] += c->pending[i][0];
+		memory->count[i][1] += c->pending[i][1];
+	}
+	memset(c->pending, 0, sizeof(c->pending));
+}
+
+/* Has the host told KVM that it has written the page? */
+static bool *dirty_flag(gpa_t gpa)
+{
+	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gpa_to_gfn(gpa));
+
+	return slot ? &slot->dirty[gpa_to_gfn(gpa) - slot->base_gfn] : NULL;
+}
+
+static bool write_counts(int vcpu)
+{
+	const struct model_area *a = &area[vcpu];
+
+	if (!a->epoch || !model_page(a->gpa, true))
+		return false;
+
+	put_counts(&model[vcpu], (void *)(model_memory + a->gpa));
+	written[vcpu] = dirty_flag(a->gpa);
+	return true;
+}
+
+static bool has_lock_and_slots(int vcpu)
+{
+	return area[vcpu].generation == kvm->memslots.generation &&
+	       !vcpus[vcpu]->arch.pv_perf->lock.owner;
+}
+
+/* If that is still so: the slots have been looked at. */
+static void send_nmi(int vcpu)
+{
+	struct model_counts *c = &model[vcpu];
+
+	if (!c->nmi_owed || c->stuck || rate == RATE_EXCEEDED || rate == NO_RATE)
+		return;
+
+	c->nmi_owed = false;
+	want_rate_time = max_t(u64, want_rate_time, clock_ns) +
+			 NSEC_PER_SEC / (*param_pv_perf_max_rate ? : 1);
+	model_nmi(vcpu, vcpus[vcpu]->arch.iret_intercept);
+}
+
+void model_counts_enter(int vcpu)
+{
+	struct model_counts *c = &model[vcpu];
+
+	if (!c->wanted)
+		return;
+
+	add_exit(c);
+	add_numbers(c, vcpu);
+	if (vcpus[vcpu]->arch.guest_mode)
+		return;
+
+	c->stuck = (any_pending(c) || c->nmi_owed) &&
+		   !(has_lock_and_slots(vcpu) && write_counts(vcpu));
+	request[vcpu] |= c->stuck;
+	send_nmi(vcpu);
+}
+
+bool model_counts_stuck(int vcpu)
+{
+	return model[vcpu].stuck;
+}
+
+void model_counts_tell(int vcpu)
+{
+	if (!model[vcpu].stuck)
+		return;
+
+	model[vcpu].stuck = false;
+	if (area[vcpu].epoch)
+		area[vcpu].generation = kvm->memslots.generation;
+	if (!write_counts(vcpu))
+		clear(vcpu, 0);
+}
+
+/* As an operation of several, or what ends KVM_RUN, may have changed the memory. */
+void model_counts_flush(int vcpu)
+{
+	struct model_counts *c = &model[vcpu];
+
+	if (!c->wanted || vcpus[vcpu]->arch.guest_mode)
+		return;
+
+	add_exit(c);
+	add_numbers(c, vcpu);
+	c->stuck = any_pending(c);
+	counts_unsure |= c->stuck && area[vcpu].epoch &&
+			 model_reads_pmc(area[vcpu].gpa, sizeof(struct guest_perf_area));
+	model_counts_tell(vcpu);
+}
+
+/* What else changes */
+
+u32 model_counts_allowed(void)
+{
+	return allowed;
+}
+
+int model_counts_set(int vcpu, u64 wanted)
+{
+	if (wanted & ~(u64)ALL_COUNTS)
+		return -KVM_EINVAL;
+	if (wanted & ~(u64)allowed)
+		return -KVM_EOPNOTSUPP;
+	if (!area[vcpu].epoch || area[vcpu].size < GUEST_PERF_AREA_SIZE_VER1)
+		return -KVM_EINVAL;
+
+	model_counts_flush(vcpu);
+	if (model[vcpu].wanted && wanted)
+		model[vcpu].wanted = wanted;
+	else
+		clear(vcpu, wanted);
+	return 0;
+}
+
+void model_counts_end(int vcpu)
+{
+	if (model[vcpu].wanted)
+		clear(vcpu, 0);
+}
+
+void model_counts_overflow(int vcpu)
+{
+	model[vcpu].overflowed = true;
+}
+
+void model_counts_nmi(int vcpu)
+{
+	model[vcpu].nmi_is_ours = true;
+}
+
+/* What an exit was for */
+
+/* These depend on something. */
+enum {
+	FAULT = KVM_PERF_MAX_COUNTS,
+	CALL,
+	NMI_END,
+};
+
+static const struct exit {
+	u8 vendor;
+	u8 count;
+	u32 reason;
+	u32 intr_info;
+} exits[] = {
+#define SVM(reason, count) { X86_VENDOR_AMD, count, SVM_EXIT_##reason }
+#define VMX(reason, count) { X86_VENDOR_INTEL, count, EXIT_REASON_##reason }
+	SVM(IOIO, KVM_PERF_COUNT_EXITS_IO),
+	SVM(NPF, FAULT),
+	SVM(MSR, KVM_PERF_COUNT_EXITS_MSR),
+	SVM(CPUID, KVM_PERF_COUNT_EXITS_CPUID),
+	SVM(HLT, KVM_PERF_COUNT_EXITS_HLT),
+	SVM(INTR, KVM_PERF_COUNT_EXITS_INTERRUPT),
+	SVM(VINTR, KVM_PERF_COUNT_EXITS_INTERRUPT),
+	SVM(NMI, KVM_PERF_COUNT_EXITS_NMI),
+	SVM(IRET, NMI_END),
+	SVM(VMMCALL, CALL),
+	SVM(PAUSE, KVM_PERF_COUNT_EXITS_OTHER),
+	SVM(ERR, KVM_PERF_COUNT_EXITS_OTHER),
+	VMX(IO_INSTRUCTION, KVM_PERF_COUNT_EXITS_IO),
+	VMX(EPT_VIOLATION, FAULT),
+	VMX(EPT_MISCONFIG, KVM_PERF_COUNT_EXITS_MMIO),
+	VMX(APIC_ACCESS, KVM_PERF_COUNT_EXITS_MMIO),
+	VMX(APIC_WRITE, KVM_PERF_COUNT_EXITS_MMIO),
+	VMX(MSR_READ, KVM_PERF_COUNT_EXITS_MSR),
+	VMX(MSR_WRITE, KVM_PERF_COUNT_EXITS_MSR),
+	VMX(CPUID, KVM_PERF_COUNT_EXITS_CPUID),
+	VMX(HLT, KVM_PERF_COUNT_EXITS_HLT),
+	VMX(EXTERNAL_INTERRUPT, KVM_PERF_COUNT_EXITS_INTERRUPT),
+	VMX(INTERRUPT_WINDOW, KVM_PERF_COUNT_EXITS_INTERRUPT),
+	VMX(PREEMPTION_TIMER, KVM_PERF_COUNT_EXITS_INTERRUPT),
+	VMX(NMI_WINDOW, NMI_END),
+	VMX(VMCALL, CALL),
+	VMX(CR_ACCESS, KVM_PERF_COUNT_EXITS_OTHER),
+	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_NMI,
+	  EXIT_REASON_EXCEPTION_NMI, 0x80000202 },
+	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_OTHER,
+	  EXIT_REASON_EXCEPTION_NMI, 0x80000306 },
+	/* Of an enclave; and an entry that failed. */
+	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_CPUID,
+	  EXIT_REASON_CPUID | 1u << 27 },
+	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_OTHER, 33 | 1u << 31 },
+};
+
+static int count_of(int vcpu, const struct exit *exit, gpa_t gpa, u64 rax)
+{
+	bool ours = model[vcpu].nmi_is_ours;
+
+	switch (exit->count) {
+	case FAULT:
+		return gfn_to_memslot(kvm, gpa_to_gfn(gpa)) ?
+		       KVM_PERF_COUNT_EXITS_NPF : KVM_PERF_COUNT_EXITS_MMIO;
+	case CALL:
+		return rax == KVM_PERF_OP ? KVM_PERF_COUNT_EXITS_PV_PERF :
+					    KVM_PERF_COUNT_EXITS_HYPERCALL;
+	case NMI_END:
+		model[vcpu].nmi_is_ours = false;
+		return ours ? KVM_PERF_COUNT_EXITS_PV_PERF :
+			      KVM_PERF_COUNT_EXITS_NMI;
+	default:
+		return exit->count;
+	}
+}
+
+static void model_exit(int vcpu, const struct exit *exit, gpa_t gpa, u64 rax,
+		       bool user, u64 ip)
+{
+	struct model_counts *c = &model[vcpu];
+
+	if (!c->wanted)
+		return;
+
+	c->exit = count_of(vcpu, exit, gpa, rax);
+	c->nested = vcpus[vcpu]->arch.guest_mode;
+	c->user = user;
+	if (!c->nested)
+		c->ip[user] = ip;
+	c->since = clock_ns;
+}
+
+static void leave_guest(struct kvm_vcpu *vcpu, const struct exit *exit, gpa_t gpa,
+			u64 rax, bool user, u64 ip)
+{
+	int vendor = boot_cpu_data.x86_vendor;
+	unsigned long flags;
+
+	vcpu->arch.exit.reason = exit->reason;
+	vcpu->arch.exit.intr_info = exit->intr_info;
+	vcpu->arch.exit.gpa = gpa;
+	vcpu->arch.exit.rip = ip;
+	vcpu->arch.exit.rax = rax;
+	vcpu->arch.cpl = user ? 3 : nr_exits % 3;
+	boot_cpu_data.x86_vendor = exit->vendor;
+	local_irq_save(flags);
+	pv_perf_exit(vcpu);
+	local_irq_restore(flags);
+	boot_cpu_data.x86_vendor = vendor;
+	vcpu->arch.cpl = 0;
+}
+
+static void exit_guest(int vcpu, bool user)
+{
+	u8 n = get(1);
+	const struct exit *exit = &exits[n % ARRAY_SIZE(exits)];
+	u64 ip = 0x1000 + nr_exits++ * 16, rax = 0;
+	gpa_t gpa = 0;
+
+	if (exit->count == FAULT)
+		gpa = get_number(64) * PAGE_SIZE;
+	else if (exit->count == CALL)
+		rax = KVM_PERF_OP - n / 128;
+	if (trace)
+		fprintf(stderr, "  exit 0x%x of %s mode\n", exit->reason,
+			user ? "user" : "kernel");
+	model_exit(vcpu, exit, gpa, rax, user, ip);
+	leave_guest(vcpus[vcpu], exit, gpa, rax, user, ip);
+}
+
+/* Entries */
+
+void counts_begin_entry(int vcpu)
+{
+	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
+
+	old_rate_time = pv->rate_time;
+	if (rate == LAST_AT_RATE)
+		pv->rate_time = clock_ns + BURST_NS;
+	else if (rate == RATE_EXCEEDED)
+		pv->rate_time = clock_ns + BURST_NS + 1;
+	*param_pv_perf_max_rate = rate == ANY_RATE ? INT_MAX :
+				  rate == NO_RATE ? 0 : 1000;
+	want_rate_time = pv->rate_time;
+}
+
+/* What the fuzzer's other events may is as it was. */
+void counts_end_entry(int vcpu)
+{
+	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
+
+	CHECK(pv->rate_time == want_rate_time);
+	pv->rate_time = old_rate_time;
+	*param_pv_perf_max_rate = INT_MAX;
+	rate = ANY_RATE;
+}
+
+/* Of an exit that is handled at once, perhaps while somebody has the lock. */
+static void enter_at_once(int vcpu, bool locked)
+{
+	struct kvm_vcpu *v = vcpus[vcpu];
+	unsigned long flags;
+
+	if (locked)
+		mutex_lock(&v->arch.pv_perf->lock);
+	counts_begin_entry(vcpu);
+	model_counts_enter(vcpu);
+	local_irq_save(flags);
+	v->arch.nmi_injected = v->arch.iret_intercept;
+	pv_perf_exit_handled(v);
+	v->arch.nmi_injected = false;
+	local_irq_restore(flags);
+	counts_end_entry(vcpu);
+	if (locked)
+		mutex_unlock(&v->arch.pv_perf->lock);
+}
+
+void counts_check(void)
+{
+	const struct pv_perf_vcpu *pv;
+	bool *dirty;
+	int i;
+
+	for (i = 0; i < NR_VCPUS; i++) {
+		pv = vcpus[i]->arch.pv_perf;
+		CHECK(!!(pv->at_entry & PV_PERF_AT_ENTRY_COUNTS) == !!model[i].wanted);
+		CHECK(pv->counts.nmi_is_ours == model[i].nmi_is_ours);
+		CHECK(!written[i] || *written[i]);
+	}
+	for (i = 0; i < NR_VCPUS; i++) {
+		written[i] = NULL;
+		dirty = area[i].epoch ? dirty_flag(area[i].gpa) : NULL;
+		if (dirty)
+			*dirty = false;
+	}
+}
+
+/* Steps */
+
+/* A number that stays what it was, where it is no set of these. */
+u64 get_counts(void)
+{
+	u64 n = get_number(200);
+
+	if (!n || n >= 200)
+		return n;
+	if (n >= 128)
+		return ALL_COUNTS & ~BIT(n % 32);
+	return BIT(n % KVM_PERF_NR_COUNTS) | BIT(n / 8 % KVM_PERF_NR_COUNTS);
+}
+
+static void limit_vm(u32 counts)
+{
+	struct kvm_enable_cap cap = {
+		.cap = KVM_CAP_PV_PERF_COUNTS, .args = { counts },
+	};
+
+	CHECK(!pv_perf_enable_cap(kvm, &cap));
+}
+
+/* Most VMs may count all; else it is the host that limits that, or the VMM. */
+void counts_setup(u8 limit)
+{
+	int i;
+
+	memset(model, 0, sizeof(model));
+	memset(strangers, 0, sizeof(strangers));
+	memset(written, 0, sizeof(written));
+	for (i = 0; i < NR_VCPUS; i++) {
+		model[i].exit = -1;
+		strangers[i].cpu = i;
+	}
+	rate = ANY_RATE;
+	nr_exits = 0;
+	counts_unsure = false;
+	allowed = limit < 240 ? ALL_COUNTS : ALL_COUNTS >> (limit - 240);
+	*param_pv_perf_counts = allowed;
+	if (limit < 224 || limit >= 240)
+		return;
+
+	allowed &= ~(0x11111u << limit % 4);
+	limit_vm(allowed);
+}
+
+static void grow(struct kvm_vcpu *vcpu)
+{
+	u8 kind = get(1);
+	u64 n = get(1);
+
+	switch (kind % 8) {
+	case 0:
+		vcpu->stat.irq_injections += n;
+		break;
+	case 1:
+		vcpu->stat.generic.halt_wait_ns += n;
+		break;
+	case 2:
+		vcpu->stat.generic.halt_poll_success_ns += n;
+		break;
+	case 3:
+		vcpu->stat.generic.halt_poll_fail_ns += n;
+		break;
+	case 4:
+		current->nivcsw += n;
+		break;
+	case 5:
+		current->sched_info.run_delay += n;
+		break;
+	default:
+		pass_time(n);
+	}
+}
+
+/* The guest begins to sample, or goes on. */
+static void put_slot(int vcpu)
+{
+	const gpa_t gpa = area[vcpu].gpa;
+	u8 i = get(1) % KVM_PERF_NR_SLOTS, odd = get(1);
+	u32 slots = odd < 248 ? BIT(i) | odd >> 2 : get(4);
+	struct guest_perf_slot slot = {
+		.counts = get_counts(),
+		.left = get_number(12),
+		.exclude = odd & 3,
+	};
+
+	if (!area[vcpu].epoch)
+		return;
+
+	put(gpa + offsetof(struct guest_perf_area, slots), &slots, sizeof(slots));
+	put(gpa + offsetof(struct guest_perf_area, slot[i]), &slot, sizeof(slot));
+}
+
+/*
+ * What the first byte says: what happens; in which mode the vCPU was; how often it has
+ * overflowed; who else is there, where the exit is handled at once; and whether the
+ * numbers grow.
+ */
+bool counts_step(int vcpu)
+{
+	u8 how = get(1);
+
+	if (how & 0x40 && how & 3)
+		current = &strangers[vcpu];
+	if ((how & 3) < 3)
+		exit_guest(vcpu, how & 4);
+	else
+		put_slot(vcpu);
+	if (how & 0x80)
+		grow(vcpus[vcpu]);
+
+	if ((how & 3) > 1)
+		return false;
+	rate = how >> 3 & 3;
+	if (how & 3)
+		enter_at_once(vcpu, how & 0x20);
+	return !(how & 3);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The fuzzer: what its parts have of each other. */
+#ifndef FUZZ_HOST_H
+#define FUZZ_HOST_H
+
+#include "stand_in.h"
+
+#define NR_VCPUS	2
+
+/* The input, the model of guest memory, of areas, requests and NMIs. */
+
+struct model_area {
+	gpa_t gpa;
+	u32 size;
+	u32 epoch;
+	bool shown;
+	u64 generation;		/* of the memory slots, when it was looked up */
+};
+
+extern struct kvm *kvm;
+extern struct kvm_vcpu *vcpus[NR_VCPUS];
+extern u8 model_memory[];
+extern struct model_area area[NR_VCPUS];
+extern bool request[NR_VCPUS];
+extern bool trace;
+
+u64 get(int bytes);
+u64 get_number(u64 limit);
+void put(gpa_t gpa, const void *data, unsigned long len);
+bool model_page(gpa_t gpa, bool write);
+bool model_reads_pmc(gpa_t gpa, unsigned long len);
+void model_nmi(int vcpu, bool injected);
+void pass_time(u64 n);
+
+/* The model of the hypervisor's events. */
+
+/* The memory is not known any more: where to read a count is not in the model. */
+extern bool counts_unsure;
+
+void counts_setup(u8 limit);
+u32 model_counts_allowed(void);
+int model_counts_set(int vcpu, u64 wanted);
+void model_counts_end(int vcpu);
+void model_counts_overflow(int vcpu);
+void model_counts_nmi(int vcpu);
+void model_counts_enter(int vcpu);
+bool model_counts_stuck(int vcpu);
+void model_counts_tell(int vcpu);
+void model_counts_flush(int vcpu);
+void counts_check(void);
+
+/* Around an entry; and a step, after which the vCPU enters if it is true. */
+void counts_begin_entry(int vcpu);
+void counts_end_entry(int vcpu);
+u64 get_counts(void);
+bool counts_step(int vcpu);
+
+#endif
