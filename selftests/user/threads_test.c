@@ -2,7 +2,8 @@
 /*
  * 8 vCPUs, a thread each, do everything to the same few events at once, under
  * ThreadSanitizer.  In the first half nothing resets the events: one that each
- * thread has for itself must have counted exactly what the thread did.
+ * thread has for itself must have counted exactly what the thread did, and so must
+ * the area of its vCPU, of the hypervisor's events; in the second half no more.
  *
  * Usage: threads_test [SECONDS]
  */
@@ -12,6 +13,8 @@
 
 #include "stand_in.h"
 
+#include <asm/svm.h>
+
 #include "kselftest.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
@@ -19,6 +22,9 @@
 #define NR_THREADS	8
 #define NR_IDS		5
 #define OWN_ID(thread)	(100 + (thread))
+#define ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)
+#define ALL_EXITS	(BIT(KVM_PERF_COUNT_INJECTED_IRQS) - 1)
+#define FAR		(1ull << 40)
 
 /* A page for each thread, after one of records. */
 struct page {
@@ -38,7 +44,9 @@ struct thread {
 	struct page *page;
 	gpa_t gpa;
 	u64 ran;
-	u64 done[12];	/* by operation, those that succeeded */
+	u64 done[13];	/* by operation, those that succeeded */
+	u64 exits[KVM_PERF_COUNT_INJECTED_IRQS][2];	/* in user mode, or not */
+	u64 grown[KVM_PERF_NR_COUNTS];
 };
 
 static struct kvm *kvm;
@@ -153,10 +161,129 @@ static void leave_and_run(struct thread *t)
 	CHECK(resets || READ_ONCE(t->page->area.epoch) == epoch);
 }
 
+/* What has not been told is told then; another's RESET may have come before. */
+static void set_counts(struct thread *t, u32 counts)
+{
+	long ret = call(t, KVM_PERF_OP_SET_COUNTS, counts, 0, 0);
+
+	CHECK(!ret || (resets && ret == -KVM_EINVAL));
+}
+
 static void set_area(struct thread *t)
 {
 	WRITE_ONCE(t->page->area.size, sizeof(t->page->area));
 	CHECK(!call(t, KVM_PERF_OP_SET_AREA, t->gpa, 0, 0));
+	set_counts(t, ALL_COUNTS);
+}
+
+/* One slot for all exits, and one that overflows. */
+static void begin_counting(struct thread *t)
+{
+	struct guest_perf_area *area = &t->page->area;
+
+	memset(t->exits, 0, sizeof(t->exits));
+	memset(t->grown, 0, sizeof(t->grown));
+	memset(area, 0, sizeof(*area));
+	area->slots = BIT(0) | BIT(1);
+	area->slot[0] = (struct guest_perf_slot){ .counts = ALL_EXITS, .left = FAR };
+	area->slot[1] = (struct guest_perf_slot){ .counts = ALL_COUNTS };
+	set_area(t);
+}
+
+static void grow(struct thread *t)
+{
+	u64 n = rnd(t, 50);
+
+	switch (rnd(t, 4)) {
+	case 0:
+		t->vcpu->stat.irq_injections += n;
+		t->grown[KVM_PERF_COUNT_INJECTED_IRQS] += n;
+		break;
+	case 1:
+		t->vcpu->stat.generic.halt_wait_ns += n;
+		t->grown[KVM_PERF_COUNT_HALT_NS] += n;
+		break;
+	case 2:
+		current->nivcsw += n;
+		t->grown[KVM_PERF_COUNT_PREEMPTIONS] += n;
+		break;
+	default:
+		current->sched_info.run_delay += n;
+		t->grown[KVM_PERF_COUNT_STEAL_NS] += n;
+	}
+}
+
+/* Whose the last two are, nobody knows here, and so not of a nested guest. */
+static void exit_guest(struct thread *t)
+{
+	static const struct {
+		u32 reason;
+		u32 count;
+	} exits[] = {
+		{ SVM_EXIT_IOIO, KVM_PERF_COUNT_EXITS_IO },
+		{ SVM_EXIT_CPUID, KVM_PERF_COUNT_EXITS_CPUID },
+		{ SVM_EXIT_VMMCALL, KVM_PERF_COUNT_EXITS_HYPERCALL },
+		{ SVM_EXIT_NMI, KVM_PERF_COUNT_EXITS_NMI },
+		{ SVM_EXIT_IRET, KVM_PERF_COUNT_EXITS_NMI },
+	};
+	bool nested = t->vcpu->arch.guest_mode, user = rnd(t, 2);
+	int i = rnd(t, ARRAY_SIZE(exits) - 2 * nested);
+	unsigned long flags;
+
+	t->vcpu->arch.exit.reason = exits[i].reason;
+	t->vcpu->arch.cpl = user ? 3 : 0;
+	local_irq_save(flags);
+	pv_perf_exit(t->vcpu);
+	t->exits[nested ? KVM_PERF_COUNT_EXITS_NESTED : exits[i].count][user]++;
+	if (rnd(t, 2))
+		grow(t);
+	if (rnd(t, 2))
+		pv_perf_exit_handled(t->vcpu);
+	local_irq_restore(flags);
+	t->vcpu->arch.cpl = 0;
+}
+
+/* A slot that has overflowed is used again. */
+static void use_slot(struct thread *t)
+{
+	struct guest_perf_slot *slot = &t->page->area.slot[1];
+
+	if ((s64)READ_ONCE(slot->left) <= 0)
+		WRITE_ONCE(slot->left, 1 + rnd(t, 10));
+}
+
+static void check_count(u64 got, u64 want)
+{
+	CHECK(resets ? got <= want : got == want);
+}
+
+static void check_exits(struct thread *t)
+{
+	const struct guest_perf_area *area = &t->page->area;
+	u64 got, all = 0;
+	int nr, user;
+
+	for (nr = 0; nr < KVM_PERF_COUNT_EXITS_PV_PERF; nr++) {
+		for (user = 0; user < 2; user++) {
+			got = area->count[nr][user];
+			if (nr == KVM_PERF_COUNT_EXITS_NMI)
+				got += area->count[KVM_PERF_COUNT_EXITS_PV_PERF][user];
+			check_count(got, t->exits[nr][user]);
+			all += got;
+		}
+	}
+	CHECK(area->slot[0].left == FAR - all);
+}
+
+static void end_counting(struct thread *t)
+{
+	const struct guest_perf_area *area = &t->page->area;
+	int nr;
+
+	set_counts(t, 0);
+	check_exits(t);
+	for (nr = KVM_PERF_COUNT_INJECTED_IRQS; nr < KVM_PERF_COUNT_HOST_NS; nr++)
+		check_count(area->count[nr][0] + area->count[nr][1], t->grown[nr]);
 }
 
 static void enter_guest(struct thread *t)
@@ -196,10 +323,12 @@ static void enter_guest(struct thread *t)
 	if (!kvm_test_request(KVM_REQ_PV_PERF, t->vcpu))
 		check_rdpmc(t->vcpu);
 	local_irq_restore(flags);
-	WRITE_ONCE(t->vcpu->arch.guest_mode, false);
 	run_guest(n);
 	if (!nmi)
 		t->ran += n;
+	exit_guest(t);
+	WRITE_ONCE(t->vcpu->arch.guest_mode, false);
+	use_slot(t);
 }
 
 static void debugfs(void)
@@ -253,8 +382,10 @@ static void step(struct thread *t)
 	case 13:
 		if (!rnd(t, 10))
 			debugfs();
-		if (!rnd(t, 10))
+		if (!rnd(t, resets ? 2 : 10)) {
+			set_counts(t, ALL_COUNTS);
 			set_area(t);
+		}
 		if (!rnd(t, 10))
 			pv_perf_filter_changed(kvm);
 		/* It denies what all of them count. */
@@ -278,7 +409,7 @@ static void *run(void *arg)
 
 	rcu_register_thread();
 	current = task_create(t->nr);
-	set_area(t);
+	begin_counting(t);
 	if (!resets) {
 		t->ran = 0;
 		prepare_open(t, OWN_ID(t->nr), 0);
@@ -291,6 +422,7 @@ static void *run(void *arg)
 		step(t);
 	if (!resets)
 		pthread_barrier_wait(&opened);
+	end_counting(t);
 	pv_perf_vcpu_reset(t->vcpu);
 	irq_work_sync(&t->vcpu->arch.pv_perf->irq_work);
 	task_exit(current);
@@ -316,12 +448,12 @@ static void report(void)
 	static const char * const name[] = {
 		"", "OPEN", "CLOSE", "ENABLE", "DISABLE", "READ", "QUERY",
 		"SET_PERIOD", "BATCH", "RESET", "SET_LEFT",
-		"SET_AREA",
+		"SET_AREA", "SET_COUNTS",
 	};
 	u64 n;
 	int op, i;
 
-	for (op = 1; op < 12; op++) {
+	for (op = 1; op < 13; op++) {
 		if (op == KVM_PERF_OP_QUERY)
 			continue;
 		for (i = 0, n = 0; i < NR_THREADS; i++)
@@ -365,6 +497,7 @@ int main(int argc, char *argv[])
 	*param_pv_perf_max_rate = INT_MAX;
 	run_threads((seconds + 1) / 2);
 	ksft_test_result(true, "each thread's own event was exact\n");
+	ksft_test_result(true, "and the hypervisor's events of its vCPU\n");
 	*param_pv_perf_max_rate = 10000;
 	resets = true;
 	run_threads((seconds + 1) / 2);
