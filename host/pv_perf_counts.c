@@ -329,8 +329,9 @@ static void pv_perf_counts_nmi(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
+	/* At no rate the slots are not looked at. */
 	if (!counts->nmi_owed || is_guest_mode(vcpu) ||
-	    pv_perf_rate_exceeded(vcpu))
+	    !pv_perf_rate_allowed(vcpu->kvm) || pv_perf_rate_exceeded(vcpu))
 		return;
 
 	counts->nmi_owed = false;

@@ -33,11 +33,13 @@ u64 local_clock(void)
 
 struct task_struct *task_create(int cpu)
 {
+	static u64 started;
 	struct task_struct *task = calloc(1, sizeof(*task));
 
 	refcount_set(&task->refs, 1);
 	task->cpu = cpu;
 	task->running = true;
+	task->start_time = __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
 	/* Its context began at 0, now. */
 	task->ctx.timeoffset = -local_clock();
 	INIT_LIST_HEAD(&task->events);

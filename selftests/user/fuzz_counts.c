@@ -9,6 +9,7 @@
 
 #include "fuzz_host.h"
 #include "pv_perf.h"
+#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 
 #define ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)
@@ -27,13 +28,13 @@ static struct model_counts {
 	u32 wanted;
 	u64 pending[KVM_PERF_NR_COUNTS][2];
 	int exit;		/* since it was looked; -1: none */
+	bool ours;		/* the last was for the pair */
 	bool nested;
 	bool user;
 	u64 ip[2];
 	bool overflowed;	/* an event, since the last exit */
 	bool nmi_is_ours;
 	bool nmi_owed;
-	bool stuck;
 	u64 since;
 	struct numbers was;
 } model[NR_VCPUS];
@@ -92,11 +93,12 @@ static void add_exit(struct model_counts *c)
 	if (c->exit < 0)
 		return;
 
-	if (c->exit == KVM_PERF_COUNT_EXITS_PV_PERF ||
-	    (c->exit == KVM_PERF_COUNT_EXITS_NMI && c->overflowed))
-		add(c, KVM_PERF_COUNT_EXITS_PV_PERF, 1);
-	else
-		add(c, c->nested ? KVM_PERF_COUNT_EXITS_NESTED : c->exit, 1);
+	if (c->exit == KVM_PERF_COUNT_EXITS_NMI && c->overflowed)
+		c->exit = KVM_PERF_COUNT_EXITS_PV_PERF;
+	else if (c->nested)
+		c->exit = KVM_PERF_COUNT_EXITS_NESTED;
+	add(c, c->exit, 1);
+	c->ours = c->exit == KVM_PERF_COUNT_EXITS_PV_PERF;
 	c->exit = -1;
 	c->overflowed = false;
 }
@@ -106,7 +108,9 @@ static void add_numbers(struct model_counts *c, int vcpu)
 	struct numbers now = numbers_now(vcpu);
 	bool same = now.thread == c->was.thread;
 	u64 steal = same ? now.steal_ns - c->was.steal_ns : 0;
-	u64 halt = now.halt_ns - c->was.halt_ns;
+	/* Halted, and then waiting for a CPU. */
+	u64 halted = now.halt_ns - c->was.halt_ns;
+	u64 halt = halted > steal ? halted - steal : 0;
 	u64 out = clock_ns - c->since;
 
 	add(c, KVM_PERF_COUNT_INJECTED_IRQS, now.irqs - c->was.irqs);
@@ -115,7 +119,7 @@ static void add_numbers(struct model_counts *c, int vcpu)
 		    now.preemptions - c->was.preemptions);
 	add(c, KVM_PERF_COUNT_STEAL_NS, steal);
 	add(c, KVM_PERF_COUNT_HALT_NS, halt);
-	if (out > steal + halt)
+	if (out > steal + halt && !c->ours)
 		add(c, KVM_PERF_COUNT_HOST_NS, out - steal - halt);
 	c->was = now;
 	c->since = clock_ns;
@@ -216,26 +220,40 @@ static bool write_counts(int vcpu)
 	return true;
 }
 
-static bool has_lock_and_slots(int vcpu)
-{
-	return area[vcpu].generation == kvm->memslots.generation &&
-	       !vcpus[vcpu]->arch.pv_perf->lock.owner;
-}
-
 /* If that is still so: the slots have been looked at. */
 static void send_nmi(int vcpu)
 {
 	struct model_counts *c = &model[vcpu];
 
-	if (!c->nmi_owed || c->stuck || rate == RATE_EXCEEDED || rate == NO_RATE)
+	if (!c->nmi_owed || vcpus[vcpu]->arch.guest_mode ||
+	    rate == RATE_EXCEEDED || rate == NO_RATE)
 		return;
 
 	c->nmi_owed = false;
 	want_rate_time = max_t(u64, want_rate_time, clock_ns) +
 			 NSEC_PER_SEC / (*param_pv_perf_max_rate ? : 1);
-	model_nmi(vcpu, vcpus[vcpu]->arch.iret_intercept);
+	model_nmi(vcpu, false);
 }
 
+/* False if the guest has not been told all. */
+static bool update(int vcpu)
+{
+	struct model_counts *c = &model[vcpu];
+
+	add_exit(c);
+	add_numbers(c, vcpu);
+	if (!any_pending(c) && !c->nmi_owed)
+		return true;
+
+	if (!area[vcpu].epoch) {
+		clear(vcpu, 0);
+		return false;
+	}
+	area[vcpu].generation = kvm->memslots.generation;
+	return write_counts(vcpu);
+}
+
+/* What the entry brings is told after the next exit. */
 void model_counts_enter(int vcpu)
 {
 	struct model_counts *c = &model[vcpu];
@@ -243,32 +261,22 @@ void model_counts_enter(int vcpu)
 	if (!c->wanted)
 		return;
 
-	add_exit(c);
 	add_numbers(c, vcpu);
-	if (vcpus[vcpu]->arch.guest_mode)
-		return;
-
-	c->stuck = (any_pending(c) || c->nmi_owed) &&
-		   !(has_lock_and_slots(vcpu) && write_counts(vcpu));
-	request[vcpu] |= c->stuck;
-	send_nmi(vcpu);
+	if (c->nested && c->nmi_owed && !vcpus[vcpu]->arch.guest_mode) {
+		c->nested = false;
+		request[vcpu] = true;
+	}
 }
 
-bool model_counts_stuck(int vcpu)
+bool model_counts_wanted(int vcpu)
 {
-	return model[vcpu].stuck;
+	return model[vcpu].wanted;
 }
 
 void model_counts_tell(int vcpu)
 {
-	if (!model[vcpu].stuck)
-		return;
-
-	model[vcpu].stuck = false;
-	if (area[vcpu].epoch)
-		area[vcpu].generation = kvm->memslots.generation;
-	if (!write_counts(vcpu))
-		clear(vcpu, 0);
+	if (model[vcpu].wanted && update(vcpu))
+		send_nmi(vcpu);
 }
 
 /* As an operation of several, or what ends KVM_RUN, may have changed the memory. */
@@ -276,15 +284,12 @@ void model_counts_flush(int vcpu)
 {
 	struct model_counts *c = &model[vcpu];
 
-	if (!c->wanted || vcpus[vcpu]->arch.guest_mode)
+	if (!c->wanted)
 		return;
 
-	add_exit(c);
-	add_numbers(c, vcpu);
-	c->stuck = any_pending(c);
-	counts_unsure |= c->stuck && area[vcpu].epoch &&
+	counts_unsure |= area[vcpu].epoch &&
 			 model_reads_pmc(area[vcpu].gpa, sizeof(struct guest_perf_area));
-	model_counts_tell(vcpu);
+	update(vcpu);
 }
 
 /* What else changes */
@@ -381,21 +386,29 @@ static const struct exit {
 	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_OTHER, 33 | 1u << 31 },
 };
 
+static int nmi_end(struct model_counts *c, bool pending)
+{
+	if (c->nested || !c->nmi_is_ours)
+		return KVM_PERF_COUNT_EXITS_NMI;
+
+	c->nmi_is_ours = pending;
+	return KVM_PERF_COUNT_EXITS_PV_PERF;
+}
+
 static int count_of(int vcpu, const struct exit *exit, gpa_t gpa, u64 rax)
 {
-	bool ours = model[vcpu].nmi_is_ours;
+	struct model_counts *c = &model[vcpu];
 
 	switch (exit->count) {
 	case FAULT:
 		return gfn_to_memslot(kvm, gpa_to_gfn(gpa)) ?
 		       KVM_PERF_COUNT_EXITS_NPF : KVM_PERF_COUNT_EXITS_MMIO;
 	case CALL:
-		return rax == KVM_PERF_OP ? KVM_PERF_COUNT_EXITS_PV_PERF :
-					    KVM_PERF_COUNT_EXITS_HYPERCALL;
+		return rax == KVM_PERF_OP && !c->user ?
+		       KVM_PERF_COUNT_EXITS_PV_PERF :
+		       KVM_PERF_COUNT_EXITS_HYPERCALL;
 	case NMI_END:
-		model[vcpu].nmi_is_ours = false;
-		return ours ? KVM_PERF_COUNT_EXITS_PV_PERF :
-			      KVM_PERF_COUNT_EXITS_NMI;
+		return nmi_end(c, vcpus[vcpu]->arch.nmi_pending);
 	default:
 		return exit->count;
 	}
@@ -409,12 +422,14 @@ static void model_exit(int vcpu, const struct exit *exit, gpa_t gpa, u64 rax,
 	if (!c->wanted)
 		return;
 
-	c->exit = count_of(vcpu, exit, gpa, rax);
 	c->nested = vcpus[vcpu]->arch.guest_mode;
-	c->user = user;
-	if (!c->nested)
+	if (!c->nested) {
+		c->user = user;
 		c->ip[user] = ip;
+	}
+	c->exit = count_of(vcpu, exit, gpa, rax);
 	c->since = clock_ns;
+	request[vcpu] = true;
 }
 
 static void leave_guest(struct kvm_vcpu *vcpu, const struct exit *exit, gpa_t gpa,
@@ -457,7 +472,7 @@ static void exit_guest(int vcpu, bool user)
 
 /* Entries */
 
-void counts_begin_entry(int vcpu)
+static void counts_begin_entry(int vcpu)
 {
 	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
 
@@ -472,7 +487,7 @@ void counts_begin_entry(int vcpu)
 }
 
 /* What the fuzzer's other events may is as it was. */
-void counts_end_entry(int vcpu)
+static void counts_end_entry(int vcpu)
 {
 	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
 
@@ -482,24 +497,13 @@ void counts_end_entry(int vcpu)
 	rate = ANY_RATE;
 }
 
-/* Of an exit that is handled at once, perhaps while somebody has the lock. */
-static void enter_at_once(int vcpu, bool locked)
+/* That is what the request is for; others of it have no such rate. */
+static void tell_at_rate(int vcpu)
 {
-	struct kvm_vcpu *v = vcpus[vcpu];
-	unsigned long flags;
-
-	if (locked)
-		mutex_lock(&v->arch.pv_perf->lock);
 	counts_begin_entry(vcpu);
-	model_counts_enter(vcpu);
-	local_irq_save(flags);
-	v->arch.nmi_injected = v->arch.iret_intercept;
-	pv_perf_exit_handled(v);
-	v->arch.nmi_injected = false;
-	local_irq_restore(flags);
+	model_counts_tell(vcpu);
+	pv_perf_counts_tell(vcpus[vcpu]);
 	counts_end_entry(vcpu);
-	if (locked)
-		mutex_unlock(&v->arch.pv_perf->lock);
 }
 
 void counts_check(void)
@@ -556,6 +560,7 @@ void counts_setup(u8 limit)
 	for (i = 0; i < NR_VCPUS; i++) {
 		model[i].exit = -1;
 		strangers[i].cpu = i;
+		strangers[i].start_time = ~0ull;
 	}
 	rate = ANY_RATE;
 	nr_exits = 0;
@@ -619,8 +624,7 @@ static void put_slot(int vcpu)
 
 /*
  * What the first byte says: what happens; in which mode the vCPU was; how often it has
- * overflowed; who else is there, where the exit is handled at once; and whether the
- * numbers grow.
+ * overflowed; whether it enters then; who else may run it; and whether the numbers grow.
  */
 bool counts_step(int vcpu)
 {
@@ -638,7 +642,6 @@ bool counts_step(int vcpu)
 	if ((how & 3) > 1)
 		return false;
 	rate = how >> 3 & 3;
-	if (how & 3)
-		enter_at_once(vcpu, how & 0x20);
-	return !(how & 3);
+	tell_at_rate(vcpu);
+	return how & 0x20 && current != &strangers[vcpu];
 }

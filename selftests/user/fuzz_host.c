@@ -1325,7 +1325,7 @@ static void host_event(int vcpu)
 static void enter_guest(int vcpu)
 {
 	bool at_once = filter_changed[vcpu] || model_any_to_note(vcpu) ||
-		       model_counts_stuck(vcpu);
+		       model_counts_wanted(vcpu);
 	unsigned long flags;
 
 	model_enter(vcpu);
@@ -1395,11 +1395,9 @@ static void run(int vcpu, u64 n)
 	bool runs;
 
 	model_look(vcpu);
-	counts_begin_entry(vcpu);
 	model_counts_enter(vcpu);
 	model_run(vcpu, n);
 	runs = look(vcpu);
-	counts_end_entry(vcpu);
 	run_guest(n);
 	/* An overflow ends it. */
 	local_irq_save(flags);

@@ -44,15 +44,13 @@ void model_counts_end(int vcpu);
 void model_counts_overflow(int vcpu);
 void model_counts_nmi(int vcpu);
 void model_counts_enter(int vcpu);
-bool model_counts_stuck(int vcpu);
+bool model_counts_wanted(int vcpu);
 void model_counts_tell(int vcpu);
 void model_counts_flush(int vcpu);
 void counts_check(void);
 
-/* Around an entry; and a step, after which the vCPU enters if it is true. */
-void counts_begin_entry(int vcpu);
-void counts_end_entry(int vcpu);
 u64 get_counts(void);
+/* After which the vCPU enters if it is true. */
 bool counts_step(int vcpu);
 
 #endif
