@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Lines of a gzip file that may come from anybody, in bounded memory."""
+import os
+import stat
+import zlib
+
+from pvperf.error import Error
+
+BLOCK = 256 << 10               # what is unpacked at a time
+READ = 16 << 10                 # and read
+LINE = 64 << 10                 # a line that is longer is no line of perf's
+
+
+def open_file(path):
+    """A regular file, and no other: no pipe that never ends, no link to elsewhere."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Error(f"{path} is no regular file")
+    return open(fd, "rb", buffering=0)
+
+
+class Lines:
+    """Yields lists of lines, without their ends.
+
+    Whatever is wrong ends it, and is what problem says then."""
+
+    def __init__(self, path, limit):
+        self.limit = limit
+        self.problem = None
+        self.too_long = 0
+        self.bytes = 0
+        try:
+            self.file = open_file(path)
+            self.size = os.fstat(self.file.fileno()).st_size
+        except Error as error:
+            self.file, self.problem = None, str(error)
+
+    def done(self):
+        """The share of the file that is read."""
+        return self.file.tell() / self.size if self.file and self.size else 1.0
+
+    def blocks(self):
+        """What is in the file, which may be several gzip members."""
+        inflate = zlib.decompressobj(wbits=31)
+        rest, began = b"", False
+        while True:
+            data = rest or self.file.read(READ)
+            if not data:
+                if not inflate.eof:
+                    self.problem = "it is cut short" if began \
+                        else "it is empty"
+                return
+            if inflate.eof:
+                if not data.startswith(b"\x1f"):
+                    self.problem = "there is more than gzip behind it"
+                    return
+                inflate = zlib.decompressobj(wbits=31)
+            block = inflate.decompress(data, BLOCK)
+            rest = inflate.unused_data if inflate.eof \
+                else inflate.unconsumed_tail
+            began = True
+            self.bytes += len(block)
+            if self.bytes > self.limit:
+                self.problem = f"only its first {self.limit >> 20:,} MB are " \
+                    "read (--limit)"
+                return
+            yield block
+
+    def split(self):
+        tail, skip = b"", False
+        for block in self.blocks():
+            if skip:
+                _, end, block = block.partition(b"\n")
+                skip = not end
+                if skip:
+                    continue
+            lines = (tail + block).split(b"\n")
+            tail = lines.pop()
+            if len(tail) > LINE:
+                self.too_long += 1
+                tail, skip = b"", True
+            yield lines
+        if tail:
+            yield [tail]
+
+    def __iter__(self):
+        if not self.file:
+            return
+        try:
+            with self.file:
+                yield from self.split()
+        except zlib.error:
+            self.problem = "it is no gzip, or broken"
+        except OSError as error:
+            self.problem = error.strerror
