@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Names of events, as perf prints them."""
+import re
+
+# What perf takes with any event, and what is behind its name.
+TERMS = re.compile(r"(name|period|freq|time|call-graph|stack-size|inherit|"
+                   r"no-inherit|overwrite|no-overwrite|max-stack|nr|percore|"
+                   r"aux-[a-z-]+)(=.*)?$")
+MODIFIERS = re.compile(r"(?<=.):[ukhGHpPSDWIebR]+$|(?<=/)[ukhGHpPSDWIebR]+$")
+SAME = {"cpu-cycles": "cycles", "branches": "branch-instructions"}
+
+
+def plain(name):
+    """Without modifiers, terms, and the PMU of an event that has a name."""
+    name = MODIFIERS.sub("", name)
+    match = re.match(r"([^/]+)/(.*)/$", name)
+    if match:
+        terms = [t for t in match[2].split(",") if not TERMS.match(t)]
+        if not terms:
+            name = match[1]
+        elif len(terms) == 1 and "=" not in terms[0]:
+            name = terms[0]
+        else:
+            name = f"{match[1]}/{','.join(terms)}/"
+    return SAME.get(name, name)
+
+
+def unit(name):
+    """As pprof has it."""
+    return "nanoseconds" if plain(name) in ("cpu-clock", "task-clock") \
+        else "count"

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What pv-perf record has left of a session: session.json, and what it says that
+can be.  A part of it comes from guests."""
+import json
+import math
+import os
+
+from pvperf.hosttime import Clock, HostClock
+from pvperf.error import Error
+from pvperf.lines import open_file
+from pvperf.series import printable
+
+SIZE = 4 << 20                  # of session.json
+DOMAINS = 1000
+VCPUS = 4096
+PAIRS = 100000
+COUNT = 1 << 63                 # no counter counts as far
+FASTEST = 1e11                  # events per second of a CPU
+REMEDY = "take the folder of pv-perf record"
+
+NUMBER = (int, float)
+
+
+class Wrong(Exception):
+    """What is wrong in session.json."""
+
+
+def get(where, key, kind, default=None):
+    """A value of this kind, or the default where it is null or missing."""
+    value = where.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, kind) or \
+            isinstance(value, bool) and kind is not bool:
+        raise Wrong(f"{key} is {printable(repr(value)[:50])}")
+    if isinstance(value, NUMBER) and not 0 <= value < COUNT:
+        raise Wrong(f"{key} is {value}")
+    return value
+
+
+def get_list(where, key, kind, at_most):
+    """A list of values of this kind."""
+    result = get(where, key, list, [])
+    if len(result) > at_most:
+        raise Wrong(f"{key} has {len(result)} entries")
+    if not all(isinstance(v, kind) and not isinstance(v, bool)
+               for v in result):
+        raise Wrong(f"{key} has something else than it should")
+    return result
+
+
+def read_clock(where):
+    """The Clock of a guest, or None."""
+    pairs = get_list(where, "clock", list, PAIRS)
+    for pair in pairs:
+        if len(pair) != 3 or not all(
+                isinstance(n, NUMBER) and not isinstance(n, bool)
+                and abs(n) < 1e12 for n in pair):
+            raise Wrong("clock has something else than three numbers")
+    if any(b[0] - a[0] < 1e-6 for a, b in zip(pairs, pairs[1:])):
+        raise Wrong("clock does not go on")
+    return Clock([tuple(map(float, p)) for p in pairs]) if pairs else None
+
+
+def read_window(where):
+    """(from, until), on the host's clock: when all recorded. Or None."""
+    window = get_list(where, "window", NUMBER, 2)
+    if not window:
+        return None
+    if len(window) != 2 or not -1e12 < window[0] < window[1] < 1e12:
+        raise Wrong("window is none")
+    return window[0], window[1]
+
+
+class Domain:
+    """The host or a guest."""
+
+    def __init__(self, where):
+        self.name = printable(get(where, "name", str, ""))[:64]
+        self.kind = get(where, "kind", str)
+        if not self.name or self.kind not in ("host", "guest", "passive"):
+            raise Wrong("a domain has no name, or no kind that there is")
+        self.pid = get(where, "pid", int)
+        self.vcpus = get_list(where, "vcpus", int, VCPUS)
+        self.samples = get(where, "samples", str)
+        if self.samples and (os.path.basename(self.samples) != self.samples
+                             or "\0" in self.samples):
+            raise Wrong("samples are elsewhere")
+        self.notes = []             # what is wrong with it
+        self.doubtful = False       # and whether its numbers are
+        self.claims(where)
+
+    def claims(self, where):
+        """What the domain itself may have said: if wrong, it is its own alone."""
+        status = self.claim(get, where, "status", str, "ok")
+        self.status = printable(status or "its status is wrong")
+        if self.status != "ok":
+            self.notes.append(self.status)
+        self.lost = self.claim(get, where, "lost", int, 0) or 0
+        counted = self.claim(get, where, "counted", NUMBER)
+        self.counted = None if counted is None else round(counted)
+        self.clock = HostClock() if self.kind == "host" else \
+            self.claim(read_clock, where)
+
+    def claim(self, read, *args):
+        """What read makes of them, or None."""
+        try:
+            return read(*args)
+        except Wrong as error:
+            self.notes.append(f"session.json: {printable(str(error))}")
+            self.doubtful = True
+            return None
+
+    def title(self):
+        return "host" if self.kind == "host" else f"{self.kind} {self.name}"
+
+
+class Session:
+    """All of it; seconds is at least a little."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        where = read_json(os.path.join(folder, "session.json"))
+        try:
+            self.fill(where)
+        except Wrong as error:
+            raise Error(f"{folder}/session.json: {printable(str(error))}",
+                        REMEDY) from None
+
+    def fill(self, where):
+        if not isinstance(where, dict):
+            raise Wrong("it is something else")
+        if get(where, "version", int) != 1:
+            raise Wrong(f"its version is {get(where, 'version', int)}, and "
+                        "this reads version 1")
+        self.event = printable(get(where, "event", str, "cycles"))
+        self.period = get(where, "period", int)
+        self.frequency = get(where, "frequency", NUMBER)
+        self.began = printable(get(where, "began", str, ""))
+        self.window = read_window(where)
+        self.seconds = max(get(where, "seconds", NUMBER, 0), 1e-3)
+        self.interrupted = get(where, "interrupted", bool, False)
+        host = get(where, "host", dict, {})
+        self.host_name = printable(get(host, "name", str, "?"))[:64]
+        self.kernel = printable(get(host, "kernel", str, "?"))[:64]
+        self.cpus = get(host, "cpus", int)
+        counted = get(host, "counted", dict)
+        self.counted = None if counted is None else round(sum(
+            get(counted, key, NUMBER, 0) for key in counted))
+        domains = get_list(where, "domains", dict, DOMAINS)
+        self.domains = sorted(map(Domain, domains),
+                              key=lambda d: d.kind != "host")
+        self.tell_apart()
+
+    def tell_apart(self):
+        """Two guests of different connections may have one name."""
+        seen = set()
+        for domain in self.domains:
+            name, number = domain.name, 1
+            while domain.title() in seen:
+                if domain.kind == "host":
+                    raise Wrong("there are two hosts")
+                number += 1
+                domain.name = f"{name} #{number}"
+            seen.add(domain.title())
+
+    def most(self):
+        """What a sample can stand for."""
+        return min(self.counted or math.inf,
+                   FASTEST * max(self.seconds, 1), COUNT - 1)
+
+    def path(self, domain):
+        return os.path.join(self.folder, domain.samples)
+
+
+def nothing(text):
+    raise Wrong(f"it has {text} where a number should be")
+
+
+def read_json(path):
+    with open_file(path) as f:
+        text = f.read(SIZE + 1)
+    try:
+        if len(text) > SIZE:
+            raise Wrong(f"it has more than {SIZE >> 20} MB")
+        return json.loads(text, parse_constant=nothing)
+    except (Wrong, ValueError, RecursionError) as error:
+        raise Error(f"{path}: {printable(str(error))}", REMEDY) from None
