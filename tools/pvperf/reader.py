@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reads a samples file, once, into a Profile; says what is not to be relied on."""
+import sys
+
+from pvperf.lines import Lines
+from pvperf.profile import Profile
+from pvperf.script import DEPTH, Parser
+
+# Samples between two words on how far it is.
+STEP = 50000
+
+# What a Profile has counted, and whether a table's numbers may be wrong by it.
+COUNTED = {
+    "other": (False, "samples of other events, left out: {}"),
+    "impossible": (True, "samples that stand for more than there can be, left "
+                   "out: {}"),
+    "period": (True, "samples of another period than was asked for: {}"),
+    "outside": (False, "samples from before or after all recorded, left out: {}"),
+    "back": (False, "samples that go back in time: {}"),
+    "double": (False, "samples of guests that have sampled themselves, left "
+               "out: {}"),
+    "processes": (False, "there are too many processes: samples among "
+                  "[others]: {}"),
+}
+
+
+class Progress:
+    """How much of the files is read, on a terminal."""
+
+    def __init__(self, lines, title):
+        self.lines, self.title = lines, title
+        self.shown = sys.stderr.isatty()
+
+    def say(self):
+        if self.shown:
+            print(f"\rpv-perf: {self.title}: {100 * self.lines.done():.0f} % ",
+                  end="", file=sys.stderr, flush=True)
+
+    def end(self):
+        if self.shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def read(session, domain, shares, options, trace):
+    """The Profile of a domain's own samples. options: stacks, vcpus, kallsyms and
+    limit; trace has each sample, where there is one."""
+    profile = Profile(session, domain, shares, options.stacks, options.vcpus,
+                      options.kallsyms)
+    lines = Lines(session.path(domain), options.limit)
+    parser = Parser(lines, profile.frames.intern)
+    progress = Progress(lines, domain.title())
+    until = 0
+    for sample in parser:
+        number = profile.add(sample)
+        if trace:
+            trace.add(profile, sample, number)
+        until -= 1
+        if until < 0:
+            until = STEP
+            progress.say()
+    progress.end()
+    explain(profile, lines, parser, trace)
+    return profile
+
+
+def explain(profile, lines, parser, trace):
+    """Adds to the domain's notes; and to its doubts, which mark its numbers."""
+    domain = profile.domain
+    unread = parser.unread + lines.too_long
+    for wrong, doubt, text in (
+            (lines.problem, True, f"{domain.samples}: {lines.problem}"),
+            (unread, True, f"lines that are none of perf script's: {unread:,}"),
+            (parser.cut, False,
+             f"addresses left out, of stacks with more than {DEPTH}: "
+             f"{parser.cut:,}"),
+            (profile.frames.dropped, False,
+             f"there are more functions than there is memory for: "
+             f"{profile.frames.dropped:,} times one is among [other symbols]"),
+            (profile.tree and profile.tree.cut, False,
+             f"there are more stacks than there is memory for: "
+             f"{profile.tree.cut if profile.tree else 0:,} samples have the "
+             "rest of it as [more]")):
+        if wrong:
+            note(domain, doubt, text)
+    for key, count in profile.notes.items():
+        doubt, text = COUNTED[key]
+        note(domain, doubt, text.format(f"{count:,}"))
+    if domain.clock is None and profile.session.window:
+        note(domain, True, "its clock is not known: what it did before and after "
+             "all recorded is not left out")
+    if trace and domain.kind == "guest":
+        explain_clock(domain)
+
+
+def note(domain, doubt, text):
+    domain.notes.append(text)
+    domain.doubtful |= doubt
+
+
+def explain_clock(domain):
+    clock = domain.clock
+    if clock is None:
+        note(domain, False, "its clock is not known: it is not in the timeline")
+        return
+    note(domain, False, "its times are put on the host's clock by "
+         f"{len(clock.pairs)} pairs of times, exact to {clock.error() * 1e6:,.1f} "
+         "microseconds at these")
+    if clock.drift() > 1e-3:
+        note(domain, False, f"its clock and the host's differ by "
+             f"{100 * clock.drift():,.2g} % in rate: its times may be wrong")
+    if clock.beyond:
+        note(domain, False, f"{clock.beyond:,} of its samples are a second or "
+             "more from all of these")
