@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0
+"""All of a session's events: those that samples stand for, and those that they do
+not."""
+import collections
+
+from pvperf.profile import Tally
+
+# Symbols kept of a samples file once it is read.
+KEPT = 20000
+# How far two counts may be apart that should be one.
+SLACK = 0.02
+MODES = ("kernel", "user", "idle", "guests", "unknown mode")
+
+Row = collections.namedtuple("Row", "words events samples mark")
+Row.__doc__ = """words: what it is of; mark: "~" where the numbers may be wrong."""
+
+
+class Accounts:
+    """By domain, process and symbol."""
+
+    def __init__(self, session):
+        self.session = session
+        self.areas = collections.defaultdict(Tally)
+        self.processes = collections.defaultdict(Tally)
+        self.symbols = collections.defaultdict(Tally)
+        self.owner = {}             # of an area: the domain's title
+        self.marked = set()         # titles of domains with numbers in doubt
+        self.missing = []           # (what, events, samples, estimated)
+        self.doubts = []
+
+    def add(self, profile):
+        """What there is of a samples file."""
+        if profile.domain.doubtful:
+            self.marked.add(profile.domain.title())
+        for group, tally in zip(profile.groups, profile.totals):
+            if tally.samples:
+                self.areas[group.area].add(tally.events, tally.samples)
+                self.processes[group.area, group.process].add(
+                    tally.events, tally.samples)
+                if group.area not in self.owner:
+                    self.owner[group.area] = self.owner_of(profile, group)
+        kept = sorted(profile.symbols.items(), key=lambda i: -i[1].events)
+        for place, ((area, frame), tally) in enumerate(kept):
+            if place >= KEPT:
+                frame = profile.frames.other
+            self.symbols[area, profile.frames.names[frame],
+                         profile.frames.objects[frame]].add(
+                             tally.events, tally.samples)
+
+    @staticmethod
+    def owner_of(profile, group):
+        """Whose count has a group's samples in it."""
+        for domain in profile.session.domains:
+            if domain.name == group.vm and \
+                    group.area.startswith(domain.title() + " "):
+                return domain.title()
+        return "other guests" if group.area.startswith("other guests") \
+            else profile.domain.title()
+
+    def sampled(self, title):
+        """Of a domain."""
+        result = Tally()
+        for area, tally in self.areas.items():
+            if self.owner[area] == title:
+                result.add(tally.events, tally.samples)
+        return result
+
+    def close(self):
+        """All is read: what is missing?"""
+        total = sum(max(self.balance(d), 0) for d in self.session.domains)
+        total += self.sampled("other guests").events
+        counted = self.session.counted
+        if counted is None:
+            self.doubts.append(
+                "what the CPUs counted in all is not known: the whole is what "
+                "the domains say")
+        elif counted > total:
+            known = all(d.counted is not None for d in self.session.domains)
+            self.missing.append((
+                "of no domain in this session" if known
+                else "not sampled, or of no domain in this session",
+                counted - total, 0, ""))
+        elif total > counted * (1 + SLACK):
+            self.doubts.append(
+                f"the domains say {total:,}, and the host's CPUs counted "
+                f"{counted:,}: what guests say of themselves is in doubt")
+            self.marked.update(d.title() for d in self.session.domains
+                               if d.kind == "guest")
+
+    def balance(self, domain):
+        """What a domain has done in all, as far as one knows."""
+        title, sampled = domain.title(), self.sampled(domain.title())
+        if domain.counted is not None:
+            rest = domain.counted - sampled.events
+            if rest > 0:
+                self.missing.append((f"not sampled: {title}", rest,
+                                     domain.lost, ""))
+            elif sampled.events > domain.counted * (1 + SLACK):
+                self.marked.add(title)
+                self.doubts.append(
+                    f"{title}: the samples stand for {sampled.events:,}, and "
+                    f"it counted {domain.counted:,}")
+            return max(domain.counted, sampled.events)
+        if domain.lost and sampled.samples:
+            # As many events each as those that are there.
+            rest = domain.lost * sampled.events // sampled.samples
+            self.missing.append((f"lost: {title}", rest, domain.lost, "~"))
+            return sampled.events + rest
+        return sampled.events
+
+    def whole(self):
+        return sum(t.events for t in self.areas.values()) + \
+            sum(events for _, events, _, _ in self.missing)
+
+    def mark(self, area):
+        return "~" if self.owner[area] in self.marked else ""
+
+    def by_domain(self):
+        order = {d.title(): i for i, d in enumerate(self.session.domains)}
+
+        def place(area):
+            mode = next((i for i, m in enumerate(MODES)
+                         if area.endswith(" " + m)), len(MODES))
+            return order.get(self.owner[area], len(order)), mode, area
+
+        for area in sorted(self.areas, key=place):
+            tally = self.areas[area]
+            yield Row((area,), tally.events, tally.samples, self.mark(area))
+        yield from self.unseen()
+
+    def unseen(self):
+        for what, events, _, mark in self.missing:
+            yield Row((what,), events, 0, mark)
+
+    def of(self, tallies):
+        """Rows, the largest first."""
+        for words, tally in sorted(tallies.items(),
+                                   key=lambda i: (-i[1].events, i[0])):
+            yield Row(words, tally.events, tally.samples, self.mark(words[0]))
