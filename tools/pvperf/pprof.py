@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A profile as pprof reads it: profile.proto, with gzip.
+
+https://github.com/google/pprof/blob/main/proto/profile.proto: the numbers below are
+those of its fields. The messages are few and flat, so that they are written here,
+one samples file after another, and not collected first."""
+import datetime
+
+from pvperf.event import unit
+
+# Of int64.
+MOST = (1 << 63) - 1
+
+# Fields of Profile.
+SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = 1, 2, 3, 4, 5, 6
+TIME, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
+
+
+SHORT = [bytes([n]) for n in range(128)]
+
+
+def varint(n):
+    if n < 128:
+        return SHORT[n]
+    result = bytearray()
+    while n > 127:
+        result.append(n & 127 | 128)
+        n >>= 7
+    result.append(n)
+    return bytes(result)
+
+
+def number(field, n):
+    return varint(field << 3) + varint(n)
+
+
+def message(field, *parts):
+    body = b"".join(parts)
+    return varint(field << 3 | 2) + varint(len(body)) + body
+
+
+class Writer:
+    """Writes what it is given to a file at once."""
+
+    def __init__(self, file, session):
+        self.file = file
+        self.strings, self.mappings, self.functions = {}, {}, {}
+        self.string("")
+        event = session.event or "events"
+        event_type = (self.string(event), self.string(unit(event)))
+        for name, of in ((self.string("samples"), self.string("count")),
+                         event_type):
+            self.write(SAMPLE_TYPE, number(1, name), number(2, of))
+        self.file.write(number(DEFAULT_TYPE, event_type[0]))
+        self.write(PERIOD_TYPE, *(number(i + 1, n)
+                                  for i, n in enumerate(event_type)))
+        # The first is what pprof says that the profile is of.
+        self.mapping(f"host {session.host_name} and its guests")
+        self.header(session)
+
+    def header(self, session):
+        try:
+            began = datetime.datetime.fromisoformat(session.began)
+            nanoseconds = int(began.timestamp() * 1e9)
+        except (ValueError, OverflowError, OSError):
+            nanoseconds = 0
+        for field, n in ((TIME, max(nanoseconds, 0)),
+                         (DURATION, min(int(session.seconds * 1e9), MOST)),
+                         (PERIOD, session.period or 0)):
+            self.file.write(number(field, n))
+        text = f"pv-perf: host {session.host_name}, Linux {session.kernel}"
+        self.file.write(number(COMMENT, self.string(text)))
+
+    def write(self, field, *parts):
+        self.file.write(message(field, *parts))
+
+    def string(self, text):
+        found = self.strings.get(text)
+        if found is None:
+            found = self.strings[text] = len(self.strings)
+            self.write(STRING, text.encode("utf-8", "replace"))
+        return found
+
+    def mapping(self, name):
+        """Its number; 0 is none. What it has is resolved already."""
+        if not name:
+            return 0
+        found = self.mappings.get(name)
+        if found is None:
+            found = self.mappings[name] = len(self.mappings) + 1
+            self.write(MAPPING, number(1, found), number(5, self.string(name)),
+                       number(7, 1))
+        return found
+
+    def location(self, name, where):
+        """The number of the location of a function, and of the function."""
+        found = self.functions.get((name, where))
+        if found is None:
+            found = self.functions[name, where] = len(self.functions) + 1
+            text, mapping = self.string(name), self.mapping(where)
+            self.write(FUNCTION, number(1, found), number(2, text),
+                       number(3, text), number(4, self.string(where)))
+            self.write(LOCATION, number(1, found), number(2, mapping),
+                       message(4, number(1, found)))
+        return found
+
+    def labels(self, group):
+        words = {"domain": group.area, "vm": group.vm, "process": group.process,
+                 "vcpu": None if group.vcpu is None else str(group.vcpu)}
+        return b"".join(
+            message(3, number(1, self.string(key)), number(2, self.string(word)))
+            for key, word in words.items() if word is not None)
+
+    def sample(self, locations, samples, events, labels):
+        self.write(SAMPLE, message(1, *map(varint, locations)),
+                   message(2, varint(samples), varint(min(events, MOST))),
+                   labels)
+
+    def add(self, profile):
+        """What there is of a samples file."""
+        tree, frames = profile.tree, profile.frames
+        labels = [self.labels(g) for g in profile.groups]
+        locations = {}
+        for node, samples in enumerate(tree.samples):
+            if not samples:
+                continue
+            group, stack = tree.stack(node)
+            for frame in stack:
+                if frame not in locations:
+                    locations[frame] = self.location(frames.names[frame],
+                                                     frames.objects[frame])
+            self.sample([locations[f] for f in stack], samples,
+                        tree.events[node], labels[group])
+
+    def close(self, accounts, _):
+        """With what no sample stands for."""
+        for what, events, _, _ in accounts.missing:
+            label = message(3, number(1, self.string("domain")),
+                            number(2, self.string(what)))
+            self.sample([self.location(f"[{what}]", "")], 0, events, label)
