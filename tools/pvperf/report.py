@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0
+"""pv-perf report: where the time of a host and its guests went."""
+import argparse
+import contextlib
+import os
+import re
+import sys
+
+from pvperf import flamegraph, output, pprof, reader, table, trace
+from pvperf.accounts import Accounts
+from pvperf.error import Error
+from pvperf.kallsyms import Kallsyms
+from pvperf.series import printable
+from pvperf.recorded import Session
+
+HELP = """say where the time of a host and its guests went, of a session of pv-perf
+record (minutes for an hour's)"""
+
+DESCRIPTION = """Says where the time of a host and its guests went: by domain (the
+host's kernel, the VMMs, each guest's kernel and user mode), by process and by
+function, in events and in percent of all that the CPUs counted. What no sample
+stands for has lines of its own. ~ marks numbers that may be wrong; why is below the
+tables. DIR is what pv-perf record has written."""
+
+
+def add_command(commands):
+    parser = commands.add_parser("report", help=HELP, description=DESCRIPTION)
+    a = parser.add_argument
+    a("--top", metavar="N", type=count, default=20, help="show so many "
+      "processes and functions, 0 for all (default: 20)")
+    a("--flamegraph", metavar="FILE.html", help="a page with a flame graph: "
+      "domain, process, stack")
+    a("--timeline", metavar="FILE.json", help="host and guests over time, on "
+      "the host's clock, for https://ui.perfetto.dev or chrome://tracing; "
+      "with gzip where FILE ends with .gz")
+    a("--time", metavar="FROM-TO", type=part, default=(0, float("inf")),
+      help="of the timeline only this part, in seconds since the beginning")
+    a("--pprof", metavar="FILE.pb.gz", help="a profile for pprof and what "
+      "else reads profile.proto, with the labels domain, vm, vcpu and process")
+    a("--kallsyms", metavar="NAME=FILE", action="append", default=[],
+      help="the symbols of the kernel of a guest that has not sampled itself: "
+      "its /proc/kallsyms, or System.map (default: DIR/NAME.kallsyms)")
+    a("--limit", metavar="MB", type=count, default=64 << 10, help="read so "
+      "much of each domain's samples, unpacked (default: 65536)")
+    a("dir", metavar="DIR", help="the session")
+    parser.set_defaults(run=run)
+
+
+def count(word):
+    if not re.fullmatch(r"\d{1,9}", word):
+        raise argparse.ArgumentTypeError(f"{word!r} is no number from 0 on")
+    return int(word)
+
+
+def part(word):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)?-(\d+(?:\.\d+)?)?", word)
+    result = (float(match[1] or 0), float(match[2] or "inf")) if match else ()
+    if not result or result[0] >= result[1]:
+        raise argparse.ArgumentTypeError(f"{word!r} is not as 1.5-2")
+    return result
+
+
+def read_kallsyms(session, given):
+    """{name: Kallsyms} of guests whose samples are the host's."""
+    passive = [d for d in session.domains
+               if d.kind != "host" and not d.samples]
+    paths = {}
+    for domain in passive:
+        for end in ("kallsyms", "System.map"):
+            # As record names its files.
+            name = re.sub(r"[^A-Za-z0-9_-]+", "_", domain.name)[:60]
+            path = os.path.join(session.folder, f"{name}.{end}")
+            if os.path.exists(path):
+                paths.setdefault(domain.name, path)
+    for word in given:
+        name, _, path = word.rpartition("=")
+        if name not in [d.name for d in passive]:
+            raise Error(
+                f"--kallsyms {word}: there is no guest {name!r} that has not "
+                "sampled itself", "NAME=FILE; there are: " +
+                (", ".join(d.name for d in passive) or "none"))
+        paths[name] = path
+    return {name: Kallsyms(path) for name, path in paths.items()}
+
+
+class Options:
+    """What of a samples file is wanted."""
+
+    def __init__(self, args, session):
+        self.stacks = bool(args.flamegraph or args.pprof)
+        self.vcpus = bool(args.pprof)
+        self.limit = args.limit << 20
+        self.kallsyms = read_kallsyms(session, args.kallsyms)
+
+
+class Files:
+    """What is written beside the tables."""
+
+    def __init__(self, args, session, shares, stack):
+        def create(path, packed=False):
+            return stack.enter_context(output.create(path, packed))
+
+        self.profiles, self.trace = [], None
+        if args.flamegraph:
+            self.profiles.append(flamegraph.Writer(create(args.flamegraph),
+                                                   session, shares))
+        if args.pprof:
+            self.profiles.append(pprof.Writer(create(args.pprof, True),
+                                              session))
+        if args.timeline:
+            self.trace = trace.Writer(
+                create(args.timeline, args.timeline.endswith(".gz")),
+                session, args.time)
+
+    def add(self, profile):
+        for writer in self.profiles:
+            writer.add(profile)
+
+    def close(self, accounts, notes):
+        for writer in filter(None, [self.trace, *self.profiles]):
+            writer.close(accounts, notes)
+
+
+def read_all(session, options, files):
+    """The Accounts of what there is."""
+    domains = [d for d in session.domains if d.samples]
+    if not domains:
+        raise Error(f"{session.folder} has no samples: " + "; ".join(
+            f"{d.title()}: {d.status}" for d in session.domains[:10]),
+            "pv-perf record says what to do while it runs")
+    accounts = Accounts(session)
+    for domain in domains:
+        profile = reader.read(session, domain, len(domains), options,
+                              files.trace)
+        accounts.add(profile)
+        files.add(profile)
+    accounts.close()
+    if not accounts.areas:
+        raise Error(f"{session.folder} has no sample of {session.event}: " +
+                    "; ".join(notes_of(session, accounts)[:10]))
+    return accounts
+
+
+def notes_of(session, accounts):
+    notes = ["it was interrupted"] if session.interrupted else []
+    for domain in session.domains:
+        notes += [f"{domain.title()}: {n}" for n in domain.notes]
+        if domain.lost:
+            notes.append(f"{domain.title()}: perf has lost {domain.lost:,} "
+                         "samples")
+    return notes + accounts.doubts
+
+
+def headline(session):
+    how = f"every {session.period:,}" if session.period else \
+        f"{session.frequency:,g} Hz" if session.frequency else "?"
+    return f"{session.began}, {session.seconds:,.1f} s: {session.event}, " \
+        f"{how}; host {session.host_name}, {session.cpus or '?'} CPUs, " \
+        f"Linux {session.kernel}"
+
+
+def run(args):
+    try:
+        lines = [*report(args), ""]
+    except KeyboardInterrupt:
+        raise Error("interrupted: nothing is written") from None
+    # Of any locale, and as much of it as somebody reads.
+    sys.stdout.reconfigure(errors="replace")
+    try:
+        print("\n".join(lines), end="", flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def report(args):
+    """Writes the files; what is to be printed, in parts."""
+    session = Session(args.dir)
+    options = Options(args, session)
+    shares = sum(bool(d.samples) for d in session.domains) or 1
+    with contextlib.ExitStack() as stack:
+        files = Files(args, session, shares, stack)
+        accounts = read_all(session, options, files)
+        notes = notes_of(session, accounts)
+        notes += [f"{printable(k.path)}: {k.outside:,} of the kernel's "
+                  "addresses are in none of its functions"
+                  for k in options.kallsyms.values() if k.outside]
+        files.close(accounts, notes)
+    return [headline(session), table.report(accounts, args.top),
+            *([""] if notes else []), *(f"- {n}" for n in notes)]
