@@ -109,7 +109,7 @@ test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
 		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
 		bpftrace unifdef patchutils uuid-dev gcc-multilib \
-		python3-matplotlib chromium)
+		python3-matplotlib chromium golang-go python3-hypothesis)
 
 bench: $(machine) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)

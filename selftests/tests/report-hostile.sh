@@ -1,0 +1,121 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# pv-perf report: what a guest should not have sent does no harm, to a terminal, a
+# browser, a viewer, other domains' numbers, or memory; and what is in doubt is said.
+# vm: none
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+. "$tree/selftests/report/functions"
+begin report-hostile
+
+# What may be wrong is said, and marked.
+"$make_session" --graph --seconds 2 short
+copy odd 's["host"]["counted"] = {"0": 10**9}'
+said "a guest that says more than the CPUs did" 'is in doubt' odd
+is "it is marked" "$(shown 1 'guest web user')" ~1000$M
+copy odd2 's["domains"][1]["clock"] = [[1, 1, 1], [0, 0, 0]]; s["domains"][1]["lost"] = "x"'
+said "a clock that goes back" 'guest web: session.json: clock does not go on' odd2
+copy odd3 's["event"] = "instructions"'
+refused "a session of another event" 'no sample of instructions' odd3
+copy odd4 's["domains"][1]["samples"] = "../session/web.samples.gz"'
+refused "a file elsewhere" 'samples are elsewhere' odd4
+copy odd5 's["domains"] = [{"name": "x", "kind": "host", "status": "\x1b[2Jno perf"}]'
+refused "a session without samples" '.\[2Jno perf' odd5
+is "without what a terminal obeys" "$(grep -c $'\e' out)" 0
+refused "no session" 'No such file' nowhere
+cp -r short odd6
+head -c 9999999 /dev/zero | tr '\0' '[' >odd6/session.json
+refused "a session.json that is too large" 'more than 4 MB' odd6
+head -c 99999 /dev/zero | tr '\0' '[' >odd6/session.json
+refused "and one that is too deep" 'Remedy' odd6
+echo '{"version": NaN}' >odd6/session.json
+refused "and no number" 'NaN where a number' odd6
+
+# hostile: the samples of web
+hostile() {
+	rm -rf hostile
+	cp -r short hostile
+	rm hostile/web.samples.gz
+	cat >hostile/web.samples.gz
+	edit hostile 's["window"] = None'
+}
+hostile </dev/null
+said "an empty file" 'guest web: web.samples.gz: it is empty' hostile
+head -c 5000 short/web.samples.gz | hostile
+said "a file that is cut" 'guest web: web.samples.gz: it is cut short' hostile
+more "what is before is counted, and marked" "$(shown 1 'guest web user' | tr -d '~')" 100$M
+{ head -c -8 short/web.samples.gz; echo 1234567; } | hostile
+said "a file with another checksum" 'no gzip, or broken' hostile
+echo hello | hostile
+said "a file that is no gzip" 'no gzip, or broken' hostile
+ln -sf /etc/passwd hostile/web.samples.gz
+said "a link" 'web.samples.gz: ' hostile
+rm hostile/web.samples.gz
+mkfifo hostile/web.samples.gz
+said "a pipe" 'is no regular file' hostile
+zcat short/web.samples.gz |
+	sed 's/ 1000000 cycles/ 18446744073709551615 cycles/' | gzip -1 | hostile
+said "samples of more than there is time" 'can be, left out: 2,050$' hostile
+zcat short/web.samples.gz | tac | gzip -1 | hostile
+said "what is upside down" 'guest web: lines that are none of perf script.s' hostile
+
+# Names that are code: for a terminal, a page, and for what reads them here.
+cat >evil.py <<-'END'
+	import sys
+	names = ["\x1b[2J\x07", "</script><script>alert(1)</script>", "{hash} %s",
+	         "\u202egpj.exe", "a\rb", "x" * 100000, "\udc80\udcff"]
+	for i, name in enumerate(names * 100):
+	    text = f"{name[:15]} 1/1 [0] U {i}.5: 1000000 cycles: \n" \
+	        f"\t1234 {name} ({name})\n\n"
+	    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+END
+/usr/bin/python3 evil.py | gzip -1 | hostile
+"$pv_perf" report --top 0 --flamegraph evil.html --timeline evil.json \
+	--pprof evil.pb.gz hostile >out 2>&1
+is "names that are code do no harm" $? 0
+has "they are there" 'guest web user +</script><script>alert\(1\)</script>' out
+is "not as code for the terminal" \
+	"$(LC_ALL=C grep -c "[$(printf '\001-\010\013-\037')]" out)" 0
+is "nor the page" "$(grep -o '<script' evil.html | wc -l)" 2
+is "nor the timeline" "$(LC_ALL=C grep -c $'\e' evil.json)" 0
+ok "which is JSON" /usr/bin/python3 -c 'import json; json.load(open("evil.json"))'
+browse evil.html >evil.dom
+more "the browser shows them as text" "$(grep -c '&lt;script&gt;alert' evil.dom)" 0
+go tool pprof -top evil.pb.gz >top 2>&1
+is "and pprof reads them" $? 0
+
+head -c 1000000000 /dev/zero | gzip -1 | hostile
+said "a gigabyte of one line" 'guest web: lines that are none' hostile
+small "and takes little memory" 60 "$pv_perf" report hostile
+
+# A guest where all is new all the time: processes, functions and stacks.
+cat >new.py <<-'END'
+	for i in range(10000):
+	    print(f"p{i} {i}/{i} [{i % 1000:03}] U {i}.5: 1000000 cycles: ")
+	    for j in range(25):
+	        print(f"\t1234 f{i}_{j}_{'x' * 200} (/usr/lib/{i})")
+	    print()
+END
+/usr/bin/python3 new.py | gzip -1 | hostile
+small "a guest where all is new takes little memory" 300 \
+	"$pv_perf" report --flamegraph new.html --pprof new.pb.gz hostile
+has "what is not kept apart is said" 'guest web: there are more stacks than' out
+is "and is in the sums" "$(shown 1 'guest web user')" ~10000$M
+
+# Memory does not grow with time.
+for seconds in 8 80; do
+	"$make_session" --seconds $seconds long
+	peak "$pv_perf" report --flamegraph new.html --pprof new.pb.gz long
+	mb[seconds]=$mb_used
+done
+within "of ten times as long a session, in MB" "${mb[80]}" "${mb[8]}" 10
+
+"$pv_perf" report --limit 1 long >out
+has "a limit holds" 'only its first 1 MB are read \(--limit\)' out
+is "and what is cut is marked" "$(table 1 out | grep -c '^~.* guest web user')" 1
+
+/usr/bin/python3 "$tree/selftests/report/fuzz" >fuzz.out 2>fuzz.err
+tail -n 30 fuzz.err | sed 's/^/# /'
+tap_file "hypothesis" fuzz.out
+finish

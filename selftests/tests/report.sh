@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# pv-perf report: sessions of known shares come out as these, in tables, in a flame
+# graph that a browser shows, in a timeline that a viewer reads, and in a profile
+# that pprof reads; and what perf of three lines prints is read.
+# vm: none
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+. "$tree/selftests/report/functions"
+begin report
+
+"$make_session" --graph session
+"$pv_perf" report --flamegraph flame.html --timeline trace.json \
+	--pprof profile.pb.gz session >out 2>err
+is "a session becomes tables, a flame graph, a timeline and a profile" $? 0
+is "and nothing is said to be wrong" "$(cat err)" ""
+
+# Of 10,000 samples on each CPU.
+while read -r what want; do
+	is "by domain: $what" "$(shown 1 "${what//_/ }")" "$want"
+done <<END
+host_kernel 7000$M
+host_user 800$M
+host_idle 2000$M
+VMM_of_web 2000$M
+VMM_of_db 1000$M
+guest_web_kernel 3000$M
+guest_web_user 5000$M
+guest_web_idle 2000$M
+guest_db_user 10000$M
+passive_old_kernel 4000$M
+passive_old_user 2000$M
+other_guests_user 200$M
+not_sampled:_host 100$M
+lost:_guest_db ~1000$M
+not_sampled,_or_of_no_domain_in_this_session 900$M
+END
+is "by process: the host's kernel for a VM" \
+	"$(shown 2 'host kernel CPU 0\/KVM (web)')" 6000$M
+is "by process: a name with a newline" \
+	"$(shown 2 'guest db user new?line')" 2500$M
+is "by function: of a module" \
+	"$(shown 3 'host kernel svm_vcpu_run \[kvm_amd\]')" 6000$M
+is "by function: a passive guest's kernel, by its kallsyms" \
+	"$(shown 3 'passive old kernel old_kernel_work \[guest.kernel\]')" 4000$M
+is "by function: a passive guest's program stays an address" \
+	"$(shown 3 'passive old user 0x401234')" 2000$M
+is "by function: what is inlined" \
+	"$(shown 3 'guest db user hash_search inlined')" 7500$M
+is "by function: a name and a file with parentheses" \
+	"$(shown 3 'host user operator()<int (\*)(int)> \/opt\/a (b)\/prog (deleted)')" 800$M
+for n in 1 2 3; do
+	is "table $n adds up to what the CPUs counted" "$(table $n out |
+		awk '{ sub(/^~/, ""); if ($NF == "all") all = $1; else n += $1 }
+			END { printf "%.0f %.0f", n, all }')" "41000$M 41000$M"
+done
+has "nor what was before all recorded" \
+	'guest web: samples from before or after all recorded, left out: 50$' out
+has "what guests have sampled themselves is not counted twice" \
+	'sampled themselves, left out: 1,000$' out
+"$pv_perf" report session | head -n 1 >/dev/null
+is "somebody may read less of it" "${PIPESTATUS[0]}" 0
+"$pv_perf" report --top 3 session >top
+is "others are one line, and all adds up" \
+	"$(table 3 top | awk '/others/ { print $1 }')" 20500$M
+
+# The domains of a page, with their events.
+bars() {
+	grep -o '<div title="[^>]*' "$1" |
+		sed -n 's/.*title="\(.*\): .*data-events="\([0-9]*\)".*top: '"$2"'px.*/\1 \2/p' |
+		sed 's/: [0-9,]* cycles.* \([0-9]*\)$/ \1/' | sort
+}
+browse flame.html >flame.dom
+is "the browser shows each domain of the tables" "$(bars flame.dom 17)" \
+	"$(table 1 out | grep -v ' all$' |
+		sed 's/^~*\([0-9]*\) [0-9-]* \(.*\)/\2 \1/' | sort)"
+is "and its processes" "$(bars flame.dom 34 | grep -c '^nginx')" 2
+browse 'flame.html#search=do_sys' >search.dom
+is "it searches" "$(sed -n 's/.*id="matched">\([^<]*\).*/\1/p' search.dom)" \
+	"found: 21.95% of all"
+is "and marks what it finds" "$(grep -o 'class="found"' search.dom | wc -l)" 2
+id=$(grep -o '<div title="guest web user: [^>]*' flame.dom |
+	sed 's/.*data-id="\([0-9]*\)".*/\1/')
+browse "flame.html#zoom=$id" >zoom.dom
+is "it shows a domain alone" "$(grep -o '<div title="[^:]*' zoom.dom |
+	sed 's/.*"//' | sort | paste -sd' ')" \
+	"all guest web user main nginx ngx_http_parse"
+is "nothing is loaded from elsewhere" \
+	"$(grep -Ec '(src|href)="?(https?:|//)' flame.html)" 0
+is "and no error in the browser" "$(grep -c CONSOLE browser.log)" 0
+
+goroot=$(go env GOROOT)
+"$pv_perf" report --timeline trace.json --time 0-1 session >out
+cp "$goroot"/src/cmd/trace/static/{trace_viewer_full.html,webcomponents.min.js} \
+	"$tree/selftests/report/trace-viewer.html" .
+browse trace-viewer.html | sed -n '/>read/,/^end/p' >slices
+has "a viewer reads the timeline" '^end' slices
+is "without a warning" "$(grep -Ec '^(warning|error)' slices)" 0
+# slices_of DOMAIN TRACK NAME: for how many ms
+slices_of() {
+	awk -F'|' -v d="$1" -v t="$2" -v n="$3" '$1 == d && $2 == t && $3 == n {
+		ms += $5 } END { printf "%.0f", ms }' slices
+}
+within "as long as nginx ran in a guest" \
+	"$(slices_of 'guest web' 'vCPU 0' nginx)" 800 1
+within "and each of its functions" \
+	"$(slices_of 'guest web' 'vCPU 0' tcp_sendmsg)" 300 1
+within "and idle of the host" "$(slices_of host 'CPU 0' native_safe_halt)" 100 5
+is "what happened at one time is there on each clock" \
+	"$(awk -F'|' '/hypercall/ { printf "%s %.3f;", $1, $4 }' slices)" \
+	"host 500.000;guest web 500.000;guest db 500.000;"
+has "how exact that is is said" 'guest web: .* exact to 2.5 microseconds' out
+
+go tool pprof -top profile.pb.gz >top 2>&1
+is "pprof reads the profile" $? 0
+is "with the functions of the table" \
+	"$(awk '$NF == "svm_vcpu_run" { print $1, $2 }' top)" "6000$M 14.63%"
+has "all of it" 'Total samples = 41000000000' top
+go tool pprof -tags profile.pb.gz >tags 2>&1
+for label in '5000000000.*: guest web user$' '18000000000.*: web$' '7500000000.*: postgres$'; do
+	has "with labels: ${label#*: }" "$label" tags
+done
+has "and of vCPUs" 'vcpu: Total 34000000000' tags
+
+# perf itself, and what it makes of odd names.
+cat >odd.py <<-'END'
+	import ctypes, time
+	for name in (b"a b (c) d:", b"new\nline", b"[0] 1/2 3.4: x"):
+	    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
+	    end = time.monotonic() + 0.3
+	    while time.monotonic() < end:
+	        sum(range(1000))
+END
+# real PERF -g: what it has recorded on this machine is read
+real() {
+	local name="${1##*/} $2"
+	# shellcheck disable=SC2086
+	$1 record -q -a -e cpu-clock -F 500 $2 -o data /usr/bin/python3 odd.py
+	rm -rf real
+	cp -r session real
+	$1 script --ns -i data -F \
+		comm,pid,tid,cpu,time,event,period,misc,ip,sym,dso >text 2>/dev/null
+	gzip -1 <text >real/host.samples.gz
+	edit real 's["event"] = "cpu-clock"; s["period"] = None
+s["domains"] = s["domains"][:1]; s["host"]["counted"] = s["window"] = None'
+	"$pv_perf" report --top 0 real >out
+	is "$name: every sample is read" \
+		"$(awk '/ all$/ { print $3; exit }' out)" \
+		"$(grep -a -c ' cpu-clock: ' text)"
+	has "$name: of a process with a name like that" 'host user +a b \(c\) d:' out
+	has "$name: and of one with two lines" 'host user +new\?line' out
+	is "$name: no line is left" "$(grep -c 'none of perf' out)" 0
+}
+if perf record -q -a -e cpu-clock -F 500 -o data true 2>/dev/null; then
+	real perf ""
+	real "$tree/build/perf/perf-6.12" -g
+	real "$tree/build/perf/perf-7" -g
+else
+	ok "perf's own # SKIP perf samples nothing on this machine" true
+fi
+
+dpkg-deb -x "$tree"/build/deb/pv-perf_*_all.deb installed
+installed/usr/bin/pv-perf report --flamegraph packaged.html session >out
+is "it is packaged" $? 0
+finish
