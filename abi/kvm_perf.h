@@ -397,7 +397,8 @@ struct guest_perf_event_param {
  * The slot overflows where @left becomes 0 or less.  The guest gets an NMI for that
  * before it executes anything else; later where its overflows come more often than the
  * host allows it, or it is in the handler of one, or runs a nested guest, or was halted
- * and still is: it is not woken.  A slot whose @left is not positive overflows no more until the guest has set it.
+ * and still is: it is not woken.  A slot whose @left is not positive overflows no more
+ * until the guest has set it.
  */
 struct guest_perf_slot {
 	__aligned_u64	counts;
