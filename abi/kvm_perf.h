@@ -344,7 +344,7 @@ struct guest_perf_event_param {
  * %KVM_PERF_COUNT_EXITS_PV_PERF: for the sake of this contract: KVM_PERF_OP of kernel
  * mode, an overflow, the end of the guest's handler of an NMI that told of something.
  *
- * %KVM_PERF_COUNT_INJECTED_IRQS: the host has injected an interrupt.
+ * %KVM_PERF_COUNT_INJECTED_IRQS: the guest has taken an interrupt that the host injected.
  *
  * %KVM_PERF_COUNT_PREEMPTIONS: the vCPU's thread lost its CPU, though it would have run.
  *

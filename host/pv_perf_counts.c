@@ -55,7 +55,6 @@ static struct pv_perf_host_counts pv_perf_host_counts(struct kvm_vcpu *vcpu)
 	struct kvm_vcpu_stat *stat = &vcpu->stat;
 
 	return (struct pv_perf_host_counts) {
-		.irqs		= stat->irq_injections,
 		.halt_ns	= stat->generic.halt_wait_ns +
 				  stat->generic.halt_poll_success_ns +
 				  stat->generic.halt_poll_fail_ns,
@@ -90,8 +89,13 @@ void pv_perf_counts_end(struct kvm_vcpu *vcpu)
 		pv_perf_counts_clear(vcpu, 0);
 }
 
-static void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr,
-			       u64 n)
+/**
+ * pv_perf_counts_add - it has happened, in the mode in which the guest exited last
+ * @counts: of a vCPU, by its own thread
+ * @nr: what, KVM_PERF_COUNT_*
+ * @n: how often, or how long
+ */
+void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr, u64 n)
 {
 	if (!n || !(counts->wanted & BIT(nr)))
 		return;
@@ -139,8 +143,6 @@ static void pv_perf_counts_add_host(struct kvm_vcpu *vcpu)
 	/* KVM has it halted until its thread has a CPU again. */
 	halt = pv_perf_since(halt, steal);
 
-	pv_perf_counts_add(counts, KVM_PERF_COUNT_INJECTED_IRQS,
-			   pv_perf_since(now.irqs, was->irqs));
 	pv_perf_counts_add(counts, KVM_PERF_COUNT_STEAL_NS, steal);
 	pv_perf_counts_add(counts, KVM_PERF_COUNT_HALT_NS, halt);
 	/* A sample's own exits would soon be most of what is sampled. */
@@ -367,6 +369,8 @@ void pv_perf_counts_enter(struct kvm_vcpu *vcpu)
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
 	pv_perf_counts_add_host(vcpu);
+	counts->irq = vcpu->arch.interrupt.injected &&
+		      !vcpu->arch.interrupt.soft && !is_guest_mode(vcpu);
 	if (counts->nested && counts->nmi_owed && !is_guest_mode(vcpu)) {
 		counts->nested = false;
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);

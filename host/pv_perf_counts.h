@@ -7,6 +7,9 @@
 
 #include <linux/kvm_host.h>
 
+#include "pv_perf_event.h"
+
+void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr, u64 n);
 u32 pv_perf_counts_allowed(struct kvm *kvm);
 int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted);
 void pv_perf_counts_end(struct kvm_vcpu *vcpu);

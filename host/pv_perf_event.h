@@ -127,14 +127,12 @@ enum pv_perf_at_entry {
 
 /**
  * struct pv_perf_host_counts - what KVM and the scheduler count of a vCPU
- * @irqs: interrupts that were injected
  * @halt_ns: ns that it was halted
  * @thread: when the thread was started that runs it, of which the others are
  * @preemptions: how often that lost its CPU
  * @steal_ns: ns that it waited for one
  */
 struct pv_perf_host_counts {
-	u64 irqs;
 	u64 halt_ns;
 	u64 thread;
 	unsigned long preemptions;
@@ -146,6 +144,7 @@ struct pv_perf_host_counts {
  * @wanted: those that the guest wants counted, a bit for each KVM_PERF_COUNT_*
  * @exited: the vCPU has left the guest since it was looked what it has counted
  * @exit: for this, KVM_PERF_COUNT_EXITS_*
+ * @irq: the vCPU has entered the guest with an interrupt
  * @nested: it was a nested guest
  * @user: the guest, itself, has exited last at CPL 3
  * @ip: with this instruction, from kernel mode and from user mode
@@ -163,6 +162,7 @@ struct pv_perf_counts {
 	u32 wanted;
 	bool exited;
 	u8 exit;
+	bool irq;
 	bool nested;
 	bool user;
 	u64 ip[2];

@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
+#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "x86.h"
 
@@ -156,6 +157,16 @@ static u8 pv_perf_exit_of(struct kvm_vcpu *vcpu)
 	       pv_perf_svm_exit(vcpu, reason);
 }
 
+/* Unless KVM injects it once more: the guest has exited before it had it. */
+static void pv_perf_note_irq(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
+
+	if (counts->irq && !vcpu->arch.interrupt.injected)
+		pv_perf_counts_add(counts, KVM_PERF_COUNT_INJECTED_IRQS, 1);
+	counts->irq = false;
+}
+
 /**
  * pv_perf_note_exit - see what a vCPU has exited for
  * @vcpu: the vCPU, which counts that; right after the exit, with interrupts off
@@ -167,6 +178,7 @@ void pv_perf_note_exit(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
+	pv_perf_note_irq(vcpu);
 	counts->nested = is_guest_mode(vcpu);
 	if (!counts->nested) {
 		counts->user = kvm_x86_call(get_cpl)(vcpu) == 3;

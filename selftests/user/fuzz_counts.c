@@ -18,7 +18,6 @@
 /* What KVM and the scheduler count. */
 struct numbers {
 	const struct task_struct *thread;
-	u64 irqs;
 	u64 halt_ns;
 	u64 preemptions;
 	u64 steal_ns;
@@ -29,6 +28,7 @@ static struct model_counts {
 	u64 pending[KVM_PERF_NR_COUNTS][2];
 	int exit;		/* since it was looked; -1: none */
 	bool ours;		/* the last was for the pair */
+	bool irq;		/* it has entered with one */
 	bool nested;
 	bool user;
 	u64 ip[2];
@@ -65,7 +65,6 @@ static struct numbers numbers_now(int vcpu)
 
 	return (struct numbers){
 		.thread = current,
-		.irqs = stat->irq_injections,
 		.halt_ns = stat->generic.halt_wait_ns +
 			   stat->generic.halt_poll_success_ns +
 			   stat->generic.halt_poll_fail_ns,
@@ -113,7 +112,6 @@ static void add_numbers(struct model_counts *c, int vcpu)
 	u64 halt = halted > steal ? halted - steal : 0;
 	u64 out = clock_ns - c->since;
 
-	add(c, KVM_PERF_COUNT_INJECTED_IRQS, now.irqs - c->was.irqs);
 	if (same)
 		add(c, KVM_PERF_COUNT_PREEMPTIONS,
 		    now.preemptions - c->was.preemptions);
@@ -262,6 +260,8 @@ void model_counts_enter(int vcpu)
 		return;
 
 	add_numbers(c, vcpu);
+	c->irq = vcpus[vcpu]->arch.interrupt.injected &&
+		 !vcpus[vcpu]->arch.guest_mode;
 	if (c->nested && c->nmi_owed && !vcpus[vcpu]->arch.guest_mode) {
 		c->nested = false;
 		request[vcpu] = true;
@@ -422,6 +422,9 @@ static void model_exit(int vcpu, const struct exit *exit, gpa_t gpa, u64 rax,
 	if (!c->wanted)
 		return;
 
+	if (c->irq && !vcpus[vcpu]->arch.interrupt.injected)
+		add(c, KVM_PERF_COUNT_INJECTED_IRQS, 1);
+	c->irq = false;
 	c->nested = vcpus[vcpu]->arch.guest_mode;
 	if (!c->nested) {
 		c->user = user;
@@ -581,7 +584,7 @@ static void grow(struct kvm_vcpu *vcpu)
 
 	switch (kind % 8) {
 	case 0:
-		vcpu->stat.irq_injections += n;
+		vcpu->arch.interrupt.injected = n & 1;
 		break;
 	case 1:
 		vcpu->stat.generic.halt_wait_ns += n;

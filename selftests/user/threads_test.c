@@ -194,16 +194,12 @@ static void grow(struct thread *t)
 {
 	u64 n = rnd(t, 50);
 
-	switch (rnd(t, 4)) {
+	switch (rnd(t, 3)) {
 	case 0:
-		t->vcpu->stat.irq_injections += n;
-		t->grown[KVM_PERF_COUNT_INJECTED_IRQS] += n;
-		break;
-	case 1:
 		t->vcpu->stat.generic.halt_wait_ns += n;
 		t->grown[KVM_PERF_COUNT_HALT_NS] += n;
 		break;
-	case 2:
+	case 1:
 		current->nivcsw += n;
 		t->grown[KVM_PERF_COUNT_PREEMPTIONS] += n;
 		break;

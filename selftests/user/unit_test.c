@@ -1215,13 +1215,49 @@ static void test_nested_exits(void)
 	teardown();
 }
 
+static u64 injected_irqs(void)
+{
+	return kernel_count(KVM_PERF_COUNT_INJECTED_IRQS);
+}
+
+static void test_injected_irqs(void)
+{
+	bool *injected;
+
+	count_all();
+	injected = &here()->arch.interrupt.injected;
+	*injected = true;
+	enter_counting();
+	enter_counting();
+	exit_for(SVM_EXIT_NPF);
+	is("an interrupt that the guest has not taken", injected_irqs(), 0);
+	*injected = false;
+	exit_for(SVM_EXIT_CPUID);
+	is("and has", injected_irqs(), 1);
+	exit_for(SVM_EXIT_CPUID);
+	is("once", injected_irqs(), 1);
+	*injected = true;
+	here()->arch.interrupt.soft = true;
+	enter_counting();
+	*injected = false;
+	exit_for(SVM_EXIT_CPUID);
+	is("not one of an instruction", injected_irqs(), 1);
+	here()->arch.interrupt.soft = false;
+	here()->arch.guest_mode = true;
+	*injected = true;
+	enter_counting();
+	*injected = false;
+	exit_for(SVM_EXIT_CPUID);
+	is("nor a nested guest's", injected_irqs(), 1);
+	teardown();
+}
+
 static void test_host_counts(void)
 {
 	struct kvm_vcpu_stat *stat;
 
 	count_all();
 	stat = &here()->stat;
-	stat->irq_injections = 3;
 	stat->generic.halt_wait_ns = 150;
 	stat->generic.halt_poll_success_ns = 20;
 	stat->generic.halt_poll_fail_ns = 3;
@@ -1230,7 +1266,6 @@ static void test_host_counts(void)
 	leave_for(SVM_EXIT_HLT);
 	clock_ns += 200;
 	enter_counting();
-	is("interrupts", kernel_count(KVM_PERF_COUNT_INJECTED_IRQS), 3);
 	is("preemptions", kernel_count(KVM_PERF_COUNT_PREEMPTIONS), 2);
 	is("steal time", kernel_count(KVM_PERF_COUNT_STEAL_NS), 50);
 	is("halted, but for waiting for a CPU then",
@@ -1245,16 +1280,14 @@ static void test_host_counts(void)
 	exit_for(SVM_EXIT_HLT);
 	is("another thread's numbers say nothing",
 	   kernel_count(KVM_PERF_COUNT_PREEMPTIONS), 2);
-	stat->irq_injections = 1;
 	stat->generic.halt_wait_ns = 0;
 	current->nivcsw = 1;
 	current->sched_info.run_delay = 0;
 	exit_for(SVM_EXIT_HLT);
 	is("nor those that are cleared",
-	   kernel_count(KVM_PERF_COUNT_INJECTED_IRQS) +
 	   kernel_count(KVM_PERF_COUNT_PREEMPTIONS) +
 	   kernel_count(KVM_PERF_COUNT_STEAL_NS) +
-	   kernel_count(KVM_PERF_COUNT_HALT_NS), 3 + 2 + 1000 + 123);
+	   kernel_count(KVM_PERF_COUNT_HALT_NS), 2 + 1000 + 123);
 
 	leave_for(SVM_EXIT_HLT);
 	clock_ns += 10;
@@ -4480,6 +4513,7 @@ int main(void)
 	test_exits();
 	test_own_exits();
 	test_nested_exits();
+	test_injected_irqs();
 	test_host_counts();
 	test_slots();
 	test_counts_memory();

@@ -590,6 +590,10 @@ struct kvm_vcpu {
 		struct pv_perf_vcpu *pv_perf;
 		unsigned int nmi_pending;
 		bool nmi_injected;
+		struct {
+			bool injected;
+			bool soft;
+		} interrupt;
 		atomic_t nmi_queued;
 		bool guest_mode;
 		bool smm;
