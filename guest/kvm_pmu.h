@@ -468,6 +468,9 @@ void kvm_pmu_counters_destroy(void);
 int kvm_pmu_areas_create(void);
 void kvm_pmu_areas_destroy(void);
 
+/* kvm_pmu_clock.c */
+extern struct device_attribute dev_attr_clock;
+
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];
 

@@ -21,6 +21,7 @@
  *	kvm_pmu_watch.c		what is done now and then
  *	kvm_pmu_area.c		whether the host is still the same
  *	kvm_pmu_call.c		hypercalls
+ *	kvm_pmu_clock.c		the guest's clock against the host's
  *	kvm_pmu_cpu.c		CPUs come and go
  *	kvm_pmu_sysfs.c		the PMU in sysfs
  *	kvm_pmu_hypervisor.c	another PMU, of the hypervisor's events

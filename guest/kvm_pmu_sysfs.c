@@ -192,6 +192,7 @@ static DEVICE_ATTR_RW(rdpmc);
 
 static struct attribute *kvm_pmu_attrs[] = {
 	&dev_attr_rdpmc.attr,
+	&dev_attr_clock.attr,
 	NULL
 };
 
