@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The VMM of a guest on this host: its process, and its vCPUs' threads."""
+import os
+import re
+
+
+def read(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read()
+    except OSError:                 # it has ended
+        return b""
+
+
+def pids():
+    return sorted(int(n) for n in os.listdir("/proc") if n.isdigit())
+
+
+def of_uuid(uuid):
+    """The process of the QEMU that libvirt has started for a domain, or None."""
+    for pid in pids():
+        words = read(f"/proc/{pid}/cmdline").split(b"\0")
+        # Not a program that has this in a text.
+        if b"-uuid" in words[:-1] and \
+                words[words.index(b"-uuid") + 1] == uuid.encode():
+            return pid
+    return None
+
+
+def vcpus(pid):
+    """The threads, in the order of the vCPUs, by the names that QEMU (debug-threads,
+    as libvirt has it), Firecracker and Cloud Hypervisor give them."""
+    found = {}
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    for tid in tids:
+        name = read(f"/proc/{pid}/task/{tid}/comm").decode(errors="replace")
+        match = re.match(r"(?:CPU |fc_vcpu |vcpu|kvm-vcpu-)(\d+)", name)
+        if match:
+            found[int(match[1])] = int(tid)
+    return [found[n] for n in sorted(found)]
