@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One machine of a session, and what pv-perf has it do."""
+import os
+import re
+import threading
+import time
+
+from pvperf.transport import Failed, printable
+
+SCRIPT_FILE = os.path.join(os.path.dirname(os.path.realpath(__file__)),
+                           "machine.sh")
+# How long it may take to start, in s; to stop, and what takes no time, part of it.
+PATIENCE = 60
+
+
+def load_script():
+    with open(SCRIPT_FILE, encoding="ascii") as f:
+        return f.read()
+
+
+class Domain:
+    """The host, a guest, or a guest that takes no part (passive)."""
+
+    script = load_script()
+
+    def __init__(self, name, kind, transport=None, connect=None, place=None):
+        self.name, self.kind, self.connect = name, kind, connect
+        self.transport, self.place = transport, place
+        self.patience = PATIENCE
+        self.status = "ok"
+        self.pid, self.vcpus = None, []
+        self.samples = self.lost = self.kernel = self.cpus = None
+        self.clock = []
+        self.paired = False
+        # Has it anything of us?
+        self.started = False
+
+    def ok(self):
+        return self.status == "ok"
+
+    def fail(self, why):
+        """The first is the reason for the rest."""
+        if self.ok():
+            self.status = why
+
+    def do(self, command, *arguments, timeout=None):
+        """Runs a command of machine.sh there; returns its lines."""
+        timeout = timeout or self.patience / 4
+        words = ["sh", "-c", self.script, "pv-perf", command, self.place,
+                 *arguments]
+        return self.transport.call(words, timeout).splitlines()
+
+    def start(self, lease, event, mark, trace_filter, options):
+        self.started = True
+        for line in self.do("start", self.kind, str(lease), event, mark,
+                            trace_filter, *options, timeout=self.patience):
+            key, _, value = line.partition(b" ")
+            if key == b"pair":
+                self.paired = True
+            elif key == b"kernel":
+                self.kernel = printable(value)
+            elif key == b"cpus" and re.fullmatch(rb"\d{1,5}", value):
+                self.cpus = int(value)
+
+    def enable(self):
+        self.do("enable")
+
+    def alive(self):
+        self.do("alive")
+
+    def stop(self, *parts):
+        for line in self.do("stop", *parts, timeout=self.patience):
+            if line.startswith(b"early "):
+                self.fail("its perf ended early: " + printable(line[6:]))
+
+    def script_samples(self, timeout, *options):
+        """Has it make its samples text; returns how many bytes that has."""
+        size, early = 0, None
+        for line in self.do("script", *options, timeout=timeout):
+            key, _, value = line.partition(b" ")
+            if key == b"early":
+                early = printable(value)
+            elif re.fullmatch(rb"\d{1,15}", value):
+                if key == b"lost":
+                    self.lost = int(value)
+                elif key == b"size":
+                    size = int(value)
+        if early is not None:
+            self.fail(f"perf script failed: {early}")
+        return size
+
+    def fetch(self, name, path, size, timeout):
+        """Copies at most so much of a file; what has come stays when it fails."""
+        place = self.do("place")
+        folder = place[0].decode(errors="replace") if place else ""
+        if not folder.startswith("/"):
+            raise Failed("it does not say where its files are")
+        with open(path, "wb") as file:
+            self.transport.fetch(f"{folder}/{name}", file, size, timeout)
+            if name == "samples.gz" and file.tell() < size:
+                raise Failed(f"of {size} bytes only {file.tell()} have come")
+
+    def clean(self):
+        self.do("clean")
+        self.started = False
+
+    def describe(self):
+        """For session.json."""
+        return {"name": self.name, "kind": self.kind, "connect": self.connect,
+                "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
+                "samples": self.samples, "lost": self.lost or 0,
+                "counted": None, "clock": self.clock}
+
+
+def each(domains, function, timeout, hurry=None):
+    """Calls function(domain) for all at the same time; who fails, or has not ended
+    in time, has its status say so. An Event hurry ends the waiting."""
+    ended = {}
+
+    def run(domain):
+        try:
+            function(domain)
+            ended[domain] = None
+        except Failed as error:
+            ended[domain] = str(error)
+        except Exception as error:  # of a transport's library
+            ended[domain] = f"{type(error).__name__}: {error}"
+
+    threads = [threading.Thread(target=run, args=(d,), daemon=True)
+               for d in domains]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + timeout
+    while any(t.is_alive() for t in threads):
+        time.sleep(0.02)
+        if time.monotonic() > deadline or (hurry and hurry.is_set()):
+            break
+    for domain in domains:
+        why = ended.get(domain, f"no answer within {timeout:.0f} s"
+                        if not (hurry and hurry.is_set()) else "interrupted")
+        if why:
+            domain.fail(printable(why.encode()))

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=sh
+#
+# What pv-perf record runs on each machine of a session, a host or a guest, as
+#
+#	sh -c THIS pv-perf COMMAND PLACE [ARGUMENT...]
+#
+# It needs perf and POSIX's utilities (and mktemp's neighbours: timeout,
+# readlink, gzip). PLACE is a folder, or the name of one where files are
+# temporary: all that there is lies in it, and what runs in it is found by it.
+#
+# Each perf is a part: NAME.pid, NAME.log, and the fifos of its --control. A
+# process in the background measures the clock once a second and, when nobody has
+# asked for "alive" for a while (pv-perf was killed, or cannot reach this machine
+# any more), cleans up.
+
+command=$1
+place=$2
+shift 2
+umask 077
+trap '' HUP
+PATH=${PATH:-/bin}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# Nothing of what an administrator has set up for perf, and no network.
+export PATH LC_ALL=C PERF_CONFIG=/dev/null DEBUGINFOD_URLS=
+
+die() {
+	printf '%s\n' "$*" >&2
+	exit 1
+}
+
+find_place() {
+	case $place in
+	/*)	dir=$place ;;
+	*)	dir=/var/tmp
+		[ -d $dir ] || dir=/tmp
+		dir=$dir/$place ;;
+	esac
+}
+
+enter() {
+	cd "$dir" 2>/dev/null || die "the session is gone there"
+	dir=$(pwd -P)
+}
+
+# Its last words.
+log_of() {
+	grep -v -e '^$' -e '^Events ' "$1.log" | tail -n 3 | tr '\n' ' '
+}
+
+# A process in this folder: not one that has got its number later.
+running() {
+	[ -e "$1.pid" ] && read -r pid <"$1.pid" &&
+		[ "$(readlink "/proc/$pid/cwd")" = "$dir" ]
+}
+
+clean() {
+	cd "$dir" 2>/dev/null || return 0
+	dir=$(pwd -P)
+	for file in *.pid; do
+		running "${file%.pid}" && kill -KILL "$pid"
+	done
+	cd /
+	rm -rf "$dir"
+}
+
+fail() {
+	clean
+	die "$@"
+}
+
+# What the driver of the pair says, three times.
+measure() {
+	for file in /sys/bus/event_source/devices/*/clock; do
+		[ -r "$file" ] || continue
+		for _ in 1 2 3; do
+			while read -r line; do
+				echo "$line"
+			done <"$file"
+		done
+		return
+	done >>clock
+}
+
+# supervise ROLE LEASE: until the folder is gone
+supervise() {
+	silent=0
+	while [ -d "$dir" ]; do
+		if [ "$1" = guest ] && [ ! -e stopped ]; then
+			measure
+		fi
+		if rm alive 2>/dev/null; then
+			silent=0
+		else
+			silent=$((silent + 1))
+		fi
+		[ $silent -lt "$2" ] || clean
+		sleep 1
+	done
+}
+
+# part NAME PERF-ARGUMENT...: starts one that does not count yet
+part() {
+	name=$1
+	shift
+	mkfifo "$name.control" "$name.ack"
+	perf "$@" -D -1 --control "fifo:$name.control,$name.ack" \
+		</dev/null >"$name.log" 2>&1 &
+	echo $! >"$name.pid"
+	tries=0
+	until grep -q 'Events disabled' "$name.log"; do
+		running "$name" || fail "perf: $(log_of "$name")"
+		tries=$((tries + 1))
+		[ $tries -lt 600 ] || fail "perf $1 does not start"
+		sleep 0.1
+	done
+}
+
+# tell NAME WORD: to a perf that runs
+tell() {
+	running "$1" || die "perf has ended: $(log_of "$1")"
+	printf '%s\n' "$2" 1<>"$1.control"
+	timeout 10 head -n 1 "$1.ack" >/dev/null || die "perf does not answer"
+}
+
+# The time of now, where the part "clock" records names of tasks.
+mark() {
+	printf '%s' "$(cat mark)-$1" >/proc/$$/comm
+}
+
+# start ROLE LEASE EVENT MARK FILTER PERF-RECORD-ARGUMENT...
+start() {
+	role=$1 lease=$2 event=$3 mark=$4 filter=$5
+	shift 5
+	command -v perf >/dev/null || die "no perf there: apt install linux-perf"
+	mkdir "$dir" || exit 1
+	enter
+	# Not with redirections of its own: the shell would keep what they replace.
+	{
+		exec </dev/null >/dev/null 2>&1
+		supervise "$role" "$lease"
+	} &
+	if [ "$role" = guest ]; then
+		# perf record would take another one.
+		perf stat -a -x, -o counted -e "$event" -- true 2>stat.log ||
+			fail "perf: $(log_of stat)"
+		! grep -q '<not supported>' counted ||
+			fail "perf has no $event there: pv-perf-doctor says why"
+	else
+		echo "$mark" >mark
+		echo "$role" >role
+		part clock record -a -N -B -o clock.data --max-size=1G \
+			-e task:task_rename --filter "newcomm ~ \"$mark-*\"" \
+			${filter:+-e kvm:kvm_pv_perf_op --filter "$filter"}
+		tell clock enable
+		part stat stat -a -A -x, -o stat.txt -e "$event"
+	fi
+	part record record -a -N -B -o record.data "$@"
+	set -- /sys/bus/event_source/devices/*/clock
+	[ ! -e "$1" ] || echo pair
+	echo "kernel $(uname -r)"
+	echo "cpus $(grep -c '^processor' /proc/cpuinfo)"
+}
+
+enable() {
+	tell record enable
+	if [ -e role ]; then
+		tell stat enable
+		mark b
+	else
+		measure
+	fi
+}
+
+# stop NAME...: those parts
+stop() {
+	[ "$1" != record ] || [ ! -e role ] || mark e
+	for name; do
+		if ! running "$name"; then
+			echo "early $(log_of "$name")"
+			continue
+		fi
+		kill -INT "$pid"
+	done
+	for name; do
+		tries=0
+		while running "$name"; do
+			tries=$((tries + 1))
+			[ $tries -lt 300 ] || kill -KILL "$pid"
+			sleep 0.1
+		done
+		rm -f "$name.pid"
+	done
+	[ -e role ] || measure
+	touch stopped
+}
+
+# script PERF-SCRIPT-ARGUMENT...: what was recorded, as text
+script() {
+	mkfifo script.out
+	perf script "$@" -i record.data --ns --no-inline --show-lost-events \
+		-F comm,pid,tid,cpu,time,event,period,misc,ip,sym,dso \
+		</dev/null >script.out 2>script.log &
+	echo $! >script.pid
+	awk '/PERF_RECORD_LOST lost [0-9]+$/ { lost += $NF; next }
+		{ print }
+		END { print "lost", lost + 0 >"/dev/stderr" }' script.out \
+		2>lost | gzip -1 >samples.gz
+	wait $! || echo "early $(log_of script)"
+	rm -f script.pid record.data
+	cat lost
+	[ ! -e clock.data ] ||
+		perf script -i clock.data --ns -F pid,tid,time,event,trace \
+			</dev/null 2>/dev/null | gzip -1 >clock.gz
+	# Of a guest whose perf has nothing: gzip's of nothing.
+	echo "size $(wc -c <samples.gz)"
+}
+
+find_place
+case $command in
+start)	start "$@" ;;
+clean)	clean ;;
+enable|stop|script)
+	enter
+	touch alive
+	$command "$@" ;;
+alive)	enter
+	touch alive ;;
+place)	enter
+	printf '%s' "$dir" ;;
+*)	die "no command $command" ;;
+esac
