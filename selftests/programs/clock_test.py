@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""What pv-perf makes of the measurements of clocks, of which the truth is known."""
+import bisect
+import gzip
+import os
+import random
+import tempfile
+
+from pvperf import clock
+
+results = []
+
+
+def check(name, passed, note=""):
+    results.append(passed)
+    print(f"{'' if passed else 'not '}ok {len(results)} {name}"
+          f"{': ' + note if note else ''}")
+
+
+class Guest:
+    """A guest whose clock began later and is slow, with four vCPUs."""
+
+    def __init__(self, pid, offset=0, drift=20e-6, skew=0):
+        self.pid, self.offset, self.drift, self.skew = pid, offset, drift, skew
+        self.said, self.traced = [], []
+
+    def time(self, host, cpu=0):
+        return int((host - self.offset) * (1 - self.drift)) + cpu * self.skew
+
+    def measure(self, host):
+        for _ in range(3):
+            for cpu in range(4):
+                took = random.choice((1500, 3000, 90000))
+                at = host + random.randrange(100, took - 100)
+                before = self.time(host, cpu)
+                after = self.time(host + took, cpu)
+                self.said.append(f"{cpu} {before} {after}\n")
+                self.traced.append(
+                    f" {self.pid}/{self.pid + cpu}   {at // 10**9}."
+                    f"{at % 10**9:09}: kvm:kvm_pv_perf_op: vcpu {cpu} READ "
+                    f"0xfffffffe 0x{before & 0xffffffff:x} ret -2\n")
+                host += took + 20000
+
+
+def understand(guest, more="", traced=""):
+    """(points, trace)"""
+    with tempfile.TemporaryDirectory() as folder:
+        said = os.path.join(folder, "said")
+        with open(said, "w", encoding="latin-1") as f:
+            f.writelines(guest.said)
+            f.write(more)
+        path = os.path.join(folder, "trace.gz")
+        with gzip.open(path, "wt") as f:
+            f.writelines(guest.traced)
+            f.write(traced)
+        found = clock.measured(said)
+        trace = clock.read_trace(path, "pv-1", [found])
+        return clock.points(trace.pairs(guest.pid, found)), trace, found
+
+
+def host_time(points, time):
+    """As pv-perf report does: linear in between."""
+    n = min(max(bisect.bisect([p[0] for p in points], time), 1), len(points) - 1)
+    (a, x, _), (b, y, _) = points[n - 1], points[n]
+    return x + (time - a) * (y - x) / (b - a)
+
+
+def worst(guest, points, seconds, cpu=0):
+    """The largest error at any time, in us."""
+    return max(abs(host_time(points, guest.time(t, cpu) / 1e9) - t / 1e9)
+               for t in (random.randrange(START, START + seconds * 10**9)
+                         for _ in range(2000))) * 1e6
+
+
+START = 50000 * 10**9
+random.seed(17)
+a = Guest(1000, START - 7 * 10**9)
+for second in range(3600):
+    a.measure(START + second * 10**9)
+a.measure(START + 3600 * 10**9)
+found, trace, said = understand(a)
+check("a moment for each second of an hour", len(found) == 3601)
+error = worst(a, found, 3600)
+check("within 1 us of the truth", error < 1, f"{error:.2f} us")
+check("which it says", error < max(p[2] for p in found) * 1e6 < 2,
+      f"{max(p[2] for p in found) * 1e6:.2f} us")
+check("the vCPUs' threads", trace.vcpus[1000] ==
+      {0: 1000, 1: 1001, 2: 1002, 3: 1003})
+check("the VMM is found", trace.pid_of(said) == 1000)
+
+b = Guest(2000, START - 9 * 10**9, skew=3000)
+for second in range(11):
+    b.measure(START + second * 10**9)
+found, _, _ = understand(b)
+error = max(worst(b, found, 10, cpu) for cpu in range(4))
+says = max(p[2] for p in found) * 1e6
+check("vCPUs whose clocks differ by 9 us", error <= says < 10,
+      f"{error:.2f} us, it says {says:.2f}")
+
+evil = "".join(["\x1b[2J\n", "1 2\n", "-1 5 6\n", "0 9 8\n", "x" * 5000 + "\n",
+                "0 " + "9" * 30 + " 1\n", f"0 {2**63} {2**63 + 5}\n",
+                "0 1 2", "\0" * 100])
+clean, _, _ = understand(b)
+found, _, _ = understand(b, evil)
+check("nonsense is left out", found == clean)
+
+c = Guest(3000, START - 10**9)
+c.measure(START)
+c.measure(START + 10**9)
+hypercall = c.traced[5].replace("3000/", "4000/")
+found, trace, said = understand(c, "", hypercall)
+check("another VM's hypercall is none of it", len(found) == 2 and
+      ("4000" not in str(trace.pairs(3000, said))))
+found, _, _ = understand(c, "", "".join(c.traced[:12]))
+check("what is traced twice is not believed", len(found) == 1)
+
+d = Guest(5000, START - 10**9)
+d.measure(START)
+d.said = [" ".join((w[0], w[1], str(int(w[1]) + 1))) + "\n"
+          for w in map(str.split, d.said)]
+found, _, _ = understand(d)
+check("a guest that contradicts itself is not exact", found[0][2] > 1e-7)
+
+_, trace, _ = understand(
+    b, "", " 7/7  12.000000001: task:task_rename: pid=7 oldcomm=sh "
+    "newcomm=pv-1-b oom_score_adj=0\n 7/7  13.000000002: task:task_rename: pid=7 "
+    "oldcomm=sh newcomm=pv-1-e oom_score_adj=0\n 8/8  13.500000002: "
+    "task:task_rename: pid=8 oldcomm=sh newcomm=pv-2-e oom_score_adj=0\n")
+check("the window", (trace.began, trace.ended) ==
+      (12 * 10**9 + 1, 13 * 10**9 + 2))
+print(f"1..{len(results)}")
