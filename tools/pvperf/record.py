@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0
+"""pv-perf record: perf on the host and in guests at the same time, to a folder."""
+import os
+import re
+import shutil
+import sys
+import time
+import types
+
+from pvperf import folder, vmm
+from pvperf.domain import PATIENCE, Domain
+from pvperf.error import Error
+from pvperf.session import Session
+from pvperf.transport import Local
+
+HELP = """record host and guests at the same time (as long as COMMAND, and some
+seconds)"""
+
+DESCRIPTION = """Records an event on this host, which it is to be root for, and in
+guests, at the same time, as perf record does, while COMMAND runs, for --seconds, or
+until Ctrl-C, and leaves in DIR what pv-perf report reads. Guests need perf and the
+driver of the pair, and are reached by QEMU's guest agent or by ssh. A guest that
+cannot be recorded is said so, and the rest is recorded without it."""
+
+
+def add_command(commands):
+    parser = commands.add_parser(
+        "record", help=HELP, description=DESCRIPTION,
+        usage="pv-perf record [options] [-- COMMAND...]")
+    a = parser.add_argument
+    a("-e", metavar="EVENT", default="cycles",
+      help="what to sample, as for perf record (default: cycles)")
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument("-F", metavar="HZ", type=int,
+                      help="samples per second and CPU (default: 999)")
+    rate.add_argument("-c", metavar="N", type=int,
+                      help="a sample each N events")
+    a("-g", action="store_true", help="with call chains")
+    a("--vm", metavar="NAME", action="append", default=[],
+      help="a guest: a domain of libvirt, NAME@URI where several URIs have one, "
+      "or ssh:[root@]HOST; several times for several")
+    a("--passive", metavar="NAME", action="append", default=[],
+      help="a guest without agent and driver, which the host samples: a domain "
+      "of libvirt, or pid:PID, its VMM")
+    a("--symbols", metavar="NAME=FILE", action="append", default=[],
+      help="the System.map or kallsyms of a passive guest")
+    a("--connect", metavar="URI", action="append", default=[],
+      help="libvirt's (default: qemu:///system); several times for several")
+    a("--seconds", metavar="S", type=float, help="for how long")
+    a("--limit", metavar="MB", type=int, default=1024,
+      help="how much perf may store on each machine, and each guest send "
+      "(default: 1024)")
+    a("--patience", metavar="S", type=float, default=PATIENCE,
+      help="how long a machine may take to start, or to stop, before it is left "
+      f"out (default: {PATIENCE})")
+    a("-o", metavar="DIR", help="where to (default: pv-perf-TIME)")
+    a("command", nargs="*", metavar="COMMAND", help="after --")
+    parser.set_defaults(run=run)
+
+
+def split_event(event):
+    """(name, modifiers) of one event."""
+    if not re.fullmatch(r"[\w./=,:-]+", event) or \
+            ("," in event and "/" not in event):
+        raise Error(f"-e {event}: it is one event",
+                    "perf list has their names")
+    # Tracepoints have a colon of their own.
+    match = re.fullmatch(r"(.*/|[^/]*?(?=:)):?([ukhGHpPSDIWeb]*)", event)
+    return match.groups() if match else (event, "")
+
+
+def host_event(event):
+    """EVENT of the host's code."""
+    name, modifiers = split_event(event)
+    return f"{name}{'' if name.endswith('/') else ':'}{modifiers}H"
+
+
+def both_event(event):
+    """EVENT of all code: without a letter perf takes the host's."""
+    return host_event(event) + "G"
+
+
+def passive_event(event, chains):
+    """EVENT of guests' code. KVM knows no call chain of a guest, and without one
+    perf script has its address only where none was asked for."""
+    name, modifiers = split_event(event)
+    if chains and "/" in name:
+        name = name.removesuffix("/").removesuffix(",") + ",call-graph=no/"
+    elif chains and ":" not in name:
+        name += "/call-graph=no/"
+    return f"{name}{'' if name.endswith('/') else ':'}{modifiers}G"
+
+
+def find_libvirt(args):
+    """The connections, if they are needed."""
+    if all(re.match(r"ssh:|pid:", n) for n in args.vm + args.passive):
+        return []
+    from pvperf import transport_libvirt as libvirt
+    return [libvirt.Connection(uri)
+            for uri in args.connect or [libvirt.DEFAULT_URI]]
+
+
+def find_domain(connections, name, kind):
+    """A domain of libvirt."""
+    from pvperf import transport_libvirt as libvirt
+    connection, found = libvirt.find(connections, name)
+    domain = Domain(found.name(), kind, libvirt.Agent(connection, found)
+                    if kind == "guest" else None, connection.uri)
+    if not connection.is_active(found):
+        domain.fail("it does not run")
+    elif connection.is_local():
+        domain.pid = vmm.of_uuid(found.UUIDString())
+    if domain.pid:
+        domain.vcpus = vmm.vcpus(domain.pid)
+    elif kind == "passive":
+        domain.fail("its VMM is not on this host")
+    return domain
+
+
+def find_guest(connections, name):
+    if name.startswith("ssh:"):
+        from pvperf.transport_ssh import Ssh
+        # ssh://USER@HOST:PORT, as ssh takes it, too.
+        host = name if name.startswith("ssh://") else name.removeprefix("ssh:")
+        return Domain(host.rpartition("@")[2].removeprefix("ssh://"), "guest",
+                      Ssh(host), name)
+    return find_domain(connections, name, "guest")
+
+
+def find_passive(connections, name):
+    if not name.startswith("pid:"):
+        return find_domain(connections, name, "passive")
+    number = name.removeprefix("pid:")
+    if not number.isdigit() or not os.path.exists(f"/proc/{number}"):
+        raise Error(f"--passive {name}: there is no such process",
+                    "take the VMM's, by pgrep perhaps")
+    domain = Domain(name, "passive")
+    domain.pid = int(number)
+    domain.vcpus = vmm.vcpus(domain.pid)
+    return domain
+
+
+def make_unique(domains):
+    """Names that no two have."""
+    taken = {"host"}
+    for d in domains:
+        name, n = d.name, 1
+        while d.name in taken:
+            n += 1
+            d.name = f"{name}@{d.connect}" if n == 2 else f"{name} {n}"
+        taken.add(d.name)
+
+
+def check(args):
+    if os.geteuid():
+        raise Error("only the host's administrator may record it and its guests",
+                    "run it as root")
+    if not shutil.which("perf"):
+        raise Error("there is no perf", "apt install linux-perf")
+    for value, name in ((args.F, "-F"), (args.c, "-c"), (args.limit, "--limit"),
+                        (args.seconds, "--seconds"),
+                        (args.patience, "--patience")):
+        if value is not None and value <= 0:
+            raise Error(f"{name} {value}: it is more than 0")
+    if args.command and args.seconds:
+        raise Error("COMMAND and --seconds each say how long", "take one")
+    if args.command and not shutil.which(args.command[0]):
+        raise Error(f"there is no command {args.command[0]}")
+
+
+def options_of(args):
+    frequency = None if args.c else args.F or 999
+    events = [host_event(args.e)]
+    if args.passive:
+        events.append(passive_event(args.e, args.g))
+    rate = ["-c", str(args.c)] if args.c else ["-F", str(frequency)]
+    return types.SimpleNamespace(
+        event=args.e, events=events, counted=both_event(args.e), period=args.c, frequency=frequency,
+        callgraph=args.g, rate=rate + ["-g"] * args.g, limit=args.limit,
+        patience=args.patience, seconds=args.seconds, command=args.command)
+
+
+def find_symbols(args, passive):
+    """{name of a passive guest: file}"""
+    result = {}
+    for text in args.symbols:
+        name, _, path = text.rpartition("=")
+        if name not in [d.name for d in passive]:
+            raise Error(f"--symbols {text}: no --passive {name or 'NAME'}",
+                        "--passive NAME --symbols NAME=FILE")
+        if not os.path.isfile(path):
+            raise Error(f"--symbols {text}: there is no such file")
+        result[name] = path
+    return result
+
+
+def run(args):
+    check(args)
+    options = options_of(args)
+    connections = find_libvirt(args)
+    guests = [find_guest(connections, n) for n in args.vm]
+    passive = [find_passive(connections, n) for n in args.passive]
+    symbols = find_symbols(args, passive)
+    make_unique(guests + passive)
+    path = folder.create(args.o or time.strftime("pv-perf-%Y%m%d-%H%M%S"))
+    host = Domain("host", "host", Local())
+    session = Session(options, path, host, guests, passive)
+    for name, file in symbols.items():
+        folder.keep_symbols(path, name, file)
+    if not session.run():
+        shutil.rmtree(path, ignore_errors=True)
+        raise Error("nothing was recorded" +
+                    ("" if host.ok() else f": {host.status}"))
+    print(f"{path}: {session.ended - session.began:.1f} s of "
+          f"{len(session.recording)} machines", file=sys.stderr)
+    return 0

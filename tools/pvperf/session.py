@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A session: perf on the host and in guests at the same time, and what it leaves."""
+import datetime
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from pvperf import clock, domain, folder
+from pvperf.transport import Failed
+
+HEARTBEAT = 10
+
+# Has perf script not leave out the samples of guests, of which it knows no symbols.
+WITH_GUESTS = ["--guestmodules=/dev/null"]
+
+
+def say(text):
+    print(f"pv-perf: {text}", file=sys.stderr, flush=True)
+
+
+class Session:
+    """What is recorded: options has event, events (the host's), counted (of all code),
+    rate (perf record's options), limit (MB that a machine may have), patience, seconds
+    and command."""
+
+    def __init__(self, options, path, host, guests, passive):
+        self.options, self.path = options, path
+        self.host, self.guests, self.passive = host, guests, passive
+        self.mark = "pv-" + secrets.token_hex(4)
+        self.patience = options.patience + 5
+        # A machine that has not heard of us for so long (s) cleans up by itself.
+        self.lease = max(30, round(2 * options.patience))
+        for d in [host, *guests]:
+            d.patience = options.patience
+        for guest in guests:
+            guest.place = f"pv-perf.{secrets.token_hex(8)}"
+        host.place = os.path.join(path, ".host")
+        self.names, self.recording = set(), []
+        self.began = self.ended = None
+        self.trace = None
+        # Ctrl-C once, and again.
+        self.stopping, self.hurry = threading.Event(), threading.Event()
+        self.done = threading.Event()
+
+    def interrupt(self, *_):
+        if self.stopping.is_set():
+            self.hurry.set()
+            say("leaves what has not come yet")
+        else:
+            self.stopping.set()
+            say("stops, and takes what there is; Ctrl-C again leaves what has "
+                "not come yet")
+
+    def run(self):
+        """Whether something was recorded."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self.interrupt)
+        try:
+            self.start()
+            if not self.host.ok() or self.stopping.is_set():
+                return False
+            self.enable()
+            if not self.host.ok():
+                return False
+            self.wait()
+            self.stop()
+            self.collect()
+        finally:
+            self.clean()
+        self.put_on_clock()
+        self.write()
+        return True
+
+    def each(self, domains, function, timeout, hurry=None):
+        """Of those that are well; says who is not any more."""
+        domains = [d for d in domains if d.ok()]
+        domain.each(domains, function, timeout, hurry)
+        for d in domains:
+            if not d.ok():
+                say(f"{d.name}: {d.status}")
+
+    def start(self):
+        """All perfs, that do not count yet."""
+        options = self.options
+
+        def start(d):
+            events = options.events if d is self.host else [options.event]
+            d.start(self.lease, options.counted if d is self.host
+                    else options.event, self.mark,
+                    clock.FILTER if self.traceable() else "",
+                    [*options.rate, f"--max-size={options.limit}M",
+                     *(word for e in events for word in ("-e", e))])
+
+        self.each([self.host], start, self.patience, self.stopping)
+        if not self.host.ok():
+            return
+        self.each(self.guests, start, self.patience, self.stopping)
+        for d in [self.host, *self.guests]:
+            threading.Thread(target=self.keep_alive, args=(d,),
+                             daemon=True).start()
+
+    @staticmethod
+    def traceable():
+        return any(os.path.exists(f"{place}/events/kvm/kvm_pv_perf_op")
+                   for place in ("/sys/kernel/tracing",
+                                 "/sys/kernel/debug/tracing"))
+
+    def keep_alive(self, d):
+        """As long as the session lasts."""
+        silent = False
+        while d.started and not self.done.wait(HEARTBEAT):
+            try:
+                d.alive()
+                if silent:
+                    say(f"{d.name}: answers again")
+                silent = False
+            except Failed as error:
+                if not silent and d.ok() and not self.done.is_set():
+                    say(f"{d.name}: {error}")
+                silent = True
+
+    def enable(self):
+        """The host last, so that all record while it does."""
+        self.each(self.guests, domain.Domain.enable, self.patience)
+        self.each([self.host], domain.Domain.enable, self.patience)
+        self.recording = [d for d in [self.host, *self.guests] if d.ok()]
+        self.began = time.time()
+        names = ", ".join(d.name for d in self.recording + self.passive
+                          if d.ok())
+        say(f"records {self.options.event} of {names}; Ctrl-C ends it")
+
+    def wait(self):
+        """Until the command or the time ends, or somebody ends it."""
+        began = time.monotonic()
+        last = began
+        command = self.options.command and subprocess.Popen(
+            self.options.command)
+        while not self.stopping.wait(0.1):
+            now = time.monotonic()
+            if command and command.poll() is not None:
+                break
+            if self.options.seconds and now - began >= self.options.seconds:
+                break
+            if now - last >= HEARTBEAT:
+                last = now
+                say(f"{now - began:.0f} s, {self.size() / 1e6:.1f} MB on the "
+                    "host")
+        if command and self.end(command):
+            say(f"the command has ended with status {command.returncode}")
+
+    @staticmethod
+    def end(command):
+        """Has it end; returns its status."""
+        if command.poll() is None:
+            command.terminate()
+        try:
+            return command.wait(5)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            return command.wait()
+
+    def size(self):
+        try:
+            return os.path.getsize(os.path.join(self.host.place, "record.data"))
+        except OSError:
+            return 0
+
+    def stop(self):
+        """The host first; its trace of hypercalls last."""
+        def stop(d):
+            d.stop(*(["record", "stat"] if d is self.host else ["record"]))
+
+        self.each([self.host], stop, self.patience)
+        self.ended = time.time()
+        self.each([d for d in self.recording if d is not self.host], stop,
+                  self.patience)
+        domain.each([self.host], lambda d: d.stop("clock"), self.patience)
+
+    def collect(self):
+        """What each has recorded, also of those that fell ill."""
+        say("takes the samples")
+        patience = 120 + 2 * (self.ended - self.began)
+        ill = {d: d.status for d in self.recording}
+        for d in self.recording:
+            d.status = "ok"
+        self.each(self.recording, domain.Domain.alive, self.patience,
+                  self.hurry)
+        well = [d for d in self.recording if d.ok()]
+        domain.each(well, lambda d: self.take(d, patience), 2 * patience + 60,
+                    self.hurry)
+        for d in self.recording:
+            # What came first.
+            d.status = ill[d] if ill[d] != "ok" else d.status
+            size = os.path.getsize(self.file_of(d)) if d.samples else 0
+            say(f"{d.name}: {size / 1e6:.3f} MB of samples" +
+                (f", {d.lost} lost" if d.lost else "") +
+                ("" if d.ok() else f"; {d.status}"))
+
+    def file_of(self, d):
+        return os.path.join(self.path, d.samples)
+
+    def take(self, d, patience):
+        guests = d is self.host and self.passive
+        size = d.script_samples(patience, *(WITH_GUESTS if guests else []))
+        limit = self.options.limit << 20
+        name = folder.file_name(d.name, self.names)
+        if size > limit:
+            d.fail(f"it has {size >> 20} MB of samples: see --limit")
+        try:
+            d.fetch("samples.gz", os.path.join(self.path, name + ".samples.gz"),
+                    min(size, limit), 60 + min(size, limit) / 1e6)
+        finally:
+            d.samples = folder.keep_samples(self.path, name)
+        for name in ("stat.txt", "clock.gz") if d is self.host else ("clock",):
+            d.fetch(name, self.work_file(d, name), 1 << 28, 120)
+
+    def work_file(self, d, name):
+        return f"{self.file_of(d)}.{name}"
+
+    def clean(self):
+        self.done.set()
+        started = [d for d in [self.host, *self.guests] if d.started]
+        state = {d: d.status for d in started}
+        for d in started:
+            d.status = "ok"
+        domain.each(started, domain.Domain.clean, self.patience)
+        for d in started:
+            if not d.ok() and state[d] == "ok":
+                say(f"{d.name}: cannot be cleaned up: {d.status}; it does so by "
+                    f"itself within {self.lease} s")
+            d.status = state[d]
+        for d in [self.host, *self.guests]:
+            if d.transport:
+                d.transport.close()
+
+    def put_on_clock(self):
+        """The times of guests, and what only the trace tells of their VMMs."""
+        said = {}
+        for d in self.guests:
+            path = d.samples and self.work_file(d, "clock")
+            if path and os.path.exists(path):
+                said[d] = clock.measured(path)
+                os.unlink(path)
+        path = self.host.samples and self.work_file(self.host, "clock.gz")
+        if path and os.path.exists(path):
+            self.trace = clock.read_trace(path, self.mark, said.values())
+            os.unlink(path)
+        known = {d.pid for d in self.guests + self.passive}
+        for d, found in said.items():
+            self.find_clock(d, found, known)
+
+    def find_clock(self, d, found, known):
+        if self.trace and found:
+            pid = d.pid or self.trace.pid_of(found)
+            if d.pid or pid not in known:
+                d.pid = pid
+                d.clock = clock.points(self.trace.pairs(pid, found))
+                seen = self.trace.vcpus.get(pid, {})
+                d.vcpus = d.vcpus or [seen[n] for n in sorted(seen)]
+        if d.clock:
+            say(f"{d.name}: its clock is known to within "
+                f"{max(p[2] for p in d.clock) * 1e6:.1f} us")
+        elif not d.paired:
+            d.fail("it has not the pair (modprobe kvm_pmu), so its clock is not "
+                   "known")
+        else:
+            d.fail("this host has not seen its hypercalls, so its clock is not "
+                   "known: is it a guest of this host?")
+        if not d.clock:
+            say(f"{d.name}: {d.status}")
+
+    def window(self):
+        """From when to when all recorded, in seconds of the host's perf."""
+        if not self.trace or None in (self.trace.began, self.trace.ended):
+            return None
+        return [self.trace.began / 1e9, self.trace.ended / 1e9]
+
+    def write(self):
+        options, window = self.options, self.window()
+        counted = None
+        if self.host.samples:
+            path = self.work_file(self.host, "stat.txt")
+            counted = folder.read_counted(path)
+            if os.path.exists(path):
+                os.unlink(path)
+        folder.write(self.path, {
+            "event": options.event, "period": options.period,
+            "frequency": options.frequency, "callgraph": options.callgraph,
+            "began": datetime.datetime.fromtimestamp(
+                self.began, datetime.timezone.utc).isoformat(),
+            "seconds": window[1] - window[0] if window
+            else self.ended - self.began,
+            "window": window, "interrupted": self.stopping.is_set(),
+            "host": {**folder.host(), "counted": counted},
+            "domains": [d.describe() for d in
+                        [self.host, *self.guests, *self.passive]]})
