@@ -1,0 +1,252 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# pv-perf record: sessions that begin and end as they should, and what is said and
+# left where guests fail. Guests are this machine, again, behind an ssh that does
+# what a guest may do to it; what they record is the time that passes.
+# vm: none
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+pv_perf=$tree/tools/pv-perf
+
+# As ssh, for guests by what their names say; $FAKES has what tests change.
+fake_ssh() {
+	while [ "$1" != -- ]; do
+		[ "$1" != exit ] || exit 0
+		shift
+	done
+	guest=$2
+	case $3 in
+	"sh -c "*)	word=${3##*pv-perf }
+			word=${word%% *} ;;
+	*)		word=fetch ;;
+	esac
+	echo "$guest $word" >>"$FAKES/log"
+	if [ -e "$FAKES/$guest.dies" ]; then
+		echo "ssh: connect to host $guest port 22: No route to host" >&2
+		exit 255
+	fi
+	if [ -e "$FAKES/$guest.hangs" ]; then
+		exec sleep 1000
+	fi
+	case $guest:$word in
+	refuses:*)
+		printf 'root@refuses: Permission\033[2J denied\n' >&2
+		exit 255 ;;
+	hangs:*)	exec sleep 1000 ;;
+	floods:start)	exec yes ;;
+	binary:start)	exec head -c 5000 /dev/urandom ;;
+	greedy:fetch)	exec cat /dev/zero ;;
+	cut:fetch)	exec head -c 100 /dev/zero ;;
+	lies:script)
+		echo "lost 99999999999999999999"
+		echo "size -5"
+		echo "size 99999999999999999999999999"
+		exit ;;
+	outside:place)	echo "../../etc" ; exit ;;
+	perfless:start)
+		exec unshare -m sh -c 'mount --bind /dev/null /usr/bin/perf; eval "$1"' \
+			sh "$3" ;;
+	esac
+	exec sh -c "$3"
+}
+
+# What is left of sessions on this machine.
+left() {
+	local file
+	ls -d /var/tmp/pv-perf.* 2>/dev/null
+	for file in /proc/[0-9]*/cwd; do
+		readlink "$file" | grep -E '/pv-perf\.|/\.host'
+	done
+}
+
+nothing_left() {
+	[ -z "$(left)" ]
+}
+
+# record DIR ARGUMENT...
+record() {
+	local folder=$1
+	shift
+	rm -rf "$folder"
+	"$pv_perf" record -e cpu-clock -F 200 -o "$folder" "$@" >"$folder.out" 2>&1
+}
+
+# field DIR PYTHON: of its session.json, as s, with domains by name as d
+field() {
+	python3 -c "
+import json, sys
+s = json.load(open(sys.argv[1] + '/session.json'))
+d = {x['name']: x for x in s['domains']}
+print($2)" "$1"
+}
+
+samples() {
+	zcat "$1/$2.samples.gz" | wc -l
+}
+
+if [ "${1-}" = -- ] || [[ ${1-} = -* ]]; then
+	fake_ssh "$@"
+fi
+work=$tree/build/tests/session
+rm -rf "$work"
+mkdir -p "$work/bin" "$work/fakes"
+cd "$work" || exit 1
+ln -s "$self" bin/ssh
+export PATH=$work/bin:$PATH FAKES=$work/fakes
+
+# What goes well.
+record good --vm ssh:one --vm ssh:two -- sh -c 'sleep 3; exit 3'
+is "host and two guests" $? 0
+for name in host one two; do
+	more "$name: samples" "$(samples good $name)" 500
+	is "$name: none lost" "$(field good "d['$name']['lost']")" 0
+done
+within "all of the time" "$(field good "s['seconds']")" 3.5 30
+within "and perf's count of it" \
+	"$(field good "sum(s['host']['counted'].values())")" \
+	"$(field good "int(s['seconds'] * s['host']['cpus'] * 1e9)")" 10
+has "the command's status is said" 'ended with status 3' good.out
+has "guests without the pair are said so" 'two: it has not the pair' good.out
+has "samples have all fields" \
+	'^.* +[0-9]+/[0-9]+ +\[[0-9]+\] +[KUHGg]* +[0-9]+\.[0-9]{9}: +[0-9]+ cpu-clock: ' \
+	<(zcat good/one.samples.gz)
+is "the folder is root's alone" "$(stat -c %a good)" 700
+is "it has nothing else" "$(echo good/*)" \
+	"good/host.samples.gz good/one.samples.gz good/session.json good/two.samples.gz"
+is "no hidden file" "$(find good -name '.*' | wc -l)" 0
+until_true nothing_left
+is "nothing is left" "$(left)" ""
+record chains -g --vm ssh:one --seconds 1
+has "call chains" '^\s+[0-9a-f]{6,} [^ ]+' <(zcat chains/one.samples.gz)
+
+# Guests that fail, beside one that does not.
+record failed --patience 5 --seconds 2 --limit 50 --vm ssh:fine --vm ssh:refuses \
+	--vm ssh:hangs --vm ssh:floods --vm ssh:binary --vm ssh:greedy --vm ssh:cut \
+	--vm ssh:lies --vm ssh:outside --vm ssh:perfless
+is "with guests that fail" $? 0
+more "the good one: samples" "$(samples failed fine)" 300
+more "the host: samples" "$(samples failed host)" 300
+is "no terminal is sent what they say" "$(grep -c $'\e' failed.out)" 0
+said() {
+	is "$1: $2" "$(field failed "'$2' in d['$1']['status']")" True
+}
+said refuses "Permission?[2J denied"
+said hangs "no answer within"
+said floods "sends more than it may"
+said binary "gone"
+said greedy "sends more than it may"
+said cut "only 100 have come"
+said outside "where its files are"
+said perfless "apt install linux-perf"
+is "lies: it has lost none" "$(field failed "d['lies']['lost']")" 0
+more "no more than it may" $((50 << 20 | 1)) "$(stat -c %s failed/greedy.samples.gz)"
+
+# Guests that fail while it runs.
+rm -f fakes/*
+record fall --patience 6 --vm ssh:one --vm ssh:dead --vm ssh:hung -- \
+	sh -c "sleep 2; touch $work/fakes/dead.dies $work/fakes/hung.hangs"
+is "guests that die and hang" $? 0
+more "the good one: samples" "$(samples fall one)" 300
+is "dead" "$(field fall "'No route' in d['dead']['status']")" True
+is "hung" "$(field fall "'no answer' in d['hung']['status']")" True
+is "no samples of them" \
+	"$(field fall "d['dead']['samples'], d['hung']['samples']")" "None None"
+rm -f fakes/*
+
+# Ctrl-C, from a terminal: all of the group gets it.
+record_and() {
+	local when=$1 signal=$2
+	rm -rf cut cut.out
+	setsid "$pv_perf" record -e cpu-clock -F 200 -o cut --vm ssh:one --patience 15 \
+		-- sleep 100 >cut.out 2>&1 &
+	until_true grep -q "$when" cut.out
+	sleep 2
+	kill "-$signal" -- -$!
+	wait $!
+}
+record_and 'records cpu-clock' INT
+is "Ctrl-C: ends well" $? 0
+is "Ctrl-C: it is said" "$(field cut "s['interrupted']")" True
+more "Ctrl-C: samples of the guest" "$(samples cut one)" 200
+more "Ctrl-C: samples of the host" "$(samples cut host)" 200
+until_true nothing_left
+is "Ctrl-C: nothing is left" "$(left)" ""
+record_and 'records cpu-clock' TERM
+is "SIGTERM: ends well" $? 0
+more "SIGTERM: samples" "$(samples cut one)" 200
+touch fakes/one.hangs
+rm -rf cut
+"$pv_perf" record -e cpu-clock -o cut --vm ssh:one >cut.out 2>&1 &
+sleep 4
+kill -INT $!
+wait $!
+is "Ctrl-C before it begins: nothing was recorded" $? 1
+has "and that is said" 'nothing was recorded' cut.out
+ok "nothing is written" test ! -e cut
+rm fakes/one.hangs
+
+# Killed, it cannot clean up: guests do, after twice its patience.
+record_and 'records cpu-clock' KILL
+more "SIGKILL: perf goes on" "$(left | wc -l)" 1
+for _ in $(seq 20); do
+	nothing_left && break
+	sleep 5
+done
+is "SIGKILL: not for long" "$(left)" ""
+
+# The real ssh.
+mkdir -p ssh /run/sshd ~/.ssh
+ssh-keygen -q -N '' -t ed25519 -f ssh/host_key
+ssh-keygen -q -N '' -t ed25519 -f ssh/id_ed25519
+cat >ssh/sshd_config <<-END
+	ListenAddress 127.0.0.1:20022
+	HostKey $work/ssh/host_key
+	AuthorizedKeysFile $work/ssh/id_ed25519.pub
+	PidFile $work/ssh/pid
+	StrictModes no
+	UsePAM no
+END
+echo "[127.0.0.1]:20022 $(cat ssh/host_key.pub)" >ssh/known_hosts
+/usr/sbin/sshd -f "$work/ssh/sshd_config"
+rm bin/ssh
+unshare -m sh -c "mount --bind ssh ~/.ssh
+	$pv_perf record -e cpu-clock -F 200 -o real --seconds 3 \
+		--vm ssh://root@127.0.0.1:20022 --vm ssh://root@127.0.0.1:1" \
+	>real.out 2>&1
+is "the real ssh" $? 0
+more "samples" "$(samples real 127_0_0_1_20022)" 500
+has "where there is none" '127.0.0.1:1: .*Connection refused' real.out
+kill "$(cat ssh/pid)"
+sleep 1
+is "no connection is left" "$(pgrep -f 'ControlPath=/tmp/pv-per[f]')" ""
+
+# What it refuses.
+refused() {
+	local name=$1 what=$2
+	shift 2
+	"$@" >out 2>&1
+	is "refused: $name" $? 1
+	has "$name: it says why" "$what" out
+}
+refused "a user" "run it as root" setpriv --reuid=65534 --clear-groups \
+	"$pv_perf" record -o user -- true
+refused "a folder that is there" "another name" "$pv_perf" record -o good -- true
+refused "two events" "one event" "$pv_perf" record -e cycles,instructions -- true
+refused "an event that there is not" "perf" \
+	"$pv_perf" record -e nonsense -o nonsense -- true
+refused "a command that there is not" "no command" "$pv_perf" record -- /nonsense
+refused "a process that there is not" "no such process" \
+	"$pv_perf" record --passive pid:999999999 -- true
+refused "an option for ssh" "names no host" "$pv_perf" record --vm ssh:-oX -- true
+refused "no libvirt" "virsh -c" \
+	"$pv_perf" record --vm a --connect qemu+unix:///system?socket=/nonsense -- true
+
+# Clocks.
+PYTHONPATH=$tree/tools python3 -B "$tree/selftests/programs/clock_test.py" >clock.tap
+tap_file "clock" clock.tap
+PYTHONPATH=$tree/tools python3 -B "$tree/selftests/programs/agent_test.py" 300 >agent.tap
+tap_file "agent" agent.tap
+until_true nothing_left
+is "at the end, nothing is left" "$(left)" ""
+finish
