@@ -92,7 +92,7 @@ help:
 run: $(machine) $(modules) $(initrd) $(programs) $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(user) \
+test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(G)/agent-initrd $(programs) $(user) \
 		$(record32) $(tools) $(debian) deb | test-packages
 	@selftests/run $(TESTS)
 
@@ -109,7 +109,8 @@ test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
 		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
 		bpftrace unifdef patchutils uuid-dev gcc-multilib \
-		python3-matplotlib chromium golang-go python3-hypothesis)
+		python3-matplotlib chromium golang-go python3-hypothesis \
+		python3-libvirt qemu-guest-agent openssh-server)
 
 bench: $(machine) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
@@ -243,6 +244,12 @@ $(B)/linux-%/memory-initrd: $(addprefix selftests/machine/,build-memory-initrd \
 		$(addprefix $(B)/tests/,loop longloop longerloop)
 	@$(stage) memory-initrd-$* 'making the initrd with perf for Linux $*' \
 		selftests/machine/build-memory-initrd $*
+
+$(B)/linux-%/agent-initrd: $(addprefix selftests/machine/,build-agent-initrd \
+		init-agent) $(B)/linux-%/modules.built \
+		$(addprefix $(B)/tests/,loop longloop calltree) | test-packages
+	@$(stage) agent-initrd-$* 'making the initrd with an agent for Linux $*' \
+		selftests/machine/build-agent-initrd $*
 
 # $(1): what is appended to the line's name
 define modules_built

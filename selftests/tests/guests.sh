@@ -1,0 +1,264 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# pv-perf record with guests of libvirt: what host and guests have executed at the
+# same time, by two URIs and QEMU's guest agent, on one clock; and guests that
+# cannot be recorded.
+# vm: host --host-cpus 2 --host-mem 3072 --kvm-opt enable_pmu=0 --timeout 3600
+. "$VM_TREE/selftests/tap.sh"
+kernel=$VM_TREE/build/linux-$VM_GUEST_KERNEL
+pv_perf=$VM_TREE/tools/pv-perf
+work=/dev/shm/work
+other="qemu+unix:///system?socket=$work/other/libvirt-sock"
+mkdir -p $work/other
+cd $work || exit 1
+
+# Both without the daemons of the package libvirt-daemon-system.
+start_libvirt() {
+	mkdir -p /etc/libvirt /var/log/libvirt /run/libvirt /var/lib/libvirt
+	cat >/etc/libvirt/qemu.conf <<-END
+		user = "root"
+		group = "root"
+		security_driver = "none"
+		namespaces = []
+		cgroup_controllers = []
+		stdio_handler = "file"
+	END
+	cat >libvirtd.conf <<-END
+		auth_unix_rw = "none"
+		auth_unix_ro = "none"
+		unix_sock_group = "root"
+	END
+	useradd -r libvirt-qemu
+	libvirtd -d -f $work/libvirtd.conf
+	until_true virsh list >/dev/null 2>&1
+	(cat libvirtd.conf; echo "unix_sock_dir = \"$work/other\"") >other.conf
+	# What the first one has is not this one's.
+	unshare -m sh -c "
+		mount -t tmpfs none /run/libvirt
+		mount -t tmpfs none /var/lib/libvirt
+		exec libvirtd -d -p $work/other.pid -f $work/other.conf"
+	until_true virsh -c "$other" list >/dev/null 2>&1
+}
+
+# start_guest URI NAME CPUS WORDS: WORDS are the kernel's
+start_guest() {
+	cat >"$2.xml" <<-END
+		<domain type='kvm'>
+		  <name>$2</name>
+		  <memory unit='MiB'>320</memory>
+		  <vcpu>$3</vcpu>
+		  <os>
+		    <type arch='x86_64' machine='q35'>hvm</type>
+		    <kernel>$kernel/vmlinux</kernel>
+		    <initrd>$kernel/agent-initrd</initrd>
+		    <cmdline>console=ttyS0 panic=-1 loglevel=4 nokaslr cryptomgr.notests=1 $4</cmdline>
+		  </os>
+		  <features><acpi/><pmu state='off'/></features>
+		  <cpu mode='host-passthrough' migratable='off'/>
+		  <on_reboot>destroy</on_reboot>
+		  <devices>
+		    <serial type='file'><source path='$work/$2.serial'/></serial>
+		    <channel type='unix'>
+		      <target type='virtio' name='org.qemu.guest_agent.0'/>
+		    </channel>
+		    <memballoon model='none'/>
+		  </devices>
+		</domain>
+	END
+	virsh -q -c "$1" create "$2.xml"
+	until_true grep -qsE '^(agent starts|no agent)' "$2.serial"
+}
+
+# in_guest URI NAME COMMAND: what it prints
+in_guest() {
+	PYTHONPATH=$VM_TREE/tools python3 -B -c '
+import sys
+from pvperf.transport_libvirt import Agent, Connection
+uri, name, command = sys.argv[1:]
+connection = Connection(uri)
+agent = Agent(connection, connection.find(name))
+sys.stdout.buffer.write(agent.call(["sh", "-c", command], 120))' "$@"
+}
+
+# field DIR PYTHON: of its session.json, as s, with domains by name as d
+field() {
+	python3 -c "
+import json, sys
+s = json.load(open(sys.argv[1] + '/session.json'))
+d = {x['name']: x for x in s['domains']}
+print($2)" "$1"
+}
+
+# lines DIR NAME REGEX
+lines() {
+	zcat "$1/$2.samples.gz" | grep -cE -- "$3"
+}
+
+# said DIR NAME TEXT: of its status
+said() {
+	field "$1" "d['$2']['status']" >status
+	has "$2: $3" "$3" status
+}
+
+left_in_web() {
+	in_guest $system web 'find /var/tmp /tmp -name "pv-perf*"; pidof perf || :'
+}
+
+# What both sides record: a function of the guest's driver, from entry to return, by
+# kprobes, and the hypercall that it makes in between.
+record_both() {
+	in_guest $system web 'cd /tmp
+		for probe in p:clock r:clocked; do
+			echo $probe kvm_pmu:kvm_pmu_clock_measure \
+				>>/sys/kernel/tracing/kprobe_events
+		done
+		perf record -a -q -B -N -e kprobes:clock -e kprobes:clocked \
+			-o clock.data \
+			>/dev/null 2>&1 </dev/null & echo $! >clock.pid'
+	perf record -a -q -B -N -e kvm:kvm_hypercall -o both.data \
+		--filter 'nr == 256 && a0 == 5 && a1 == 0xfffffffe' &
+	both=$!
+}
+
+stop_both() {
+	kill -INT $both
+	wait $both
+	perf script --ns -F pid,time,trace -i both.data 2>/dev/null >both.host
+	in_guest $system web 'cd /tmp
+		kill -INT $(cat clock.pid)
+		while kill -0 $(cat clock.pid); do sleep 0.1; done
+		perf script --ns -F cpu,time,event -i clock.data' >both.guest
+}
+
+# How many functions with a hypercall that the host has seen, on how many vCPUs; how
+# far that is outside of its function at most; how long functions take, in ns.
+compare_both() {
+	python3 - "$1/session.json" <<-'END'
+		import json, re, sys
+		web = next(d for d in json.load(open(sys.argv[1]))["domains"]
+		           if d["name"] == "web")
+		points = web["clock"]
+		def convert(t):
+		    n = next((i for i, p in enumerate(points) if p[0] > t), len(points))
+		    n = min(max(n, 1), len(points) - 1)
+		    (a, x, _), (b, y, _) = points[n - 1], points[n]
+		    return x + (t - a) * (y - x) / (b - a)
+		host = {}
+		for line in open("both.host"):
+		    m = re.match(r"\s*(\d+)\s+([\d.]+):.* a2 0x([0-9a-f]+)", line)
+		    if m and int(m[1]) == web["pid"]:
+		        host[int(m[3], 16)] = float(m[2])
+		outside, lengths, cpus, entered = [], [], set(), {}
+		for line in open("both.guest"):
+		    m = re.match(r"\s*\[(\d+)\]\s+(\d+)\.(\d{9}):\s+kprobes:(\w+)", line)
+		    time = int(m[2]) * 10**9 + int(m[3])
+		    if m[4] == "clock":
+		        entered[m[1]] = time
+		        continue
+		    start = entered.pop(m[1], None)
+		    # The driver tells the time a moment after it was entered.
+		    low = min(host, key=lambda n: (n - (start or 0)) & 0xffffffff)
+		    if start is None or (low - start) & 0xffffffff > time - start:
+		        continue
+		    at = host[low]
+		    outside.append(max(convert(start / 1e9) - at,
+		                       at - convert(time / 1e9)))
+		    lengths.append(time - start)
+		    cpus.add(m[1])
+		lengths.sort()
+		print(len(outside), len(cpus), round(max(outside) * 1e9),
+		      lengths[len(lengths) // 2])
+	END
+}
+
+system=qemu:///system
+start_libvirt
+is "two libvirts" "$(for uri in $system "$other"; do virsh -c "$uri" uri; done |
+	sed '/^$/d')" \
+	"$system
+$other"
+start_guest $system web 2
+start_guest "$other" db 1
+start_guest $system old 1 "agent.no=agent agent.work=longloop"
+
+# Guests that work while the session lasts: what else is done takes its time from
+# them.
+cat >work.sh <<-END
+	$(declare -f in_guest)
+	VM_TREE=$VM_TREE
+	in_guest $system web 'for n in 1 2 3 4; do /calltree; done >/dev/null 2>&1 </dev/null &
+		for n in 1 2 3 4; do /calltree; done'
+	in_guest '$other' db /longloop
+END
+record_both
+$pv_perf record -c 1000000 -o all --connect $system --connect "$other" --vm web \
+	--vm db --passive old -- bash work.sh >all.out 2>&1
+is "a host, two guests of two URIs, and a passive one" $? 0
+sed 's/^/# /' all.out
+stop_both
+left_in_web >left
+is "nothing is left in a guest" "$(cat left)" ""
+is "nothing on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
+	"db.samples.gz host.samples.gz session.json web.samples.gz "
+is "all are well" "$(field all "[x['status'] for x in s['domains']]")" \
+	"['ok', 'ok', 'ok', 'ok']"
+is "none is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
+more "web: samples of the program, by function" \
+	"$(lines all web 'calltree .* (aa|bb|bbb|c|a|b) ')" 100
+more "db: samples" "$(lines all db 'longloop .* _start ')" 100
+# As perf 6.1 writes the misc of a guest's user mode.
+more "old: samples on the host, of its user mode" "$(lines all host '\] +KGg ')" 100
+more "the host: samples of its own" "$(lines all host '\] +[KU] ')" 10
+is "vCPUs' threads" "$(field all "[len(x['vcpus']) for x in s['domains']]")" \
+	"[0, 2, 1, 1]"
+for name in web db old; do
+	is "$name: its process" \
+		"$(tr '\0' '\n' <"/proc/$(field all "d['$name']['pid']")/cmdline" |
+			grep -c "^guest=$name,")" 1
+done
+
+# Of the samples' periods, in the time in which all recorded.
+sum() {
+	zcat all/"$1".samples.gz | awk -v r="$2" \
+		'match($0, / \[[0-9]+\] +[A-Za-z]* +[0-9.]+: +[0-9]+ /) &&
+			$0 ~ r { n++ } END { printf "%.0f\n", n * 1000000 }'
+}
+old=$(field all "' ' + str(d['old']['pid']) + '/.* cycles:G: '")
+total=$(($(sum host ' cycles:H: ') + $(sum host "$old") + $(sum web .) + $(sum db .)))
+within "all samples are what the CPUs did" $total \
+	"$(field all "sum(s['host']['counted'].values())")" 2
+
+for name in web db; do
+	more "$name: moments at which its clock was measured" \
+		"$(field all "len(d['$name']['clock'])")" 3
+	ok "$name: within 10 us, it says" test "$(field all \
+		"int(max(p[2] for p in d['$name']['clock']) * 1e6)")" -lt 10
+done
+read -r pairs cpus worst median <<<"$(compare_both all)"
+more "the same hypercalls, in both traces" "$pairs" 20
+is "of two vCPUs" "$cpus" 2
+echo "# outside: at most $worst ns; the functions take $median ns"
+ok "no hypercall is 10 us before or after its function" test "$worst" -lt 10000
+ok "which takes no longer" test "$median" -lt 10000
+virsh -q -c "$other" destroy db
+virsh -q destroy old
+
+# Guests that fail, beside web, which does not.
+start_guest $system bare 1 agent.no=pair
+start_guest $system mute 1 agent.no=agent
+start_guest $system perfless 1 agent.no=perf
+start_guest $system dies 1
+$pv_perf record -e cycles -o some --patience 20 --vm web --vm bare --vm mute \
+	--vm perfless --vm dies -- sh -c 'sleep 1; virsh -q destroy dies' \
+	>some.out 2>&1
+is "with guests that fail" $? 0
+sed 's/^/# /' some.out
+is "web is well" "$(field some "d['web']['status']")" ok
+said some bare 'pv-perf-doctor'
+said some mute 'apt install qemu-guest-agent'
+said some perfless 'apt install linux-perf'
+said some dies 'no domain|not running|not connected|responding'
+$pv_perf record -o none --vm nobody true >out 2>&1
+has "a domain that there is not" 'knows no domain nobody' out
+is "nothing is left in web" "$(left_in_web)" ""
+finish
