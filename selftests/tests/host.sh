@@ -67,23 +67,25 @@ chrt -f 1 perl -e 'while (1) {
 }' &
 competitor=$!
 taskset -pc 1 $competitor >/dev/null
+# Not through 9p, and no more than needed while that is so: perf looks at modules.
 taskset -c 1 "$vm" guest -- sh -c "cp $T/loop /dev/shm
+	mount -t tmpfs none /lib/modules
 	echo 'p:took perf_sample_event_took ns=%di' >$tracing/kprobe_events
 	echo 'ns > 200000' >$tracing/events/kprobes/took/filter
 	echo 1 >$tracing/events/kprobes/took/enable
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 20000 >/proc/sys/kernel/perf_event_max_sample_rate
 	touch competing
-	perf record -q -o /dev/shm/data -e instructions:u -c 100000 \
-		sh -c '/dev/shm/loop; /dev/shm/loop'
+	perf record -q -B -N -o /dev/shm/data -e instructions:u -c 100000 \
+		sh -c 'for _ in \$(seq 6); do /dev/shm/loop; done'
 	rm competing
 	perf report -i /dev/shm/data --stats
 	cat $tracing/trace" >out 2>&1
 kill $competitor
-has "samples while the host takes the CPU away" "SAMPLE events: +2[0-9]{2}" out
+has "samples while the host takes the CPU away" "SAMPLE events: +6[0-9]{2}" out
 grep ' took:' out | sed 's/^/# /'
-ok "of which it lengthens 1 at most for the guest's perf" \
-	test "$(grep -c ' took:' out)" -le 1
+ok "of which it lengthens 2 at most for the guest's perf" \
+	test "$(grep -c ' took:' out)" -le 2
 cat $tracing/trace >trace
 has "kvm_pv_perf_op in the trace" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
 has "kvm_pv_perf_open in the trace" 'kvm_pv_perf_open: vcpu 0 id' trace

@@ -43,7 +43,7 @@ in_guest() {
 	# What the host has given back is found within 0.1 seconds.
 	sleep 0.2
 	perf stat -x, -o after -e instructions:u,branches:u ./loop
-	perf record -q -e instructions:u -c 100000 -o data ./loop
+	perf record -q -B -N -e instructions:u -c 100000 -o data ./loop
 	perf script -i data -F ip 2>/dev/null | wc -l >samples
 	cp robbed after samples "$VM_SCRATCH"
 	echo >"$VM_SCRATCH/robbed.end"
@@ -67,7 +67,7 @@ in_guest() {
 		wait_for "$VM_SCRATCH/$by.begin"
 		# Another's counts are none of that.
 		perf stat -x, -o "$by.counts" -e instructions:u \
-			perf record -q -e instructions:uD -c 2000 -o data \
+			perf record -q -B -N -e instructions:uD -c 2000 -o data \
 			./longloop
 		perf report -i data -D >dump 2>/dev/null
 		for what in THROTTLE UNTHROTTLE SAMPLE; do

@@ -73,9 +73,9 @@ in_user_mode() {
 	wait
 	readings monitor "two that take turns"
 	readings other "the other of them"
-	perf record -q -F 1000 -e cycles -o data "$T/self_monitor" 1 >monitor
+	perf record -q -B -N -F 1000 -e cycles -o data "$T/self_monitor" 1 >monitor
 	readings monitor "while it is sampled, with a frequency"
-	perf record -q -c 500 -e cycles -o data "$T/self_monitor" 1 >monitor 2>/dev/null
+	perf record -q -B -N -c 500 -e cycles -o data "$T/self_monitor" 1 >monitor 2>/dev/null
 	readings monitor "and too often"
 	perf test 'User space counter reading' >out 2>&1
 	is "perf's own tests of it, by libperf" \
@@ -119,7 +119,7 @@ in_guest() {
 	perf stat -x, -I 100 -o out -e instructions:u "$T/longloop"
 	is "the intervals add up" "$(awk -F, '/instructions:u/ { n += $2 }
 		END { print n }' out)" 500000004
-	perf record -q -e instructions:u -c 10000 -o data "$T/loop"
+	perf record -q -B -N -e instructions:u -c 10000 -o data "$T/loop"
 	is "samples" "$(perf script -i data -F ip | wc -l)" 1000
 	in_user_mode
 

@@ -27,8 +27,8 @@ record_programs() {
 	case $VM_KERNEL in
 	*-debug)	percent=40 ;;
 	esac
-	perf record -q -g -e cycles:u -c 100000 -o "$1.calltree" "$T/calltree"
-	perf record -q --call-graph dwarf -e cycles:u -c 1900003 \
+	perf record -q -B -N -g -e cycles:u -c 100000 -o "$1.calltree" "$T/calltree"
+	perf record -q -B -N --call-graph dwarf -e cycles:u -c 1900003 \
 		-o "$1.dwarf" "$T/calltree"
 	"$T/sampling_test" $percent >"$1.tap"
 	sample_kernel "$1"
@@ -42,7 +42,7 @@ sample_kernel() {
 	perf stat -x, -o "$1.kernel.stat" -e instructions:k $work 2>/dev/null
 	# shellcheck disable=SC2086 # several words
 	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
-	perf record -q -m 1024 -e instructions:k -c 1000 -o "$1.kernel" $work \
+	perf record -q -B -N -m 1024 -e instructions:k -c 1000 -o "$1.kernel" $work \
 		2>/dev/null
 	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
 }
@@ -68,7 +68,7 @@ turns() {
 
 	before=$(cat $overflows)
 	(while :; do "$T/longloop"; done) &
-	perf record -q -F "$1" -e cycles:u -o "guest.turns.$1" "$T/longloop"
+	perf record -q -B -N -F "$1" -e cycles:u -o "guest.turns.$1" "$T/longloop"
 	kill $!
 	echo $(($(cat $overflows) - before)) >"guest.turns.$1.overflows"
 }
@@ -123,7 +123,7 @@ guest_profiled() {
 	cat /proc/modules >modules
 	touch profiled.ready
 	while [ ! -e profiled.go ]; do sleep 0.05; done
-	perf record -q -e cycles -c 100000 -o data \
+	perf record -q -B -N -e cycles -c 100000 -o data \
 		dd if=/dev/zero of=/dev/shm/zero bs=64k count=300 2>/dev/null
 	touch profiled.done
 }
@@ -161,7 +161,7 @@ profile_guest() {
 		--guestmodules=modules record -q -a -e cycles -c 1000000 \
 		-o host.kvm sh -c 'while [ ! -e profiled.done ]; do sleep 0.1; done' &
 	profiler=$!
-	perf record -q -e instructions:u -c 10000 -o host.loop "$T/loop"
+	perf record -q -B -N -e instructions:u -c 10000 -o host.loop "$T/loop"
 	wait $profiler
 	wait
 }
