@@ -97,40 +97,38 @@ $vm guest --cpus 4 -- perf stat -x, -e instructions:u "$T/hop" >guest4 2>&1
 is "4 CPUs: moved 1,000 times, the same count as on the host" \
 	"$(count instructions:u guest4)" "$(count instructions:u out)"
 
-# A guest that counts more events than there are counters, all the time, and what is
-# left for the host's own perf on its CPU.  Its NMI watchdog has one as well.  The host
-# lets it have all of them when it opens them again.
-$vm guest -- sh -c "
-	for phase in 1 2; do
-		while [ ! -e share\$phase.go ]; do sleep 0.1; done
-		perf stat -a -e instructions,branches,cycles,instructions,branches,cycles,instructions \
-			sh -c \"while [ ! -e share\$phase.stop ]; do $T/loop; done\"
-		touch share\$phase.stopped
-	done
-	perf stat -a -e instructions,cycles sh -c 'while :; do $T/loop; done'" >out 2>&1 &
-victim=$!
-
+# Guests that count more events than there are counters, all the time, and what
+# is left for the host's own perf on their CPU.  Its NMI watchdog has one as well.
+# Then they count what there is room for, until their VMM dies.
 share() {
-	echo "$2" >/sys/module/kvm/parameters/pv_perf_max_counters
-	touch "share$1.go"
+	echo "$1" >/sys/module/kvm/parameters/pv_perf_max_counters
+	rm -f stop goes_on
+	$vm guest -- sh -c "perf stat -a -e \
+instructions,branches,cycles,instructions,branches,cycles,instructions \
+		sh -c 'while [ ! -e stop ]; do $T/loop; done'
+		perf stat -a -e instructions,cycles \
+			sh -c 'touch goes_on; while :; do $T/loop; done'" >out 2>&1 &
+	victim=$!
 	until_true counting
 	taskset -pac 1 "$(pgrep -f 'accel kvm')" >/dev/null
 	sleep 1
 	perf stat -x, -o share -C 1 -e instructions sleep 2
-	touch "share$1.stop"
-	until_true [ -e "share$1.stopped" ]
+	touch stop
 	sed 's/^/# /' share
 }
 max_counters=$(cat /sys/module/kvm/parameters/pv_perf_max_counters)
-share 1 0
-is "the host's perf counts all the time beside a guest that wants all counters" \
+share 6
+has "the host's perf does not always count beside a guest that may have all counters" \
+	'^<not counted>|,[0-9][0-9]?\.[0-9]*,' share
+pkill -9 -f 'accel kvm'
+wait $victim
+share 0
+is "and does beside one that wants them" \
 	"$(awk -F, '$3 ~ /^instructions/ { print $5 }' share)" 100.00
-share 2 6
-has "and does not where that may have all" '^<not counted>|,[0-9][0-9]?\.[0-9]*,' share
 echo "$max_counters" >/sys/module/kvm/parameters/pv_perf_max_counters
 
 # The VMM dies while events count, which so far have cost no exit.
-ok "it counts on" until_true counting
+ok "it counts on" until_true [ -e goes_on ]
 sleep 2
 echo >$tracing/trace
 echo 1 >$tracing/events/kvm/kvm_pv_perf_op/enable
