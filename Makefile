@@ -59,7 +59,7 @@ sample := $(B)/tests/sample
 help:
 	@echo 'make run        perf stat, record and top in a guest: builds what is missing (10'
 	@echo '                minutes the first time), boots machine, host and guest'
-	@echo 'make test       run every test (45 minutes), build what is missing'
+	@echo 'make test       run every test (an hour), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests; LONG=1'
 	@echo '                has limits, nested, record and host do all that they can (+25 min)'
 	@echo 'make test-intel bochs, intel, vm and pressure, on the emulated Intel machine'
