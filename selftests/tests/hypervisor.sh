@@ -183,17 +183,73 @@ check_slots() {
 	is "one that had to wait for a slot takes samples" "$(samples io_instruction)" 100
 }
 
+# Of another task, and of a CPU.
+check_targets() {
+	mkfifo /dev/shm/go
+	sh -c "read go </dev/shm/go; exec $T/exits cpuid 1000" &
+	perf stat -x, -p $! -o task -e kvm/exits-cpuid/u,kvm/exits-io/u &
+	sleep 1
+	echo >/dev/shm/go
+	wait
+	perf stat -x, -C 0 -A -o cpu -e kvm/exits-cpuid/u "$T/exits" cpuid 1000
+	# What the C library does as a program starts comes on top.
+	within "perf stat -p: a task's" "$(count kvm/exits-cpuid/u task)" 1025 2.5
+	is "and only those" "$(count kvm/exits-io/u task)" 0
+	within "perf stat -C 0: a CPU's" \
+		"$(awk -F, '/exits-cpuid/ { print $2 }' cpu)" 1025 2.5
+}
+
+# The machine's clock counts instructions: what they take is what they cost.
+nanoseconds_of_longloop() {
+	local before
+	before=$(date +%s%N)
+	"$T/longloop"
+	echo $(($(date +%s%N) - before))
+}
+
+# with_intervals N: how long it takes with a sample of all counts every N instructions
+with_intervals() {
+	perf record -q -a -B -N -o $data -c "$1" \
+		-e '{instructions,kvm/exits/,kvm/halt-ns/}:S' \
+		"$self" nanoseconds_of_longloop
+}
+
+check_interval_cost() {
+	local without with
+	with_intervals 1000000000000 >/dev/null
+	without=$(with_intervals 1000000000000)
+	with=$(with_intervals 50000000)
+	more "intervals of 50,000,000 instructions" \
+		"$(perf script -i $data -F event 2>/dev/null | grep -c instructions)" 8
+	within "cost at most 1.3 %" "$with" "$without" 1.3
+}
+
+# Of all CPUs, in hundredths of a second.
+proc_steal() {
+	awk '$1 == "cpu" { print $9 }' /proc/stat
+}
+
+# All that the host takes it takes meanwhile.
+while_host_steals() {
+	proc_steal
+	touch steal.go
+	while [ ! -e steal.done ]; do "$T/loop"; done
+	proc_steal
+}
+
 # Beside a program of the host that wants the same CPU.
 check_steal() {
 	touch steal.ready
-	wait_for steal.go
+	wait_for steal.start
 	perf stat -x, -a -o steal -e kvm/steal-ns/,kvm/preemptions/ \
-		sh -c "grep -w cpu /proc/stat; $T/longloop; grep -w cpu /proc/stat" >stat
-	touch steal.done
-	# That has it in hundredths of a second, some 40, and of the program alone.
-	within "steal, in ns, as in /proc/stat" "$(count kvm/steal-ns/ steal)" \
-		"$(awk 'NR == 1 { n = $9 } END { print ($9 - n) * 10000000 }' stat)" 10
-	more "preemptions" "$(count kvm/preemptions/ steal)" 10
+		"$self" while_host_steals >stat
+	wait_for host.steal
+	within "steal, in ns, as the host's scheduler has it" \
+		"$(count kvm/steal-ns/ steal)" "$(awk '{ print $1 }' host.steal)" 1
+	within "and as in /proc/stat" "$(count kvm/steal-ns/ steal)" \
+		"$(awk 'NR == 1 { n = $1 } END { printf "%.0f", ($1 - n) * 10000000 }' stat)" 1
+	within "preemptions, as in the host's trace of the scheduler" \
+		"$(count kvm/preemptions/ steal)" "$(awk '{ print $2 }' host.steal)" 1
 }
 
 while_host_counts() {
@@ -222,6 +278,8 @@ in_guest() {
 	check_counts
 	check_halts
 	check_groups
+	check_targets
+	check_interval_cost
 	check_samples
 	check_interrupts
 	check_slots
@@ -260,8 +318,24 @@ perf stat -x, -a -o host.trace -e kvm:kvm_exit --filter "exit_reason == $cpuid" 
 	sh -c 'touch host.go; while [ ! -e host.done ]; do sleep 0.05; done'
 echo $(($(exits) - before)) >host.exits.new
 mv host.exits.new host.exits
+# How long the vCPU's thread has waited for a CPU, in ns.
+run_delay() {
+	awk '{ print $2 }' "/proc/$vmm/task/$vcpu/schedstat"
+}
+
 wait_for steal.ready
-taskset -pac 1 "$(pgrep -f 'accel kvm')" >/dev/null
-taskset -c 1 sh -c "while [ ! -e steal.done ]; do $T/loop; done" &
-touch steal.go
+vmm=$(pgrep -f 'accel kvm')
+vcpu=$(cat /sys/kernel/debug/kvm/*/vcpu0/pid)
+taskset -pac 1 "$vmm" >/dev/null
+before=$(run_delay)
+# A task that is preempted has the state 0, or one above all others.
+perf stat -x, -a -o switches -e sched:sched_switch \
+	--filter "prev_pid == $vcpu && (prev_state == 0 || prev_state >= 256)" sh -c "
+		touch steal.start
+		while [ ! -e steal.go ]; do sleep 0.05; done
+		taskset -c 1 sh -c '$T/longerloop; $T/longerloop'
+		touch steal.done
+		while [ ! -e steal ]; do sleep 0.05; done"
+echo "$(($(run_delay) - before)) $(count sched:sched_switch switches)" >host.steal.new
+mv host.steal.new host.steal
 wait $guest
