@@ -27,7 +27,7 @@ static struct model_counts {
 	u32 wanted;
 	u64 pending[KVM_PERF_NR_COUNTS][2];
 	int exit;		/* since it was looked; -1: none */
-	bool ours;		/* the last was for the pair */
+	bool ours;		/* the last was for the pair, as far as is known */
 	bool irq;		/* it has entered with one */
 	bool nested;
 	bool user;
@@ -431,6 +431,7 @@ static void model_exit(int vcpu, const struct exit *exit, gpa_t gpa, u64 rax,
 		c->ip[user] = ip;
 	}
 	c->exit = count_of(vcpu, exit, gpa, rax);
+	c->ours = c->exit == KVM_PERF_COUNT_EXITS_PV_PERF;
 	c->since = clock_ns;
 	request[vcpu] = true;
 }
