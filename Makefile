@@ -241,7 +241,7 @@ $(B)/linux-%/initrd: $(addprefix selftests/machine/,build-initrd init run-job) \
 
 $(B)/linux-%/memory-initrd: $(addprefix selftests/machine/,build-memory-initrd \
 		init-memory) $(B)/linux-%/modules.built \
-		$(addprefix $(B)/tests/,loop longloop longerloop)
+		$(addprefix $(B)/tests/,loop longloop longerloop self_monitor exits)
 	@$(stage) memory-initrd-$* 'making the initrd with perf for Linux $*' \
 		selftests/machine/build-memory-initrd $*
 

@@ -62,7 +62,7 @@ class Qemu:
                  "-m", str(mem),
                  "-kernel", LINE + "/vmlinux",
                  "-initrd", LINE + "/memory-initrd",
-                 "-append", "console=ttyS0 panic=-1 nokaslr loglevel=5 "
+                 "-append", "console=ttyS0 panic=-1 nokaslr loglevel=5 pci=lastbus=0 "
                  "no_console_suspend 8250.nr_uarts=2 " + append,
                  "-chardev", f"file,id=console,path={self.console}",
                  "-serial", "chardev:console",

@@ -51,7 +51,7 @@ start_guest() {
 		    <type arch='x86_64' machine='q35'>hvm</type>
 		    <kernel>$kernel/vmlinux</kernel>
 		    <initrd>$kernel/agent-initrd</initrd>
-		    <cmdline>console=ttyS0 panic=-1 loglevel=4 nokaslr cryptomgr.notests=1 $4</cmdline>
+		    <cmdline>console=ttyS0 panic=-1 loglevel=4 nokaslr pci=lastbus=0 cryptomgr.notests=1 $4</cmdline>
 		  </os>
 		  <features><acpi/><pmu state='off'/></features>
 		  <cpu mode='host-passthrough' migratable='off'/>
