@@ -72,6 +72,8 @@ nested_measures() {
 	for i in 1 2 3; do
 		perf stat -x, -o "nested.$i" -e instructions:u,branches:u "$T/loop"
 	done
+	perf stat -x, -o nested.exits -e kvm/exits-cpuid/u,kvm/exits-io/u \
+		"$T/exits" cpuid 1000
 	"$T/self_monitor" 1 >nested.monitor
 	# Enabled and disabled, while the guest splits what it executes.
 	touch nested.counts
@@ -114,7 +116,7 @@ guest_measures() {
 	done
 	wait_for nested.counts
 	perf stat -x, -a -o split \
-		-e instructions:uG,instructions:uH,instructions:uGH \
+		-e instructions:uG,instructions:uH,instructions:uGH,kvm/exits-nested/ \
 		sh -c "for i in 1 2 3; do sleep 1; $T/loop; done
 			$T/self_monitor 2 >guest.monitor"
 	mv split guest.split
@@ -204,6 +206,12 @@ has "the guest reads in user mode while its nested guest runs" \
 	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' guest.monitor
 has "the nested guest by read(), its host being a guest" \
 	'^0 readings by RDPMC, [1-9][0-9]* by read\(\), 0 wrong$' nested.monitor
+# What the C library does as a program starts comes on top.
+within "the nested guest counts its exits to its own hypervisor" \
+	"$(count kvm/exits-cpuid/u nested.exits)" 1025 2.5
+is "by reason" "$(count kvm/exits-io/u nested.exits)" 0
+more "which the guest sees as a nested guest's" \
+	"$(count kvm/exits-nested/ guest.split)" 1000
 within "the guest's :G and :H add up while its nested guest counts, too" \
 	$(($(count instructions:uG guest.split) + $(count instructions:uH guest.split))) \
 	"$(count instructions:uGH guest.split)" 0.01
