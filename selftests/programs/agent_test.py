@@ -9,8 +9,9 @@ import random
 import sys
 import types
 
-from pvperf import domain, transport_libvirt
-from pvperf.transport import LIMIT, Failed
+from pvperf.record import domain
+from pvperf.record.transport import libvirt
+from pvperf.record.transport.common import LIMIT, Failed
 
 DEEP = "[" * 100000
 
@@ -75,7 +76,7 @@ def attempt(seed):
         libvirt=types.SimpleNamespace(
             libvirtError=LibvirtError, VIR_ERR_AGENT_UNRESPONSIVE=86,
             VIR_ERR_ARGUMENT_UNSUPPORTED=74), qemu=Hostile(rng))
-    agent = transport_libvirt.Agent(connection, None)
+    agent = libvirt.Agent(connection, None)
     guest = domain.Domain("evil", "guest", agent, place="x")
     guest.patience = 0.02
     for action in (lambda: guest.start(9, "cycles", "m", "", []), guest.enable,
@@ -94,8 +95,8 @@ def attempt(seed):
     json.dumps(guest.describe())
 
 
-transport_libvirt.time = types.SimpleNamespace(
-    monotonic=transport_libvirt.time.monotonic, sleep=lambda s: None)
+libvirt.time = types.SimpleNamespace(
+    monotonic=libvirt.time.monotonic, sleep=lambda s: None)
 seeds = [int(s) for s in sys.argv[2:]] or range(int(sys.argv[1]))
 bad = []
 for seed in seeds:

@@ -7,7 +7,7 @@ import os
 import random
 import tempfile
 
-from pvperf import clock
+from pvperf.record import clock
 
 results = []
 

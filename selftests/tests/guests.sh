@@ -73,7 +73,7 @@ start_guest() {
 in_guest() {
 	PYTHONPATH=$VM_TREE/tools python3 -B -c '
 import sys
-from pvperf.transport_libvirt import Agent, Connection
+from pvperf.record.transport.libvirt import Agent, Connection
 uri, name, command = sys.argv[1:]
 connection = Connection(uri)
 agent = Agent(connection, connection.find(name))

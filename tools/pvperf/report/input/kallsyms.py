@@ -4,9 +4,9 @@ import array
 import bisect
 import os
 
+from pvperf import text
 from pvperf.error import Error
-from pvperf.frames import text
-from pvperf.lines import open_file
+from pvperf.report.input.lines import open_file
 
 SIZE = 256 << 20
 SYMBOLS = 400000
@@ -72,4 +72,4 @@ class Kallsyms:
             self.outside += 1
             return None
         name, _, module = self.name(at).partition(b" ")
-        return text(name), text(module) or "[guest.kernel]"
+        return text.name(name), text.name(module) or "[guest.kernel]"

@@ -7,11 +7,11 @@ import sys
 import time
 import types
 
-from pvperf import folder, vmm
-from pvperf.domain import PATIENCE, Domain
 from pvperf.error import Error
-from pvperf.session import Session
-from pvperf.transport import Local
+from pvperf.record import folder, vmm
+from pvperf.record.domain import PATIENCE, Domain
+from pvperf.record.session import Session
+from pvperf.record.transport.common import Local
 
 HELP = """record host and guests at the same time (as long as COMMAND, and some
 seconds)"""
@@ -95,14 +95,14 @@ def find_libvirt(args):
     """The connections, if they are needed."""
     if all(re.match(r"ssh:|pid:", n) for n in args.vm + args.passive):
         return []
-    from pvperf import transport_libvirt as libvirt
+    from pvperf.record.transport import libvirt
     return [libvirt.Connection(uri)
             for uri in args.connect or [libvirt.DEFAULT_URI]]
 
 
 def find_domain(connections, name, kind):
     """A domain of libvirt."""
-    from pvperf import transport_libvirt as libvirt
+    from pvperf.record.transport import libvirt
     connection, found = libvirt.find(connections, name)
     domain = Domain(found.name(), kind, libvirt.Agent(connection, found)
                     if kind == "guest" else None, connection.uri)
@@ -119,7 +119,7 @@ def find_domain(connections, name, kind):
 
 def find_guest(connections, name):
     if name.startswith("ssh:"):
-        from pvperf.transport_ssh import Ssh
+        from pvperf.record.transport.ssh import Ssh
         # ssh://USER@HOST:PORT, as ssh takes it, too.
         host = name if name.startswith("ssh://") else name.removeprefix("ssh:")
         return Domain(host.rpartition("@")[2].removeprefix("ssh://"), "guest",
@@ -175,8 +175,8 @@ def options_of(args):
         events.append(passive_event(args.e, args.g))
     rate = ["-c", str(args.c)] if args.c else ["-F", str(frequency)]
     return types.SimpleNamespace(
-        event=args.e, events=events, counted=both_event(args.e), period=args.c, frequency=frequency,
-        callgraph=args.g, rate=rate + ["-g"] * args.g, limit=args.limit,
+        event=args.e, events=events, counted=both_event(args.e), period=args.c,
+        frequency=frequency, callgraph=args.g, rate=rate + ["-g"] * args.g, limit=args.limit,
         patience=args.patience, seconds=args.seconds, command=args.command)
 
 

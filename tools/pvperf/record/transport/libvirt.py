@@ -6,8 +6,9 @@ import threading
 import time
 import urllib.parse
 
+from pvperf import text
 from pvperf.error import Error
-from pvperf.transport import LIMIT, Bounded, Failed, printable
+from pvperf.record.transport.common import LIMIT, Bounded, Failed
 
 DEFAULT_URI = "qemu:///system"
 # What guest-file-read returns at a time: libvirt's messages have 4 MB.
@@ -95,9 +96,10 @@ class Agent:
 
     def command(self, name, **arguments):
         """What an agent's command returns."""
-        text = json.dumps({"execute": name, "arguments": arguments})
+        request = json.dumps({"execute": name, "arguments": arguments})
         try:
-            answer = self.qemu.qemuAgentCommand(self.domain, text, ANSWER_S, 0)
+            answer = self.qemu.qemuAgentCommand(
+                self.domain, request, ANSWER_S, 0)
             return json.loads(answer)["return"]
         except self.libvirt.libvirtError as error:
             raise Failed(self.explain(error)) from None
@@ -105,19 +107,19 @@ class Agent:
             raise Failed("its agent answers nonsense") from None
 
     def explain(self, error):
-        text = printable(str(error).encode())
+        why = text.line(str(error).encode())
         code = error.get_error_code()
         if code == self.libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
-            return (f"{text}. Remedy: apt install qemu-guest-agent in the guest, "
+            return (f"{why}. Remedy: apt install qemu-guest-agent in the guest, "
                     "or see whether it hangs")
         if code == self.libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED or \
-                "agent is not configured" in text:
-            return (f"{text}. Remedy: a channel org.qemu.guest_agent.0 in its "
+                "agent is not configured" in why:
+            return (f"{why}. Remedy: a channel org.qemu.guest_agent.0 in its "
                     "XML")
-        if "has been disabled" in text:
-            return (f"{text}. Remedy: have the guest's qemu-ga allow guest-exec "
+        if "has been disabled" in why:
+            return (f"{why}. Remedy: have the guest's qemu-ga allow guest-exec "
                     "and guest-file-*")
-        return text
+        return why
 
     def call(self, words, timeout):
         deadline = time.monotonic() + timeout
@@ -134,7 +136,7 @@ class Agent:
             time.sleep(pause)
             pause = min(1, 2 * pause)
         if status.get("exitcode") != 0:
-            raise Failed(printable(self.decode(status, "err-data")) or
+            raise Failed(text.line(self.decode(status, "err-data")) or
                          "a command was killed there")
         return self.decode(status, "out-data")
 

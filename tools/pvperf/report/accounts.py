@@ -3,7 +3,7 @@
 not."""
 import collections
 
-from pvperf.profile import Tally
+from pvperf.report.profile import Tally
 
 # Symbols kept of a samples file once it is read.
 KEPT = 20000

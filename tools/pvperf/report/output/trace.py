@@ -7,8 +7,9 @@ track for each CPU of a domain, with a slice (X) for as long as samples find the
 function in the same place, and marks (i) for events of other kinds."""
 import json
 
-from pvperf.frames import label, text
-from pvperf.script import is_passive
+from pvperf import text
+from pvperf.report.frames import label
+from pvperf.report.input.script import is_passive
 
 # Beyond that a viewer takes minutes.
 MANY = 1000000
@@ -144,7 +145,7 @@ class Writer:
     def mark(self, profile, sample, time):
         track = self.place(profile, sample, None)
         if track:
-            self.write(ph="i", name=text(sample.event), s="t",
+            self.write(ph="i", name=text.name(sample.event), s="t",
                        pid=track.number, tid=track.tid,
                        ts=round(time * 1e6, 3))
             self.slices += 1

@@ -2,10 +2,11 @@
 """What a samples file says: whose time it was, by process and function."""
 import collections
 
-from pvperf.event import plain
-from pvperf.frames import Frames, text
-from pvperf.script import is_passive
-from pvperf.tree import Tree
+from pvperf import text
+from pvperf.report.event import plain
+from pvperf.report.frames import Frames
+from pvperf.report.input.script import is_passive
+from pvperf.report.tree import Tree
 
 # In all, for an hour of many domains in less than 500 MB.
 NODES, FRAMES = 600000, 160000
@@ -60,7 +61,7 @@ class Profile:
         if event not in self.events:
             if len(self.events) >= 1000:
                 return False
-            self.events[event] = plain(text(event)) == self.event
+            self.events[event] = plain(text.name(event)) == self.event
         return self.events[event]
 
     def add(self, sample):
@@ -181,4 +182,4 @@ def comm(sample):
     name = sample.comm
     if not name or name[:1] == b":" and name[1:].lstrip(b"-").isdigit():
         return "[no name]"
-    return text(name)
+    return text.name(name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The functions of a samples file, each once, and no more than memory has room for."""
-from pvperf.series import printable
+from pvperf import text
 
 UNKNOWN = (b"", b"[unknown]")
 # Where perf's own kernel idles: tools/perf/util/symbol.c, symbol__is_idle(), and
@@ -12,12 +12,6 @@ IDLE = frozenset("""acpi_idle_do_entry acpi_processor_ffh_cstate_enter arch_cpu_
     mwait_idle_with_hints.constprop.0 poll_idle acpi_safe_halt
     default_idle_call do_idle cpuidle_enter cpuidle_enter_state
     haltpoll_enter_idle default_enter_idle""".split())
-
-
-def text(raw):
-    result = raw[:800].decode("utf-8", "replace")
-    # As most is, and quicker.
-    return result[:200] if result.isprintable() else printable(result)
 
 
 def label(name, where):
@@ -53,11 +47,11 @@ class Frames:
     def intern(self, address, symbol, where, passive):
         """For script.Parser: its number; ~address where it is not resolved here."""
         if symbol not in UNKNOWN:
-            return self.add(text(symbol), text(where))
+            return self.add(text.name(symbol), text.name(where))
         if passive:
             return ~address
         # Of an address, only where it is says something.
-        return self.add("[unknown]", "" if where in UNKNOWN else text(where))
+        return self.add("[unknown]", "" if where in UNKNOWN else text.name(where))
 
     def passive(self, address, kallsyms):
         """Of a kernel that somebody has given the symbols of, or an address."""

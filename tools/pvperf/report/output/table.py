@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of pv-perf report, for a terminal."""
-from pvperf.accounts import Row
+from pvperf.report.accounts import Row
 
 WIDTH = 48                      # of a name, in a table
 

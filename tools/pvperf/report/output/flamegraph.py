@@ -6,7 +6,7 @@ import html
 import json
 import os
 
-from pvperf.frames import label
+from pvperf.report.frames import label
 
 # In a page, of all.
 NODES = 40000

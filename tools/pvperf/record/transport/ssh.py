@@ -4,8 +4,9 @@ import shlex
 import shutil
 import tempfile
 
-from pvperf import transport
+from pvperf import text
 from pvperf.error import Error
+from pvperf.record.transport import common
 
 
 class Ssh:
@@ -31,18 +32,18 @@ class Ssh:
         return [*self.words, "--", self.host, shlex.join(words)]
 
     def call(self, words, timeout):
-        return transport.call(self.command(words), timeout)
+        return common.call(self.command(words), timeout)
 
     def fetch(self, path, file, limit, timeout):
-        status, errors = transport.run(
+        status, errors = common.run(
             self.command(["cat", path]), timeout,
-            transport.Bounded(limit, file.write))
+            common.Bounded(limit, file.write))
         if status:
-            raise transport.Failed(transport.printable(errors))
+            raise common.Failed(text.line(errors))
 
     def close(self):
         try:
-            transport.call([*self.words, "-O", "exit", "--", self.host], 5)
-        except transport.Failed:
+            common.call([*self.words, "-O", "exit", "--", self.host], 5)
+        except common.Failed:
             pass                # there is no connection any more
         self.folder.cleanup()

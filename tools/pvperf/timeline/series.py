@@ -7,6 +7,7 @@ import re
 import subprocess
 
 from pvperf.error import Error
+from pvperf.text import printable
 
 # What perf.data begins with.
 MAGIC = b"PERFILE2"
@@ -16,11 +17,6 @@ Interval.__doc__ = """What an event has counted from start to end, in seconds.
 
 count is None where it was not counted; percent says for how much of the interval
 it was: with less than 100, count is perf's estimate for all of it."""
-
-
-def printable(text):
-    """Without what a terminal would obey, as a file may come from anybody."""
-    return "".join(c if c.isprintable() else "?" for c in text)[:200]
 
 
 class Series:

@@ -5,10 +5,10 @@ import json
 import math
 import os
 
-from pvperf.hosttime import Clock, HostClock
 from pvperf.error import Error
-from pvperf.lines import open_file
-from pvperf.series import printable
+from pvperf.report.input.hosttime import Clock, HostClock
+from pvperf.report.input.lines import open_file
+from pvperf.text import printable
 
 SIZE = 4 << 20                  # of session.json
 DOMAINS = 1000

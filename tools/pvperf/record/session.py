@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-from pvperf import clock, domain, folder
-from pvperf.transport import Failed
+from pvperf.record import clock, domain, folder
+from pvperf.record.transport.common import Failed
 
 HEARTBEAT = 10
 

@@ -12,18 +12,14 @@ import signal
 import subprocess
 import time
 
+from pvperf import text
+
 # What a command may print.
 LIMIT = 1 << 16
 
 
 class Failed(Exception):
     """A machine could not do what it was asked for: a sentence that says why."""
-
-
-def printable(data):
-    """A line of it that no terminal obeys."""
-    text = " ".join(data.decode(errors="replace").split())
-    return "".join(c if c.isprintable() else "?" for c in text)[:300]
 
 
 def kill(process):
@@ -98,7 +94,7 @@ def call(words, timeout):
     output = Bounded(LIMIT)
     status, errors = run(words, timeout, output)
     if status:
-        raise Failed(printable(errors) or f"it ended with status {status}")
+        raise Failed(text.line(errors) or f"it ended with status {status}")
     return output.data
 
 
@@ -112,7 +108,7 @@ class Local:
         status, errors = run(["cat", path], timeout,
                              Bounded(limit, file.write))
         if status:
-            raise Failed(printable(errors))
+            raise Failed(text.line(errors))
 
     def close(self):
         pass

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from pvperf.error import Error
-from pvperf.series import correlation
+from pvperf.timeline.series import correlation
 
 # A name is no formula; and text in a page can be searched for.
 STYLE = {"text.parse_math": False, "svg.fonttype": "none", "font.size": 9,

@@ -2,9 +2,9 @@
 """Reads a samples file, once, into a Profile; says what is not to be relied on."""
 import sys
 
-from pvperf.lines import Lines
-from pvperf.profile import Profile
-from pvperf.script import DEPTH, Parser
+from pvperf.report.input.lines import Lines
+from pvperf.report.input.script import DEPTH, Parser
+from pvperf.report.profile import Profile
 
 # Samples between two words on how far it is.
 STEP = 50000

@@ -5,8 +5,9 @@ import subprocess
 import sys
 import tempfile
 
-from pvperf import series
 from pvperf.error import Error
+from pvperf.text import printable
+from pvperf.timeline import series
 
 EVENTS = "cycles,instructions,cache-misses,branch-misses"
 
@@ -72,19 +73,19 @@ def take(args):
     if not is_command():
         if len(args.what) > 1:
             raise Error("there is one FILE; a COMMAND comes after --")
-        return (series.printable(args.title or args.what[0]),
+        return (printable(args.title or args.what[0]),
                 series.read(args.what[0]))
 
     with tempfile.NamedTemporaryFile(prefix="pv-perf.") as f:
         count(args, f.name)
-        return (series.printable(args.title or " ".join(args.what)),
+        return (printable(args.title or " ".join(args.what)),
                 series.read(f.name))
 
 
 def run(args):
     try:
         # Not before it is known that this is wanted: it takes a while.
-        from pvperf import draw
+        from pvperf.timeline import draw
     except ModuleNotFoundError as error:
         raise Error(f"there is no {error.name}",
                     "apt install python3-matplotlib") from None

@@ -6,12 +6,13 @@ import os
 import re
 import sys
 
-from pvperf import flamegraph, output, pprof, reader, table, trace
-from pvperf.accounts import Accounts
 from pvperf.error import Error
-from pvperf.kallsyms import Kallsyms
-from pvperf.series import printable
-from pvperf.recorded import Session
+from pvperf.report import reader
+from pvperf.report.accounts import Accounts
+from pvperf.report.input.kallsyms import Kallsyms
+from pvperf.report.input.recorded import Session
+from pvperf.report.output import file, flamegraph, pprof, table, trace
+from pvperf.text import printable
 
 HELP = """say where the time of a host and its guests went, of a session of pv-perf
 record (minutes for an hour's)"""
@@ -98,7 +99,7 @@ class Files:
 
     def __init__(self, args, session, shares, stack):
         def create(path, packed=False):
-            return stack.enter_context(output.create(path, packed))
+            return stack.enter_context(file.create(path, packed))
 
         self.profiles, self.trace = [], None
         if args.flamegraph:

@@ -5,7 +5,8 @@ import re
 import threading
 import time
 
-from pvperf.transport import Failed, printable
+from pvperf import text
+from pvperf.record.transport.common import Failed
 
 SCRIPT_FILE = os.path.join(os.path.dirname(os.path.realpath(__file__)),
                            "machine.sh")
@@ -58,7 +59,7 @@ class Domain:
             if key == b"pair":
                 self.paired = True
             elif key == b"kernel":
-                self.kernel = printable(value)
+                self.kernel = text.line(value)
             elif key == b"cpus" and re.fullmatch(rb"\d{1,5}", value):
                 self.cpus = int(value)
 
@@ -71,7 +72,7 @@ class Domain:
     def stop(self, *parts):
         for line in self.do("stop", *parts, timeout=self.patience):
             if line.startswith(b"early "):
-                self.fail("its perf ended early: " + printable(line[6:]))
+                self.fail("its perf ended early: " + text.line(line[6:]))
 
     def script_samples(self, timeout, *options):
         """Has it make its samples text; returns how many bytes that has."""
@@ -79,7 +80,7 @@ class Domain:
         for line in self.do("script", *options, timeout=timeout):
             key, _, value = line.partition(b" ")
             if key == b"early":
-                early = printable(value)
+                early = text.line(value)
             elif re.fullmatch(rb"\d{1,15}", value):
                 if key == b"lost":
                     self.lost = int(value)
@@ -139,4 +140,4 @@ def each(domains, function, timeout, hurry=None):
         why = ended.get(domain, f"no answer within {timeout:.0f} s"
                         if not (hurry and hurry.is_set()) else "interrupted")
         if why:
-            domain.fail(printable(why.encode()))
+            domain.fail(text.line(why.encode()))

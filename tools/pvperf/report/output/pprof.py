@@ -6,7 +6,7 @@ those of its fields. The messages are few and flat, so that they are written her
 one samples file after another, and not collected first."""
 import datetime
 
-from pvperf.event import unit
+from pvperf.report.event import unit
 
 # Of int64.
 MOST = (1 << 63) - 1
