@@ -9,6 +9,7 @@ within what all have in common.
 import collections
 import gzip
 import re
+import zlib
 
 # What a guest can have us remember: 14 hours of four vCPUs.
 MOST = 200000
@@ -17,8 +18,9 @@ MOMENT = 400_000_000
 
 Pair = collections.namedtuple("Pair", "cpu before after host")
 
-# The event that a guest's driver asks for, in what perf script prints of
-# kvm:kvm_pv_perf_op, and what the filter is.
+# The event that a guest's driver asks for, what the filter is, and what perf script
+# prints of it.
+EVENT = "kvm:kvm_pv_perf_op"
 FILTER = "op == 5 && a1 == 0xfffffffe"
 HYPERCALL = re.compile(
     rb"^\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}): +kvm:kvm_pv_perf_op: "
@@ -61,58 +63,66 @@ def measured(path):
     return found
 
 
-class Trace:
-    """What the host has traced: the hypercalls that a guest in wanted speaks of, and
-    the marks."""
-
-    def __init__(self, mark, wanted):
-        self.mark, self.wanted = mark.encode(), wanted
-        # {(pid, nonce): ns}
-        self.hypercalls = {}
-        # {pid: {vcpu: tid}}
-        self.vcpus = collections.defaultdict(dict)
-        # When all recorded, and until when, in ns.
-        self.began = self.ended = None
-
-    def add(self, line):
-        match = HYPERCALL.match(line)
-        if match:
-            pid, tid, seconds, ns, vcpu = (int(w) for w in match.groups()[:5])
-            key = pid, int(match[6], 16)
-            if any(key[1] in found for found in self.wanted):
-                self.vcpus[pid][vcpu] = tid
-                # Twice: neither is believed.
-                self.hypercalls[key] = None if key in self.hypercalls else \
-                    seconds * 10**9 + ns
-            return
-        match = MARK.match(line)
-        if match and match[3] == self.mark:
-            time = int(match[1]) * 10**9 + int(match[2])
-            if match[4] == b"b":
-                self.began = time
-            else:
-                self.ended = time
-
-    def pid_of(self, found):
-        """The VMM of a guest that has said this, or None."""
-        pids = collections.Counter(pid for pid, nonce in self.hypercalls
-                                   if nonce in found)
-        return pids.most_common(1)[0][0] if pids else None
-
-    def pairs(self, pid, found):
-        """[Pair] of the hypercalls that both sides have, by time."""
-        return sorted((Pair(*found[nonce], self.hypercalls[pid, nonce])
-                       for nonce in found
-                       if self.hypercalls.get((pid, nonce)) is not None),
-                      key=lambda pair: pair.before)
-
-
-def read_trace(path, mark, wanted):
-    trace = Trace(mark, wanted)
+def lines(path):
+    """Of what perf script has printed, as far as it has come."""
     with gzip.open(path, "rb") as f:
-        while line := f.readline(4096):
-            trace.add(line)
-    return trace
+        try:
+            while line := f.readline(4096):
+                yield line
+        except (OSError, EOFError, zlib.error):
+            pass
+
+
+def window(path, mark):
+    """[from, until] of the marks, in seconds, or None: when all recorded."""
+    found = {}
+    for line in lines(path):
+        match = MARK.match(line)
+        if match and match[3] == mark.encode():
+            found[match[4]] = int(match[1]) + int(match[2]) / 1e9
+    return [found[b"b"], found[b"e"]] if len(found) == 2 else None
+
+
+class Hypercalls:
+    """What the host has traced of a VMM: those that a guest in wanted speaks of."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        # {nonce: ns}
+        self.times = {}
+        # {vcpu: tid}
+        self.vcpus = {}
+        # Why there are none, or not all.
+        self.problem = None
+
+    def add(self, line, wanted):
+        match = HYPERCALL.match(line)
+        if not match:
+            return
+        pid, tid, seconds, ns, vcpu = (int(w) for w in match.groups()[:5])
+        nonce = int(match[6], 16)
+        if pid != self.pid or not any(nonce in found for found in wanted):
+            return
+        self.vcpus[vcpu] = tid
+        # Twice: neither is believed.
+        self.times[nonce] = None if nonce in self.times else \
+            seconds * 10**9 + ns
+
+    def read(self, path, wanted):
+        for line in lines(path):
+            self.add(line, wanted)
+
+    def is_of(self, found):
+        """Is it the VMM of the guest that has said this?  By chance, or by what a
+        guest says of another, a few may agree."""
+        return 2 * sum(nonce in self.times for nonce in found) > len(found)
+
+    def pairs(self, found):
+        """[Pair] of the hypercalls that both sides have, by time."""
+        return sorted((Pair(*found[nonce], self.times[nonce])
+                       for nonce in found
+                       if self.times.get(nonce) is not None),
+                      key=lambda pair: pair.before)
 
 
 def moments(pairs):

@@ -51,10 +51,10 @@ class Domain:
                  *arguments]
         return self.transport.call(words, timeout).splitlines()
 
-    def start(self, lease, event, mark, trace_filter, options):
+    def start(self, lease, event, mark, options):
         self.started = True
         for line in self.do("start", self.kind, str(lease), event, mark,
-                            trace_filter, *options, timeout=self.patience):
+                            *options, timeout=self.patience):
             key, _, value = line.partition(b" ")
             if key == b"pair":
                 self.paired = True
@@ -70,9 +70,14 @@ class Domain:
         self.do("alive")
 
     def stop(self, *parts):
+        """Returns {part: its last words} of those that had ended before."""
+        early = {}
         for line in self.do("stop", *parts, timeout=self.patience):
-            if line.startswith(b"early "):
-                self.fail("its perf ended early: " + text.line(line[6:]))
+            word, _, rest = line.partition(b" ")
+            part, _, why = rest.partition(b" ")
+            if word == b"early":
+                early[text.line(part)] = text.line(why)
+        return early
 
     def script_samples(self, timeout, *options):
         """Has it make its samples text; returns how many bytes that has."""
@@ -80,7 +85,7 @@ class Domain:
         for line in self.do("script", *options, timeout=timeout):
             key, _, value = line.partition(b" ")
             if key == b"early":
-                early = text.line(value)
+                early = text.line(value.partition(b" ")[2])
             elif re.fullmatch(rb"\d{1,15}", value):
                 if key == b"lost":
                     self.lost = int(value)

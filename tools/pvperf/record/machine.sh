@@ -98,7 +98,7 @@ supervise() {
 	done
 }
 
-# part NAME PERF-ARGUMENT...: starts one that does not count yet
+# part NAME PERF-ARGUMENT...: starts one that does not count yet; or says why not
 part() {
 	name=$1
 	shift
@@ -108,9 +108,15 @@ part() {
 	echo $! >"$name.pid"
 	tries=0
 	until grep -q 'Events disabled' "$name.log"; do
-		running "$name" || fail "perf: $(log_of "$name")"
+		running "$name" || {
+			why="perf: $(log_of "$name")"
+			return 1
+		}
 		tries=$((tries + 1))
-		[ $tries -lt 600 ] || fail "perf $1 does not start"
+		[ $tries -lt 600 ] || {
+			why="perf $1 does not start"
+			return 1
+		}
 		sleep 0.1
 	done
 }
@@ -127,10 +133,10 @@ mark() {
 	printf '%s' "$(cat mark)-$1" >/proc/$$/comm
 }
 
-# start ROLE LEASE EVENT MARK FILTER PERF-RECORD-ARGUMENT...
+# start ROLE LEASE EVENT MARK PERF-RECORD-ARGUMENT...
 start() {
-	role=$1 lease=$2 event=$3 mark=$4 filter=$5
-	shift 5
+	role=$1 lease=$2 event=$3 mark=$4
+	shift 4
 	command -v perf >/dev/null || die "no perf there: apt install linux-perf"
 	mkdir "$dir" || exit 1
 	enter
@@ -149,16 +155,24 @@ start() {
 		echo "$mark" >mark
 		echo "$role" >role
 		part clock record -a -N -B -o clock.data --max-size=1G \
-			-e task:task_rename --filter "newcomm ~ \"$mark-*\"" \
-			${filter:+-e kvm:kvm_pv_perf_op --filter "$filter"}
+			-e task:task_rename --filter "newcomm ~ \"$mark-*\"" ||
+			fail "$why"
 		tell clock enable
-		part stat stat -a -A -x, -o stat.txt -e "$event"
+		part stat stat -a -A -x, -o stat.txt -e "$event" || fail "$why"
 	fi
-	part record record -a -N -B -o record.data "$@"
+	part record record -a -N -B -o record.data "$@" || fail "$why"
 	set -- /sys/bus/event_source/devices/*/clock
 	[ ! -e "$1" ] || echo pair
 	echo "kernel $(uname -r)"
 	echo "cpus $(grep -c '^processor' /proc/cpuinfo)"
+}
+
+# trace NAME PID EVENT FILTER MB: of a process, with buffers and a file of its own,
+# which no other fills
+trace() {
+	part "$1" record -p "$2" --per-thread -m 16 -N -B -o "$1.trace" \
+		--max-size="$5M" -e "$3" --filter "$4" || die "$why"
+	tell "$1" enable
 }
 
 enable() {
@@ -176,7 +190,7 @@ stop() {
 	[ "$1" != record ] || [ ! -e role ] || mark e
 	for name; do
 		if ! running "$name"; then
-			echo "early $(log_of "$name")"
+			echo "early $name $(log_of "$name")"
 			continue
 		fi
 		kill -INT "$pid"
@@ -205,12 +219,14 @@ script() {
 		{ print }
 		END { print "lost", lost + 0 >"/dev/stderr" }' script.out \
 		2>lost | gzip -1 >samples.gz
-	wait $! || echo "early $(log_of script)"
+	wait $! || echo "early script $(log_of script)"
 	rm -f script.pid record.data
 	cat lost
-	[ ! -e clock.data ] ||
-		perf script -i clock.data --ns -F pid,tid,time,event,trace \
-			</dev/null 2>/dev/null | gzip -1 >clock.gz
+	for name in clock.data *.trace; do
+		[ ! -e "$name" ] || timeout 60 perf script -i "$name" --ns \
+			-F pid,tid,time,event,trace </dev/null 2>/dev/null |
+			gzip -1 >"${name%.*}.gz"
+	done
 	# Of a guest whose perf has nothing: gzip's of nothing.
 	echo "size $(wc -c <samples.gz)"
 }
@@ -219,7 +235,7 @@ find_place
 case $command in
 start)	start "$@" ;;
 clean)	clean ;;
-enable|stop|script)
+trace|enable|stop|script)
 	enter
 	touch alive
 	$command "$@" ;;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """A session: perf on the host and in guests at the same time, and what it leaves."""
+import contextlib
 import datetime
 import os
 import secrets
@@ -9,10 +10,14 @@ import sys
 import threading
 import time
 
-from pvperf.record import clock, domain, folder
+from pvperf.record import clock, domain, folder, vmm
 from pvperf.record.transport.common import Failed
 
 HEARTBEAT = 10
+# What the host traces of a VMM's hypercalls, per vCPU: 14 hours.
+TRACE_MB = 16
+# What of it is taken, and of what a guest says of its clock.
+TRACED, SAID = 1 << 28, 1 << 25
 
 # Has perf script not leave out the samples of guests, of which it knows no symbols.
 WITH_GUESTS = ["--guestmodules=/dev/null"]
@@ -41,7 +46,8 @@ class Session:
         host.place = os.path.join(path, ".host")
         self.names, self.recording = set(), []
         self.began = self.ended = None
-        self.trace = None
+        # {pid: Hypercalls}, of VMMs that a guest may be of.
+        self.vmms, self.window = {}, None
         # Ctrl-C once, and again.
         self.stopping, self.hurry = threading.Event(), threading.Event()
         self.done = threading.Event()
@@ -91,14 +97,16 @@ class Session:
             events = options.events if d is self.host else [options.event]
             d.start(self.lease, options.counted if d is self.host
                     else options.event, self.mark,
-                    clock.FILTER if self.traceable() else "",
                     [*options.rate, f"--max-size={options.limit}M",
                      *(word for e in events for word in ("-e", e))])
 
         self.each([self.host], start, self.patience, self.stopping)
         if not self.host.ok():
             return
+        tracing = self.trace_hypercalls()
         self.each(self.guests, start, self.patience, self.stopping)
+        for thread in tracing:
+            thread.join(self.patience)
         for d in [self.host, *self.guests]:
             threading.Thread(target=self.keep_alive, args=(d,),
                              daemon=True).start()
@@ -108,6 +116,30 @@ class Session:
         return any(os.path.exists(f"{place}/events/kvm/kvm_pv_perf_op")
                    for place in ("/sys/kernel/tracing",
                                  "/sys/kernel/debug/tracing"))
+
+    def trace_hypercalls(self):
+        """Each VMM's in a trace of its own, which its guest alone can fill. Returns
+        threads, which end when all are traced."""
+        if not self.traceable():
+            return []
+        pids = {d.pid for d in self.guests if d.pid}
+        if any(d.pid is None for d in self.guests):
+            pids |= vmm.of_kvm() - {d.pid for d in self.passive}
+        self.vmms = {pid: clock.Hypercalls(pid) for pid in pids}
+        threads = [threading.Thread(target=self.trace, args=(v,), daemon=True)
+                   for v in self.vmms.values()]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def trace(self, hypercalls):
+        pid = hypercalls.pid
+        size = min(TRACE_MB * max(len(vmm.vcpus(pid)), 1), self.options.limit)
+        try:
+            self.host.do("trace", f"vmm-{pid}", str(pid), clock.EVENT,
+                         clock.FILTER, str(size), timeout=self.patience)
+        except Failed as error:
+            hypercalls.problem = f"cannot trace its hypercalls ({error})"
 
     def keep_alive(self, d):
         """As long as the session lasts."""
@@ -172,13 +204,23 @@ class Session:
     def stop(self):
         """The host first; its trace of hypercalls last."""
         def stop(d):
-            d.stop(*(["record", "stat"] if d is self.host else ["record"]))
+            parts = ["record", "stat"] if d is self.host else ["record"]
+            for why in d.stop(*parts).values():
+                d.fail(f"its perf ended early: {why}")
 
         self.each([self.host], stop, self.patience)
         self.ended = time.time()
         self.each([d for d in self.recording if d is not self.host], stop,
                   self.patience)
-        domain.each([self.host], lambda d: d.stop("clock"), self.patience)
+        domain.each([self.host], lambda d: self.stop_traces(), self.patience)
+
+    def stop_traces(self):
+        parts = {f"vmm-{pid}": found for pid, found in self.vmms.items()
+                 if not found.problem}
+        for name, why in self.host.stop("clock", *parts).items():
+            # What has ended because its VMM has is of use.
+            if name in parts and "size limit" in why:
+                parts[name].problem = "is flooded with its hypercalls"
 
     def collect(self):
         """What each has recorded, also of those that fell ill."""
@@ -215,8 +257,27 @@ class Session:
                     min(size, limit), 60 + min(size, limit) / 1e6)
         finally:
             d.samples = folder.keep_samples(self.path, name)
-        for name in ("stat.txt", "clock.gz") if d is self.host else ("clock",):
-            d.fetch(name, self.work_file(d, name), 1 << 28, 120)
+        if not d.samples:
+            raise Failed("it has sent no samples")
+        if d is not self.host:
+            self.take_file(d, "clock", SAID)
+            return
+        for name in ("stat.txt", "clock.gz"):
+            self.take_file(d, name, TRACED)
+        for hypercalls in self.vmms.values():
+            self.take_trace(hypercalls)
+
+    def take_file(self, d, name, size):
+        """What there is besides samples."""
+        d.fetch(name, self.work_file(d, name), size, 120)
+
+    def take_trace(self, hypercalls):
+        if hypercalls.problem:
+            return
+        try:
+            self.take_file(self.host, f"vmm-{hypercalls.pid}.gz", TRACED)
+        except Failed as error:
+            hypercalls.problem = f"has no trace of its hypercalls ({error})"
 
     def work_file(self, d, name):
         return f"{self.file_of(d)}.{name}"
@@ -238,49 +299,64 @@ class Session:
                 d.transport.close()
 
     def put_on_clock(self):
-        """The times of guests, and what only the trace tells of their VMMs."""
+        """The times of guests, and what only the traces tell of their VMMs."""
         said = {}
         for d in self.guests:
-            path = d.samples and self.work_file(d, "clock")
-            if path and os.path.exists(path):
-                said[d] = clock.measured(path)
-                os.unlink(path)
-        path = self.host.samples and self.work_file(self.host, "clock.gz")
-        if path and os.path.exists(path):
-            self.trace = clock.read_trace(path, self.mark, said.values())
-            os.unlink(path)
-        known = {d.pid for d in self.guests + self.passive}
+            with self.taken(d, "clock") as path:
+                if path:
+                    said[d] = clock.measured(path)
+        with self.taken(self.host, "clock.gz") as path:
+            if path:
+                self.window = clock.window(path, self.mark)
+        for pid, hypercalls in self.vmms.items():
+            with self.taken(self.host, f"vmm-{pid}.gz") as path:
+                if path:
+                    hypercalls.read(path, [found for d, found in said.items()
+                                           if d.pid in (pid, None)])
         for d, found in said.items():
-            self.find_clock(d, found, known)
+            self.find_clock(d, found)
 
-    def find_clock(self, d, found, known):
-        if self.trace and found:
-            pid = d.pid or self.trace.pid_of(found)
-            if d.pid or pid not in known:
-                d.pid = pid
-                d.clock = clock.points(self.trace.pairs(pid, found))
-                seen = self.trace.vcpus.get(pid, {})
-                d.vcpus = d.vcpus or [seen[n] for n in sorted(seen)]
+    @contextlib.contextmanager
+    def taken(self, d, name):
+        """The path of a file, which is gone then; or None."""
+        path = d.samples and self.work_file(d, name)
+        if not path or not os.path.exists(path):
+            yield None
+            return
+        yield path
+        os.unlink(path)
+
+    def find_clock(self, d, found):
+        traced = self.vmm_of(d, found)
+        if traced and not traced.problem:
+            d.clock = clock.points(traced.pairs(found))
         if d.clock:
+            d.pid = traced.pid
+            d.vcpus = d.vcpus or [traced.vcpus[n]
+                                  for n in sorted(traced.vcpus)]
             say(f"{d.name}: its clock is known to within "
                 f"{max(p[2] for p in d.clock) * 1e6:.1f} us")
-        elif not d.paired:
+            return
+        if not d.paired:
             d.fail("it has not the pair (modprobe kvm_pmu), so its clock is not "
                    "known")
+        elif traced and traced.problem:
+            d.fail(f"this host {traced.problem}, so its clock is not known")
         else:
             d.fail("this host has not seen its hypercalls, so its clock is not "
                    "known: is it a guest of this host?")
-        if not d.clock:
-            say(f"{d.name}: {d.status}")
+        say(f"{d.name}: {d.status}")
 
-    def window(self):
-        """From when to when all recorded, in seconds of the host's perf."""
-        if not self.trace or None in (self.trace.began, self.trace.ended):
-            return None
-        return [self.trace.began / 1e9, self.trace.ended / 1e9]
+    def vmm_of(self, d, found):
+        """The Hypercalls of a guest, which has said this; or None."""
+        if d.pid:
+            return self.vmms.get(d.pid)
+        taken = {other.pid for other in self.guests}
+        return next((v for v in self.vmms.values()
+                     if v.pid not in taken and v.is_of(found)), None)
 
     def write(self):
-        options, window = self.options, self.window()
+        options, window = self.options, self.window
         counted = None
         if self.host.samples:
             path = self.work_file(self.host, "stat.txt")

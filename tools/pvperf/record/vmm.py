@@ -27,6 +27,27 @@ def of_uuid(uuid):
     return None
 
 
+def of_kvm():
+    """All processes that have a VM."""
+    return {pid for pid in pids() if has_vm(pid)}
+
+
+def has_vm(pid):
+    folder = f"/proc/{pid}/fd"
+    try:
+        fds = os.listdir(folder)
+    except OSError:                 # it has ended
+        return False
+    return any(link(f"{folder}/{fd}") == "anon_inode:kvm-vm" for fd in fds)
+
+
+def link(path):
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
 def vcpus(pid):
     """The threads, in the order of the vCPUs, by the names that QEMU (debug-threads,
     as libvirt has it), Firecracker and Cloud Hypervisor give them."""
