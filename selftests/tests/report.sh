@@ -32,9 +32,8 @@ guest_db_user 10000$M
 passive_old_kernel 4000$M
 passive_old_user 2000$M
 other_guests_user 200$M
-not_sampled:_host 100$M
 lost:_guest_db ~1000$M
-not_sampled,_or_of_no_domain_in_this_session 900$M
+not_sampled,_or_of_no_domain_in_this_session 1000$M
 END
 is "by process: the host's kernel for a VM" \
 	"$(shown 2 'host kernel CPU 0\/KVM (web)')" 6000$M

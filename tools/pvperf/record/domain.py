@@ -115,7 +115,7 @@ class Domain:
         return {"name": self.name, "kind": self.kind, "connect": self.connect,
                 "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
                 "samples": self.samples, "lost": self.lost or 0,
-                "counted": None, "clock": self.clock}
+                "clock": self.clock}
 
 
 def each(domains, function, timeout, hurry=None):

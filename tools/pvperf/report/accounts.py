@@ -75,11 +75,8 @@ class Accounts:
                 "what the CPUs counted in all is not known: the whole is what "
                 "the domains say")
         elif counted > total:
-            known = all(d.counted is not None for d in self.session.domains)
-            self.missing.append((
-                "of no domain in this session" if known
-                else "not sampled, or of no domain in this session",
-                counted - total, 0, ""))
+            self.missing.append(("not sampled, or of no domain in this session",
+                                 counted - total, 0, ""))
         elif total > counted * (1 + SLACK):
             self.doubts.append(
                 f"the domains say {total:,}, and the host's CPUs counted "
@@ -90,17 +87,6 @@ class Accounts:
     def balance(self, domain):
         """What a domain has done in all, as far as one knows."""
         title, sampled = domain.title(), self.sampled(domain.title())
-        if domain.counted is not None:
-            rest = domain.counted - sampled.events
-            if rest > 0:
-                self.missing.append((f"not sampled: {title}", rest,
-                                     domain.lost, ""))
-            elif sampled.events > domain.counted * (1 + SLACK):
-                self.marked.add(title)
-                self.doubts.append(
-                    f"{title}: the samples stand for {sampled.events:,}, and "
-                    f"it counted {domain.counted:,}")
-            return max(domain.counted, sampled.events)
         if domain.lost and sampled.samples:
             # As many events each as those that are there.
             rest = domain.lost * sampled.events // sampled.samples

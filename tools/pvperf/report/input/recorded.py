@@ -97,8 +97,6 @@ class Domain:
         if self.status != "ok":
             self.notes.append(self.status)
         self.lost = self.claim(get, where, "lost", int, 0) or 0
-        counted = self.claim(get, where, "counted", NUMBER)
-        self.counted = None if counted is None else round(counted)
         self.clock = HostClock() if self.kind == "host" else \
             self.claim(read_clock, where)
 
