@@ -120,6 +120,32 @@ is "nothing is left" "$(left)" ""
 record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s+[0-9a-f]{6,} [^ ]+' <(zcat chains/one.samples.gz)
 
+# A passive guest's symbols: of what the host has sampled, a sample of its kernel.
+sleep 1000 &
+passive=$!
+cat >System.map <<-END
+	ffffffff81000000 T startup_64
+	ffffffff81000100 T old_work
+	ffffffff81000200 T _etext
+END
+record symbols --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
+is "a passive guest with symbols" $? 0
+is "they are in the folder" "$(field symbols "d['pid:$passive']['symbols']")" \
+	pid_$passive.kallsyms
+ok "as they were given" cmp System.map symbols/pid_$passive.kallsyms
+zcat symbols/host.samples.gz | sed -n "$(($(samples symbols host) / 2))p" |
+	sed -nE "s/.*\] +[A-Za-z]* +([0-9.]+: +[0-9]+ cpu-clock):.*/CPU 0 $passive\/$passive [000] G \1:G:  ffffffff81000123 [unknown] ([unknown])/p" |
+	gzip >>symbols/host.samples.gz
+"$pv_perf" report --top 0 symbols >symbols.out
+has "report has the name of a function" \
+	"passive pid:$passive kernel +old_work +\\[guest.kernel\\]" symbols.out
+echo nothing >System.map
+record nonsense --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
+"$pv_perf" report nonsense >symbols.out 2>&1
+is "symbols that are none: report ends" $? 1
+has "it says what to do" 'Remedy: cat /proc/kallsyms' symbols.out
+kill $passive
+
 # Guests that fail, beside one that does not.
 record failed --patience 5 --seconds 2 --limit 50 --vm ssh:fine --vm ssh:refuses \
 	--vm ssh:hangs --vm ssh:floods --vm ssh:binary --vm ssh:greedy --vm ssh:cut \
@@ -238,6 +264,10 @@ refused "an event that there is not" "perf" \
 refused "a command that there is not" "no command" "$pv_perf" record -- /nonsense
 refused "a process that there is not" "no such process" \
 	"$pv_perf" record --passive pid:999999999 -- true
+refused "symbols of nobody" "no --passive old" \
+	"$pv_perf" record --symbols old=/dev/null -- true
+refused "no file of symbols" "no such file" \
+	"$pv_perf" record --passive pid:$$ --symbols "pid:$$=/dev/null" -- true
 refused "an option for ssh" "names no host" "$pv_perf" record --vm ssh:-oX -- true
 refused "no libvirt" "virsh -c" \
 	"$pv_perf" record --vm a --connect qemu+unix:///system?socket=/nonsense -- true

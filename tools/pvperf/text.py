@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Text from anybody, without what a terminal would obey."""
+"""Text from anybody, without what a terminal, or a file system, would obey."""
+import re
 
 
 def printable(text):
@@ -18,3 +19,8 @@ def name(data):
     result = data[:800].decode("utf-8", "replace")
     # As most is, and quicker.
     return result[:200] if result.isprintable() else printable(result)
+
+
+def file_name(text):
+    """What a file can be called for a domain of this name."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", text)[:60]

@@ -181,17 +181,17 @@ def options_of(args):
 
 
 def find_symbols(args, passive):
-    """{name of a passive guest: file}"""
-    result = {}
-    for text in args.symbols:
-        name, _, path = text.rpartition("=")
-        if name not in [d.name for d in passive]:
-            raise Error(f"--symbols {text}: no --passive {name or 'NAME'}",
+    """Has each Domain's symbols be the file that is given for it."""
+    by_word = {**{d.name: d for d in passive},
+               **dict(zip(args.passive, passive))}
+    for word in args.symbols:
+        name, _, path = word.rpartition("=")
+        if name not in by_word:
+            raise Error(f"--symbols {word}: no --passive {name or 'NAME'}",
                         "--passive NAME --symbols NAME=FILE")
         if not os.path.isfile(path):
-            raise Error(f"--symbols {text}: there is no such file")
-        result[name] = path
-    return result
+            raise Error(f"--symbols {word}: there is no such file")
+        by_word[name].symbols = path
 
 
 def run(args):
@@ -200,17 +200,18 @@ def run(args):
     connections = find_libvirt(args)
     guests = [find_guest(connections, n) for n in args.vm]
     passive = [find_passive(connections, n) for n in args.passive]
-    symbols = find_symbols(args, passive)
+    find_symbols(args, passive)
     make_unique(guests + passive)
     path = folder.create(args.o or time.strftime("pv-perf-%Y%m%d-%H%M%S"))
     host = Domain("host", "host", Local())
-    session = Session(options, path, host, guests, passive)
-    for name, file in symbols.items():
-        folder.keep_symbols(path, name, file)
-    if not session.run():
+    try:
+        session = Session(options, path, host, guests, passive)
+        if not session.run():
+            raise Error("nothing was recorded" +
+                        ("" if host.ok() else f": {host.status}"))
+    except Error:
         shutil.rmtree(path, ignore_errors=True)
-        raise Error("nothing was recorded" +
-                    ("" if host.ok() else f": {host.status}"))
+        raise
     print(f"{path}: {session.ended - session.began:.1f} s of "
           f"{len(session.recording)} machines", file=sys.stderr)
     return 0

@@ -31,6 +31,8 @@ class Domain:
         self.status = "ok"
         self.pid, self.vcpus = None, []
         self.samples = self.lost = self.kernel = self.cpus = None
+        # The file with those of its kernel, of a passive one.
+        self.symbols = None
         self.clock = []
         self.paired = False
         # Has it anything of us?
@@ -114,8 +116,8 @@ class Domain:
         """For session.json."""
         return {"name": self.name, "kind": self.kind, "connect": self.connect,
                 "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
-                "samples": self.samples, "lost": self.lost or 0,
-                "clock": self.clock}
+                "samples": self.samples, "symbols": self.symbols,
+                "lost": self.lost or 0, "clock": self.clock}
 
 
 def each(domains, function, timeout, hurry=None):

@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 
+from pvperf import text
 from pvperf.error import Error
 
 VERSION = 1
@@ -24,8 +25,8 @@ def create(path):
 
 
 def file_name(name, taken):
-    """A file's name for that of a domain."""
-    base = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60]
+    """A file's name for that of a domain, which no other has."""
+    base = text.file_name(name)
     result, n = base, 1
     while result in taken:
         n += 1
@@ -47,13 +48,15 @@ def keep_samples(folder, name):
 
 
 def keep_symbols(folder, name, path):
-    """A copy of the System.map or kallsyms of a passive guest."""
+    """Copies the System.map or kallsyms of a passive guest; returns its name."""
+    name += ".kallsyms"
     try:
-        shutil.copyfile(path, os.path.join(folder, name + ".kallsyms"))
-    except OSError as error:
-        raise Error(f"{path}: {error.strerror}",
+        shutil.copyfile(path, os.path.join(folder, name))
+    except (OSError, shutil.SpecialFileError) as error:
+        raise Error(f"{path}: {error}",
                     "--symbols NAME=FILE, /proc/kallsyms as root has it in the "
                     "guest, or its System.map") from None
+    return name
 
 
 def read_counted(path):

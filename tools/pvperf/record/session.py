@@ -65,6 +65,10 @@ class Session:
         """Whether something was recorded."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self.interrupt)
+        for d in self.passive:
+            if d.symbols:
+                d.symbols = folder.keep_symbols(
+                    self.path, folder.file_name(d.name, self.names), d.symbols)
         try:
             self.start()
             if not self.host.ok() or self.stopping.is_set():

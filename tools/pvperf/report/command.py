@@ -12,7 +12,7 @@ from pvperf.report.accounts import Accounts
 from pvperf.report.input.kallsyms import Kallsyms
 from pvperf.report.input.recorded import Session
 from pvperf.report.output import file, flamegraph, pprof, table, trace
-from pvperf.text import printable
+from pvperf.text import file_name, printable
 
 HELP = """say where the time of a host and its guests went, of a session of pv-perf
 record (minutes for an hour's)"""
@@ -67,11 +67,11 @@ def read_kallsyms(session, given):
                if d.kind != "host" and not d.samples]
     paths = {}
     for domain in passive:
-        for end in ("kallsyms", "System.map"):
-            # As record names its files.
-            name = re.sub(r"[^A-Za-z0-9_-]+", "_", domain.name)[:60]
-            path = os.path.join(session.folder, f"{name}.{end}")
-            if os.path.exists(path):
+        # Those that record has kept, or somebody has put there.
+        base = file_name(domain.name)
+        for name in (domain.symbols, f"{base}.kallsyms", f"{base}.System.map"):
+            path = os.path.join(session.folder, name or "")
+            if name and os.path.exists(path):
                 paths.setdefault(domain.name, path)
     for word in given:
         name, _, path = word.rpartition("=")

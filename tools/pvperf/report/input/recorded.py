@@ -49,6 +49,14 @@ def get_list(where, key, kind, at_most):
     return result
 
 
+def get_file(where, key):
+    """The name of one in the folder, or None."""
+    name = get(where, key, str)
+    if name and (os.path.basename(name) != name or "\0" in name):
+        raise Wrong(f"{key} are elsewhere")
+    return name or None
+
+
 def read_clock(where):
     """The Clock of a guest, or None."""
     pairs = get_list(where, "clock", list, PAIRS)
@@ -82,10 +90,8 @@ class Domain:
             raise Wrong("a domain has no name, or no kind that there is")
         self.pid = get(where, "pid", int)
         self.vcpus = get_list(where, "vcpus", int, VCPUS)
-        self.samples = get(where, "samples", str)
-        if self.samples and (os.path.basename(self.samples) != self.samples
-                             or "\0" in self.samples):
-            raise Wrong("samples are elsewhere")
+        self.samples = get_file(where, "samples")
+        self.symbols = get_file(where, "symbols")
         self.notes = []             # what is wrong with it
         self.doubtful = False       # and whether its numbers are
         self.claims(where)
