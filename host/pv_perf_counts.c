@@ -21,6 +21,7 @@
 #include <linux/uaccess.h>
 
 #include "compat.h"
+#include "irq.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
 #include "pv_perf_area.h"
@@ -337,6 +338,7 @@ static void pv_perf_counts_nmi(struct kvm_vcpu *vcpu)
 		return;
 
 	counts->nmi_owed = false;
+	counts->irq_waits = kvm_cpu_has_injectable_intr(vcpu);
 	pv_perf_charge_overflows(vcpu, 1);
 	pv_perf_inject_nmi(vcpu);
 }
@@ -371,6 +373,8 @@ void pv_perf_counts_enter(struct kvm_vcpu *vcpu)
 	pv_perf_counts_add_host(vcpu);
 	counts->irq = vcpu->arch.interrupt.injected &&
 		      !vcpu->arch.interrupt.soft && !is_guest_mode(vcpu);
+	if (counts->irq)
+		counts->irq_waits = false;
 	if (counts->nested && counts->nmi_owed && !is_guest_mode(vcpu)) {
 		counts->nested = false;
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);

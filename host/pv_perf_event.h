@@ -153,6 +153,8 @@ struct pv_perf_host_counts {
  * @nmi_is_ours: the guest has got an NMI to look at its events, whose handler has not
  *	ended.  Set in interrupts, too.
  * @nmi_owed: a slot has overflowed, and the guest has not been told
+ * @irq_waits: the guest was told when KVM had an interrupt for it, which it has not got
+ *	since
  * @since: when the vCPU left the guest, or it was looked at last, by local_clock()
  * @host: what had been counted then
  * @pending: what is not yet in the area, of kernel mode and of user mode
@@ -169,6 +171,7 @@ struct pv_perf_counts {
 	bool overflowed;
 	bool nmi_is_ours;
 	bool nmi_owed;
+	bool irq_waits;
 	u64 since;
 	struct pv_perf_host_counts host;
 	u64 pending[KVM_PERF_NR_COUNTS][2];

@@ -68,6 +68,17 @@ static u8 pv_perf_step(struct kvm_vcpu *vcpu)
 	       KVM_PERF_COUNT_EXITS_PV_PERF : KVM_PERF_COUNT_EXITS_OTHER;
 }
 
+/*
+ * With an NMI and an interrupt at once, KVM injects the NMI, and has the vCPU exit at
+ * once, and again where it can take the interrupt.  Were these samples, the NMI of each
+ * would be before the interrupt, which would never come.
+ */
+static u8 pv_perf_interrupt_exit(const struct pv_perf_counts *counts)
+{
+	return counts->irq_waits ? KVM_PERF_COUNT_EXITS_PV_PERF :
+				   KVM_PERF_COUNT_EXITS_INTERRUPT;
+}
+
 /* AMD APM volume 2, appendix C. */
 static u8 pv_perf_svm_exit(struct kvm_vcpu *vcpu, u32 code)
 {
@@ -87,7 +98,7 @@ static u8 pv_perf_svm_exit(struct kvm_vcpu *vcpu, u32 code)
 		return KVM_PERF_COUNT_EXITS_HLT;
 	case SVM_EXIT_INTR:
 	case SVM_EXIT_VINTR:
-		return KVM_PERF_COUNT_EXITS_INTERRUPT;
+		return pv_perf_interrupt_exit(&vcpu->arch.pv_perf->counts);
 	case SVM_EXIT_NMI:
 		return KVM_PERF_COUNT_EXITS_NMI;
 	case SVM_EXIT_IRET:
@@ -132,7 +143,7 @@ static u8 pv_perf_vmx_exit(struct kvm_vcpu *vcpu, u16 reason, u32 intr_info)
 	case EXIT_REASON_EXTERNAL_INTERRUPT:
 	case EXIT_REASON_INTERRUPT_WINDOW:
 	case EXIT_REASON_PREEMPTION_TIMER:
-		return KVM_PERF_COUNT_EXITS_INTERRUPT;
+		return pv_perf_interrupt_exit(&vcpu->arch.pv_perf->counts);
 	case EXIT_REASON_EXCEPTION_NMI:
 		return pv_perf_is_nmi(intr_info) ? KVM_PERF_COUNT_EXITS_NMI :
 						   KVM_PERF_COUNT_EXITS_OTHER;

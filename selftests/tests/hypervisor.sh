@@ -127,6 +127,12 @@ check_samples() {
 	within "the periods add up to what was counted" \
 		"$(sed -n 's/^# Event count (approx.): //p' report)" 20000 2
 
+	# One for which the NMI has an interrupt wait would be the next.
+	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-interrupt/ \
+		perf stat -x, -a -o out -e kvm/injected-irqs/ "$T/exits" halt 100
+	is "exits for interrupts are sampled, and it ends" $? 0
+	more "with the interrupts" "$(count kvm/injected-irqs/ out)" 99
+
 	# A halt that is sampled is not ended by that.
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-hlt/ \
 		perf stat -x, -a -o halts -e kvm/halt-ns/ "$T/exits" halt 100

@@ -204,6 +204,11 @@ void handle_requests(struct kvm_vcpu *vcpu)
 	} while (pv_perf_handle_request(vcpu) && !current->signalled);
 }
 
+int kvm_cpu_has_injectable_intr(struct kvm_vcpu *vcpu)
+{
+	return vcpu->arch.has_interrupt;
+}
+
 void kvm_inject_nmi(struct kvm_vcpu *vcpu)
 {
 	atomic_inc(&vcpu->arch.nmi_queued);

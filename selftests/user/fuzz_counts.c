@@ -35,6 +35,7 @@ static struct model_counts {
 	bool overflowed;	/* an event, since the last exit */
 	bool nmi_is_ours;
 	bool nmi_owed;
+	bool irq_waits;		/* behind the NMI of a sample */
 	u64 since;
 	struct numbers was;
 } model[NR_VCPUS];
@@ -228,6 +229,7 @@ static void send_nmi(int vcpu)
 		return;
 
 	c->nmi_owed = false;
+	c->irq_waits = vcpus[vcpu]->arch.has_interrupt;
 	want_rate_time = max_t(u64, want_rate_time, clock_ns) +
 			 NSEC_PER_SEC / (*param_pv_perf_max_rate ? : 1);
 	model_nmi(vcpu, false);
@@ -262,6 +264,8 @@ void model_counts_enter(int vcpu)
 	add_numbers(c, vcpu);
 	c->irq = vcpus[vcpu]->arch.interrupt.injected &&
 		 !vcpus[vcpu]->arch.guest_mode;
+	if (c->irq)
+		c->irq_waits = false;
 	if (c->nested && c->nmi_owed && !vcpus[vcpu]->arch.guest_mode) {
 		c->nested = false;
 		request[vcpu] = true;
@@ -409,6 +413,9 @@ static int count_of(int vcpu, const struct exit *exit, gpa_t gpa, u64 rax)
 		       KVM_PERF_COUNT_EXITS_HYPERCALL;
 	case NMI_END:
 		return nmi_end(c, vcpus[vcpu]->arch.nmi_pending);
+	case KVM_PERF_COUNT_EXITS_INTERRUPT:
+		return c->irq_waits ? KVM_PERF_COUNT_EXITS_PV_PERF :
+				      KVM_PERF_COUNT_EXITS_INTERRUPT;
 	default:
 		return exit->count;
 	}
@@ -586,6 +593,7 @@ static void grow(struct kvm_vcpu *vcpu)
 	switch (kind % 8) {
 	case 0:
 		vcpu->arch.interrupt.injected = n & 1;
+		vcpu->arch.has_interrupt = n & 2;
 		break;
 	case 1:
 		vcpu->stat.generic.halt_wait_ns += n;

@@ -1188,6 +1188,29 @@ static void use_slot(int i, u64 counts, u64 left, u32 exclude)
 	mem->area.slots |= BIT(i);
 }
 
+/* Behind the NMI of a sample, which is what makes the vCPU exit for it. */
+static void test_waiting_interrupt(void)
+{
+	count_all();
+	here()->arch.has_interrupt = true;
+	exit_for(SVM_EXIT_INTR);
+	is("an exit for an interrupt, and no sample",
+	   kernel_count(KVM_PERF_COUNT_EXITS_INTERRUPT), 1);
+	use_slot(0, BIT(KVM_PERF_COUNT_EXITS_INTERRUPT), 1, 0);
+	is("a sample", exit_for(SVM_EXIT_VINTR), 1);
+	mem->area.slot[0].left = 1;
+	is("no sample of what that has wait", exit_for(SVM_EXIT_INTR), 0);
+	is("nor then", exit_for(SVM_EXIT_VINTR), 0);
+	is("they are ours", kernel_count(KVM_PERF_COUNT_EXITS_PV_PERF), 2);
+	is("and not the guest's", kernel_count(KVM_PERF_COUNT_EXITS_INTERRUPT),
+	   2);
+	here()->arch.interrupt.injected = true;
+	enter_counting();
+	here()->arch.interrupt.injected = false;
+	is("the next is, once the guest has it", exit_for(SVM_EXIT_INTR), 1);
+	teardown();
+}
+
 static void test_nested_exits(void)
 {
 	count_all();
@@ -4512,6 +4535,7 @@ int main(void)
 	test_set_counts();
 	test_exits();
 	test_own_exits();
+	test_waiting_interrupt();
 	test_nested_exits();
 	test_injected_irqs();
 	test_host_counts();

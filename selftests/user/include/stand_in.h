@@ -594,6 +594,7 @@ struct kvm_vcpu {
 			bool injected;
 			bool soft;
 		} interrupt;
+		bool has_interrupt;
 		atomic_t nmi_queued;
 		bool guest_mode;
 		bool smm;
@@ -679,6 +680,7 @@ void kvm_make_all_cpus_request(struct kvm *kvm, int request);
 bool kvm_test_request(int request, struct kvm_vcpu *vcpu);
 bool kvm_check_request(int request, struct kvm_vcpu *vcpu);
 void kvm_inject_nmi(struct kvm_vcpu *vcpu);
+int kvm_cpu_has_injectable_intr(struct kvm_vcpu *vcpu);
 void kvm_vcpu_kick(struct kvm_vcpu *vcpu);
 bool kvm_get_kvm_safe(struct kvm *kvm);
 void kvm_put_kvm(struct kvm *kvm);
