@@ -65,6 +65,7 @@ help:
 	@echo 'make test-intel bochs, intel, vm and pressure, on the emulated Intel machine'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
+	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
@@ -115,6 +116,10 @@ test-packages:
 bench: $(machine) $(modules) $(initrd) $(programs)
 	@$(call install,nginx-light wrk)
 	@selftests/bench/bench
+
+nginx-exits: $(machine) $(modules) $(initrd)
+	@$(call install,nginx-light wrk)
+	@selftests/bench/nginx-exits
 
 # Every kernel line as host with every line as guest.
 matrix: $(qemu) $(programs)
@@ -444,7 +449,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
+.PHONY: help run bench nginx-exits test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
 	series series-check test-packages deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
