@@ -93,7 +93,8 @@ rm -rf "$work"
 mkdir -p "$work/bin" "$work/fakes"
 cd "$work" || exit 1
 ln -s "$self" bin/ssh
-export PATH=$work/bin:$PATH FAKES=$work/fakes
+mkdir tmp
+export PATH=$work/bin:$PATH FAKES=$work/fakes TMPDIR=$work/tmp
 
 # What goes well.
 record good --vm ssh:one --vm ssh:two -- sh -c 'sleep 3; exit 3'
@@ -201,6 +202,7 @@ is "Ctrl-C: nothing is left" "$(left)" ""
 record_and 'records cpu-clock' TERM
 is "SIGTERM: ends well" $? 0
 more "SIGTERM: samples" "$(samples cut one)" 200
+is "SIGTERM: nothing in /tmp" "$(ls tmp)" ""
 touch fakes/one.hangs
 rm -rf cut
 "$pv_perf" record -e cpu-clock -o cut --vm ssh:one >cut.out 2>&1 &
@@ -220,6 +222,9 @@ for _ in $(seq 20); do
 	sleep 5
 done
 is "SIGKILL: not for long" "$(left)" ""
+more "SIGKILL: what ssh needs stays in /tmp" "$(find tmp -name 'pv-perf*' | wc -l)" 0
+record_and 'records cpu-clock' INT
+is "and no longer than until the next" "$(ls tmp)" ""
 
 # The real ssh.
 mkdir -p ssh /run/sshd ~/.ssh
@@ -245,7 +250,8 @@ more "samples" "$(samples real 127_0_0_1_20022)" 500
 has "where there is none" '127.0.0.1:1: .*Connection refused' real.out
 kill "$(cat ssh/pid)"
 sleep 1
-is "no connection is left" "$(pgrep -f 'ControlPath=/tmp/pv-per[f]')" ""
+is "no connection is left" "$(pgrep -f "ControlPath=$TMPDIR/pv-per[f]")" ""
+is "nor anything in /tmp" "$(ls tmp)" ""
 
 # What it refuses.
 refused() {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """pv-perf timeline: events over time, one below another, and which rise together."""
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,16 +43,17 @@ def add_command(commands):
     parser.set_defaults(run=run)
 
 
-def count(args, path):
-    """Has perf stat count a command."""
+def count(args, file):
+    """Has perf stat count a command, to a file."""
     if args.I < 1:
         raise Error(f"-I {args.I}: an interval has at least 1 ms")
     command = ["perf", "stat", "-x", ",", "-I", str(args.I), "-e", args.e,
-               *(["-a"] if args.a else []), "-o", path, "--", *args.what]
+               *(["-a"] if args.a else []), "--log-fd", str(file.fileno()),
+               "--", *args.what]
     print(f"pv-perf: {' '.join(args.what)} runs; Ctrl-C ends it, and what was "
           "counted is drawn", file=sys.stderr, flush=True)
     try:
-        perf = subprocess.Popen(command)
+        perf = subprocess.Popen(command, pass_fds=[file.fileno()])
     except FileNotFoundError:
         raise Error("there is no perf", "apt install linux-perf") from None
     try:
@@ -59,7 +61,13 @@ def count(args, path):
     except KeyboardInterrupt:
         # perf has got it, too, and ends with what it has.
         status = perf.wait()
-    if not os.path.getsize(path):
+    except SystemExit:
+        # Perf ends with it.
+        with open(f"/proc/{perf.pid}/task/{perf.pid}/children") as f:
+            for pid in f.read().split():
+                os.kill(int(pid), signal.SIGTERM)
+        raise
+    if not os.fstat(file.fileno()).st_size:
         raise Error(f"perf stat ended with {status} and has counted nothing",
                     f"try it: {' '.join(command[:-len(args.what)])} true")
 
@@ -76,10 +84,11 @@ def take(args):
         return (printable(args.title or args.what[0]),
                 series.read(args.what[0]))
 
-    with tempfile.NamedTemporaryFile(prefix="pv-perf.") as f:
-        count(args, f.name)
+    # Without a name, which somebody would have to remove.
+    with tempfile.TemporaryFile() as f:
+        count(args, f)
         return (printable(args.title or " ".join(args.what)),
-                series.read(f.name))
+                series.read(f"/proc/self/fd/{f.fileno()}"))
 
 
 def run(args):

@@ -2,11 +2,10 @@
 """Machines that are reached by ssh, with a key and no questions."""
 import shlex
 import shutil
-import tempfile
 
 from pvperf import text
 from pvperf.error import Error
-from pvperf.record.transport import common
+from pvperf.record.transport import common, scratch
 
 
 class Ssh:
@@ -18,13 +17,13 @@ class Ssh:
         # ssh would take it for an option, or a command.
         if host.startswith("-") or not host:
             raise Error(f"ssh:{host} names no host", "--vm ssh:root@HOST")
-        self.folder = tempfile.TemporaryDirectory(prefix="pv-perf.")
+        self.folder = scratch.Folder()
         self.words = ["ssh", "-T", "-x", "-a"]
         for option in ("BatchMode=yes", "ConnectTimeout=10",
                        "ServerAliveInterval=5", "ServerAliveCountMax=3",
                        "ClearAllForwardings=yes", "PermitLocalCommand=no",
                        "ControlMaster=auto", "ControlPersist=60",
-                       f"ControlPath={self.folder.name}/%C"):
+                       f"ControlPath={self.folder.name}/s"):
             self.words += ["-o", option]
         self.host = host
 
@@ -46,4 +45,4 @@ class Ssh:
             common.call([*self.words, "-O", "exit", "--", self.host], 5)
         except common.Failed:
             pass                # there is no connection any more
-        self.folder.cleanup()
+        self.folder.remove()
