@@ -1,14 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # pv-perf record with guests of libvirt: what host and guests have executed at the
-# same time, by two URIs and QEMU's guest agent, on one clock; and guests that
-# cannot be recorded.
+# same time, by two URIs and QEMU's guest agent, on one clock; what pv-perf report
+# makes of it, by what is known otherwise; and guests that cannot be recorded.
 # vm: host --host-cpus 2 --host-mem 3072 --kvm-opt enable_pmu=0 --timeout 3600
 . "$VM_TREE/selftests/tap.sh"
+tree=$VM_TREE
+. "$tree/selftests/report/functions"
 kernel=$VM_TREE/build/linux-$VM_GUEST_KERNEL
-pv_perf=$VM_TREE/tools/pv-perf
 work=/dev/shm/work
 other="qemu+unix:///system?socket=$work/other/libvirt-sock"
+# calltree does the same each 2,000,000 cycles: with samples as far apart, or half of it,
+# they are all in the same functions.
+period=763931
 mkdir -p $work/other
 cd $work || exit 1
 
@@ -40,7 +44,7 @@ start_libvirt() {
 	until_true virsh -c "$other" list >/dev/null 2>&1
 }
 
-# start_guest URI NAME CPUS WORDS: WORDS are the kernel's
+# start_guest URI NAME CPUS WORDS: WORDS are the kernel's; it boots meanwhile
 start_guest() {
 	cat >"$2.xml" <<-END
 		<domain type='kvm'>
@@ -66,7 +70,13 @@ start_guest() {
 		</domain>
 	END
 	virsh -q -c "$1" create "$2.xml"
-	until_true grep -qsE '^(agent starts|no agent)' "$2.serial"
+}
+
+wait_for() {
+	local name
+	for name; do
+		until_true grep -qsE '^(agent starts|no agent)' "$name.serial"
+	done
 }
 
 # in_guest URI NAME COMMAND: what it prints
@@ -98,6 +108,30 @@ lines() {
 said() {
 	field "$1" "d['$2']['status']" >status
 	has "$2: $3" "$3" status
+}
+
+# What the VMMs' threads execute in guest mode, of all three, as perf counts it.
+count_guests() {
+	local name pids
+	mkfifo count.control count.ack
+	for name in web db old; do
+		pids=$pids,$(pid_of $name)
+	done
+	perf stat -x, --per-thread -o counts -e cycles:G -D -1 \
+		--control fifo:count.control,count.ack -p "${pids#,}" 2>count.log &
+	count=$!
+	until_true grep -qs 'Events disabled' count.log
+}
+
+pid_of() {
+	pgrep -f "^[^ ]*qemu[^ ]* -name guest=$1,"
+}
+
+# counted_of NAME
+counted_of() {
+	local tids
+	tids=$(field all "'|'.join(map(str, d['$1']['vcpus']))")
+	awk -F, -v r="-($tids)\$" '$1 ~ r { n += $2 } END { printf "%.0f", n }' counts
 }
 
 left_in_web() {
@@ -180,26 +214,45 @@ $other"
 start_guest $system web 2
 start_guest "$other" db 1
 start_guest $system old 1 "agent.no=agent agent.work=longloop"
+wait_for web db old
+virsh -q suspend old
 
-# Guests that work while the session lasts: what else is done takes its time from
-# them.
+# Machines that work while the session lasts, and no longer: what else is done takes
+# its time from them.
 cat >work.sh <<-END
 	$(declare -f in_guest)
 	VM_TREE=$VM_TREE
+	echo enable 1<>count.control
+	read -r _ <count.ack
+	virsh -q resume old
+	for n in 1 2 3 4; do $VM_TREE/build/tests/calltree; done &
 	in_guest $system web 'for n in 1 2 3 4; do /calltree; done >/dev/null 2>&1 </dev/null &
-		for n in 1 2 3 4; do /calltree; done'
+		for n in 1 2 3 4; do /calltree; done; wait'
 	in_guest '$other' db /longloop
+	wait
+	virsh -q suspend old
+	echo disable 1<>count.control
+	read -r _ <count.ack
 END
+# Both have the same kernel, and its functions where they were linked to.
+grep -v '\[' /proc/kallsyms >old.kallsyms
 record_both
-$pv_perf record -c 1000000 -o all --connect $system --connect "$other" --vm web \
-	--vm db --passive old -- bash work.sh >all.out 2>&1
+count_guests
+"$pv_perf" record -c $period -o all --connect $system --connect "$other" --vm web \
+	--vm db --passive old --symbols old=old.kallsyms -- bash work.sh >all.out 2>&1
 is "a host, two guests of two URIs, and a passive one" $? 0
 sed 's/^/# /' all.out
 stop_both
+kill -INT $count
+wait $count
+# Meanwhile.
+start_guest $system bare 1 agent.no=pair
+start_guest $system perfless 1 agent.no=perf
+start_guest $system dies 1
 left_in_web >left
 is "nothing is left in a guest" "$(cat left)" ""
 is "nothing on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
-	"db.samples.gz host.samples.gz session.json web.samples.gz "
+	"db.samples.gz host.samples.gz old.kallsyms session.json web.samples.gz "
 is "all are well" "$(field all "[x['status'] for x in s['domains']]")" \
 	"['ok', 'ok', 'ok', 'ok']"
 is "none is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
@@ -221,12 +274,82 @@ done
 sum() {
 	zcat all/"$1".samples.gz | awk -v r="$2" \
 		'match($0, / \[[0-9]+\] +[A-Za-z]* +[0-9.]+: +[0-9]+ /) &&
-			$0 ~ r { n++ } END { printf "%.0f\n", n * 1000000 }'
+			$0 ~ r { n++ } END { printf "%.0f\n", n * '$period' }'
 }
 old=$(field all "' ' + str(d['old']['pid']) + '/.* cycles:G: '")
 total=$(($(sum host ' cycles:H: ') + $(sum host "$old") + $(sum web .) + $(sum db .)))
 within "all samples are what the CPUs did" $total \
 	"$(field all "sum(s['host']['counted'].values())")" 2
+
+# What comes out is what was done. That is known by perf's counts of the VMMs' threads
+# in guest mode, and by how many instructions the programs have.
+"$pv_perf" report --top 0 all >out
+sed 's/^/# /' out
+whole=$(field all "sum(s['host']['counted'].values())")
+
+# near NAME EVENTS WANT WHOLE: to within 2 percentage points of the whole
+near() {
+	local percent
+	percent=$(awk -v g="$2" -v w="$3" -v all="$4" 'BEGIN {
+		printf "%.2f %.2f", 100 * g / all, 100 * w / all }')
+	echo "# $1: ${percent% *} % against ${percent#* } %"
+	ok "$1" awk -v p="$percent" 'BEGIN {
+		split(p, n, " "); exit !(n[2] > 0 && (n[1] - n[2]) ^ 2 <= 4) }'
+}
+
+# sum_of N REGEX: the events that the Nth table has of what matches
+sum_of() {
+	table "$1" out | sed 's/^~//' | awk -v r="$2" '{
+			events = $1; $1 = $2 = ""; sub(/^ +/, "")
+			if ($0 ~ r) n += events }
+		END { printf "%.0f", n }'
+}
+
+guests=0
+for name in web db old; do
+	counted=$(counted_of $name)
+	guests=$((guests + counted))
+	near "by domain: $name" "$(sum_of 1 "^(guest|passive) $name ")" "$counted" \
+		"$whole"
+done
+near "by domain: the host and its VMMs" "$(sum_of 1 '^(host|VMM of) ')" \
+	$((whole - guests)) "$whole"
+near "by domain: nothing but these" \
+	"$(sum_of 1 '^(guest|passive|host|VMM of) ')" "$whole" "$whole"
+while read -r domain program millions; do
+	domain=${domain/_/ }
+	near "by process: $program of $domain" \
+		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" "$whole"
+	# As much as it has to have.
+	within "by process: all of $program of $domain" \
+		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" 5
+done <<-END
+	guest_web calltree 800
+	guest_db longloop 500
+	host calltree 400
+END
+while read -r name part; do
+	near "by function: $name in web" \
+		"$(sum_of 3 "^guest web user $name .*calltree\$")" $((part * 80000000)) \
+		800000000
+	near "by function: $name on the host" \
+		"$(sum_of 3 "^host user $name .*calltree\$")" $((part * 40000000)) \
+		400000000
+done <<-END
+	aa 1
+	a 2
+	bbb 1
+	bb 2
+	b 1
+	c 3
+END
+near "by function: _start in db" "$(sum_of 3 '^guest db user _start ')" 500000000 "$whole"
+for n in 1 2 3; do
+	within "table $n adds up to the CPUs' cycles" \
+		"$(table $n out | awk '/ all$/ { print $1 }')" "$whole" 2
+done
+has "the passive guest's kernel has functions" \
+	'passive old kernel +[a-z_][a-z_0-9.]+ +\[guest.kernel\]' out
 
 for name in web db; do
 	more "$name: moments at which its clock was measured" \
@@ -240,25 +363,41 @@ is "of two vCPUs" "$cpus" 2
 echo "# outside: at most $worst ns; the functions take $median ns"
 ok "no hypercall is 10 us before or after its function" test "$worst" -lt 10000
 ok "and half of these take less than 20 us" test "$median" -lt 20000
-virsh -q -c "$other" destroy db
-virsh -q destroy old
 
-# Guests that fail, beside web, which does not.
-start_guest $system bare 1 agent.no=pair
-start_guest $system mute 1 agent.no=agent
-start_guest $system perfless 1 agent.no=perf
-start_guest $system dies 1
-$pv_perf record -e cycles -o some --patience 20 --vm web --vm bare --vm mute \
-	--vm perfless --vm dies -- sh -c 'sleep 1; virsh -q destroy dies' \
-	>some.out 2>&1
+# Guests that fail, beside web, which does not: old has no agent, and db does nothing
+# but ask the host for its clock.
+wait_for bare perfless dies
+# What it does takes no time from the others.
+# shellcheck disable=SC2046 # words
+renice -n 19 $(ls "/proc/$(pid_of old)/task") >/dev/null
+virsh -q resume old
+cat >fail.sh <<-END
+	. $VM_TREE/selftests/tap.sh
+	$(declare -f in_guest)
+	virsh -q destroy dies
+	virsh -q suspend old
+	in_guest '$other' db 'cd "\$(dirname /sys/bus/event_source/devices/*/clock)"
+		(while :; do while read -r _; do :; done <clock; done) >/dev/null 2>&1 </dev/null &
+		echo \$! >/tmp/flood'
+	until_true grep -qs 'size limit' some/.host/vmm-*.log
+	in_guest '$other' db 'kill \$(cat /tmp/flood)'
+END
+"$pv_perf" record -e cycles -F 99 -o some --patience 20 --limit 1 --connect $system \
+	--connect "$other" --vm web --vm bare --vm old --vm perfless --vm dies --vm db \
+	-- bash fail.sh >some.out 2>&1
 is "with guests that fail" $? 0
 sed 's/^/# /' some.out
 is "web is well" "$(field some "d['web']['status']")" ok
 said some bare 'pv-perf-doctor'
-said some mute 'apt install qemu-guest-agent'
+said some old 'apt install qemu-guest-agent'
 said some perfless 'apt install linux-perf'
 said some dies 'no domain|not running|not connected|responding'
-$pv_perf record -o none --vm nobody true >out 2>&1
+said some db 'flooded with its hypercalls'
+is "db: its clock is not known" "$(field some "d['db']['clock']")" "[]"
+more "db: samples" "$(lines some db cycles)" 1
+more "web: its clock is, all the time" "$(field some \
+	"int(100 * (d['web']['clock'][-1][1] - d['web']['clock'][0][1]) / s['seconds'])")" 90
+"$pv_perf" record -o none --vm nobody true >out 2>&1
 has "a domain that there is not" 'knows no domain nobody' out
 is "nothing is left in web" "$(left_in_web)" ""
 finish
