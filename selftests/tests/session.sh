@@ -7,7 +7,7 @@
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
-pv_perf=$tree/tools/pv-perf
+. "$tree/selftests/report/functions"
 
 # As ssh, for guests by what their names say; $FAKES has what tests change.
 fake_ssh() {
@@ -37,6 +37,10 @@ fake_ssh() {
 	floods:start)	exec yes ;;
 	binary:start)	exec head -c 5000 /dev/urandom ;;
 	greedy:fetch)	exec cat /dev/zero ;;
+	large:script)
+		echo "size $((300 << 20))"
+		exit ;;
+	large:fetch)	exec head -c $((300 << 20)) /dev/zero ;;
 	cut:fetch)	exec head -c 100 /dev/zero ;;
 	lies:script)
 		echo "lost 99999999999999999999"
@@ -169,7 +173,12 @@ said perfless "apt install linux-perf"
 is "lies: it has lost none" "$(field failed "d['lies']['lost']")" 0
 more "no more than it may" $((50 << 20 | 1)) "$(stat -c %s failed/greedy.samples.gz)"
 
-# Guests that fail while it runs.
+# What comes goes to the file at once.
+small "a guest that sends 300 MB takes little memory" 100 \
+	"$pv_perf" record -e cpu-clock -F 200 -o large --seconds 1 --limit 300 \
+	--vm ssh:large
+is "300 MB have come" "$(stat -c %s large/large.samples.gz)" $((300 << 20))
+rm -r large
 rm -f fakes/*
 record fall --patience 6 --vm ssh:one --vm ssh:dead --vm ssh:hung -- \
 	sh -c "sleep 2; touch $work/fakes/dead.dies $work/fakes/hung.hangs"
