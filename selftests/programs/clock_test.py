@@ -102,6 +102,12 @@ says = max(p[2] for p in found) * 1e6
 check("vCPUs whose clocks differ by 9 us", error <= says < 10,
       f"{error:.2f} us, it says {says:.2f}")
 
+found, _, said = understand(a)
+thin = clock.best(found, 100)
+check("few of them are as exact", len(thin) == 98 and worst(a, thin, 3600) <
+      max(p[2] for p in thin) * 1e6 < 1, f"{worst(a, thin, 3600):.2f} us")
+check("of none there are none", clock.best([], 100) == [])
+
 evil = "".join(["\x1b[2J\n", "1 2\n", "-1 5 6\n", "0 9 8\n", "x" * 5000 + "\n",
                 "0 " + "9" * 30 + " 1\n", f"0 {2**63} {2**63 + 5}\n",
                 "0 1 2", "\0" * 100])

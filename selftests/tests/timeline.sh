@@ -144,6 +144,11 @@ is "the doctor is a command of it" \
 	"$("$pv_perf" doctor --help | sed -n '1s/ .*//p')" pv-perf-doctor
 
 refused "what perf has not written" 'no line of perf stat' 'hello\n'
+refused "what is no number" 'no line of perf stat' \
+	'nan,5,,cycles,100,100.00,,\n'
+refused "what is code for a terminal" 'interval of .\[2Jcycles' \
+	'1,5,,\033[2Jcycles,100,100.00,,\n1,5,,\033[2Jcycles,100,100.00,,\n'
+is "and does not reach it" "$(grep -c $'\e' out)" 0
 refused "what is too short" 'less than three intervals' \
 	'0.1,5,,cycles,1,100.00,,\n0.2,5,,cycles,1,100.00,,\n'
 refused "what goes back in time" 'the one before' \

@@ -236,8 +236,9 @@ class Session:
         self.each(self.recording, domain.Domain.alive, self.patience,
                   self.hurry)
         well = [d for d in self.recording if d.ok()]
-        domain.each(well, lambda d: self.take(d, patience), 2 * patience + 60,
-                    self.hurry)
+        names = {d: folder.file_name(d.name, self.names) for d in well}
+        domain.each(well, lambda d: self.take(d, names[d], patience),
+                    2 * patience + 60, self.hurry)
         for d in self.recording:
             # What came first.
             d.status = ill[d] if ill[d] != "ok" else d.status
@@ -249,11 +250,10 @@ class Session:
     def file_of(self, d):
         return os.path.join(self.path, d.samples)
 
-    def take(self, d, patience):
+    def take(self, d, name, patience):
         guests = d is self.host and self.passive
         size = d.script_samples(patience, *(WITH_GUESTS if guests else []))
         limit = self.options.limit << 20
-        name = folder.file_name(d.name, self.names)
         if size > limit:
             d.fail(f"it has {size >> 20} MB of samples: see --limit")
         try:
@@ -333,7 +333,8 @@ class Session:
     def find_clock(self, d, found):
         traced = self.vmm_of(d, found)
         if traced and not traced.problem:
-            d.clock = clock.points(traced.pairs(found))
+            d.clock = clock.points(traced.pairs(found),
+                                   clock.POINTS // len(self.guests) or 1)
         if d.clock:
             d.pid = traced.pid
             d.vcpus = d.vcpus or [traced.vcpus[n]

@@ -20,8 +20,8 @@ def of_uuid(uuid):
     """The process of the QEMU that libvirt has started for a domain, or None."""
     for pid in pids():
         words = read(f"/proc/{pid}/cmdline").split(b"\0")
-        # Not a program that has this in a text.
-        if b"-uuid" in words[:-1] and \
+        # Not a program that has this in a text, nor one that says so.
+        if b"-uuid" in words[:-1] and has_vm(pid) and \
                 words[words.index(b"-uuid") + 1] == uuid.encode():
             return pid
     return None

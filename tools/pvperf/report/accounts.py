@@ -5,8 +5,8 @@ import collections
 
 from pvperf.report.profile import Tally
 
-# Symbols kept of a samples file once it is read.
-KEPT = 20000
+# Symbols kept of samples files once they are read, in all.
+KEPT = 80000
 # How far two counts may be apart that should be one.
 SLACK = 0.02
 MODES = ("kernel", "user", "idle", "guests", "unknown mode")
@@ -18,8 +18,9 @@ Row.__doc__ = """words: what it is of; mark: "~" where the numbers may be wrong.
 class Accounts:
     """By domain, process and symbol."""
 
-    def __init__(self, session):
-        self.session = session
+    def __init__(self, session, shares):
+        """shares: how many samples files there are for the memory."""
+        self.session, self.kept = session, max(KEPT // shares, 10)
         self.areas = collections.defaultdict(Tally)
         self.processes = collections.defaultdict(Tally)
         self.symbols = collections.defaultdict(Tally)
@@ -41,7 +42,7 @@ class Accounts:
                     self.owner[group.area] = self.owner_of(profile, group)
         kept = sorted(profile.symbols.items(), key=lambda i: -i[1].events)
         for place, ((area, frame), tally) in enumerate(kept):
-            if place >= KEPT:
+            if place >= self.kept:
                 frame = profile.frames.other
             self.symbols[area, profile.frames.names[frame],
                          profile.frames.objects[frame]].add(

@@ -129,7 +129,7 @@ def read_all(session, options, files):
         raise Error(f"{session.folder} has no samples: " + "; ".join(
             f"{d.title()}: {d.status}" for d in session.domains[:10]),
             "pv-perf record says what to do while it runs")
-    accounts = Accounts(session)
+    accounts = Accounts(session, len(domains))
     for domain in domains:
         profile = reader.read(session, domain, len(domains), options,
                               files.trace)

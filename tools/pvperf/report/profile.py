@@ -9,8 +9,7 @@ from pvperf.report.input.script import is_passive
 from pvperf.report.tree import Tree
 
 # In all, for an hour of many domains in less than 500 MB.
-NODES, FRAMES = 600000, 160000
-GROUPS = 20000
+NODES, FRAMES, GROUPS = 600000, 160000, 80000
 CACHED = 20000
 
 Group = collections.namedtuple("Group", "area vm vcpu process")
@@ -38,7 +37,8 @@ class Profile:
         them apart; kallsyms: {name of a passive guest: Kallsyms}."""
         self.session, self.domain = session, domain
         self.vcpus, self.kallsyms = vcpus, kallsyms
-        self.frames = Frames(max(FRAMES // shares, 2000))
+        self.frames = Frames(max(FRAMES // shares, 20))
+        self.most_groups = max(GROUPS // shares, 10)
         self.tree = Tree(NODES // shares, self.frames.more) if stacks else None
         self.groups, self.totals = [], []
         self.numbers, self.cache = {}, {}
@@ -121,7 +121,7 @@ class Profile:
         if found is not None:
             return found
         rest = group._replace(process="[others]", vcpu=None)
-        if len(self.groups) >= GROUPS and group != rest:
+        if len(self.groups) >= self.most_groups and group != rest:
             self.notes["processes"] += 1
             return self.number(rest)
         self.numbers[group] = len(self.groups)

@@ -65,11 +65,14 @@ def parse_stat_line(line):
     try:
         end = float(words[0])
         count, unit, event, _, percent = words[at:at + 5]
-        return (end, ",".join(words[1:at]),
-                None if count.startswith("<") else float(count), unit, event,
-                float(percent))
+        count = None if count.startswith("<") else float(count)
+        percent = float(percent)
+        if not all(map(math.isfinite, (end, count or 0, percent))):
+            raise ValueError
+        return end, ",".join(words[1:at]), count, unit, event, percent
     except (TypeError, ValueError):
-        raise Error(f"this is no line of perf stat -x, -I: {line.strip()!r}",
+        raise Error("this is no line of perf stat -x, -I: "
+                    f"{printable(repr(line.strip()))}",
                     "perf stat -x, -I 100 -o FILE -- COMMAND") from None
 
 
@@ -83,7 +86,7 @@ def parse_stat(lines):
         series = result.setdefault(name, Series(name, unit))
         start = last.get(name, 0.0)
         if end <= start:
-            raise Error(f"an interval of {name} ends at {end} s, and the one "
+            raise Error(f"an interval of {printable(name)} ends at {end} s, and the one "
                         f"before at {start} s",
                         "take the output of one perf stat")
         series.intervals.append(Interval(start, end, count, percent))
@@ -99,7 +102,8 @@ def parse_script(lines):
     it was."""
     found = collections.defaultdict(dict)
     for line in lines:
-        match = re.match(r"\s*([\d.]+):\s+(\d+)\s+(\S+):\s*$", line)
+        match = re.match(
+            r"\s*(\d{1,12}\.\d{1,9}):\s+(\d{1,20})\s+(\S+):\s*$", line)
         if match:
             times = found[match[3]]
             time = float(match[1])
@@ -127,7 +131,7 @@ def read_record(path):
         raise Error("there is no perf", "apt install linux-perf") from None
     if out.returncode:
         raise Error(f"perf script cannot read {path}: "
-                    f"{out.stderr.strip()[-300:]}",
+                    f"{printable(out.stderr.strip()[-200:])}",
                     "perf record -e '{cycles,cache-misses}:S' -- COMMAND")
     return parse_script(out.stdout.splitlines())
 
