@@ -12,7 +12,7 @@ work=/dev/shm/work
 other="qemu+unix:///system?socket=$work/other/libvirt-sock"
 # calltree does the same each 2,000,000 cycles: with samples as far apart, or half of it,
 # they are all in the same functions.
-period=763931
+period=381967
 mkdir -p $work/other
 cd $work || exit 1
 
@@ -211,9 +211,9 @@ is "two libvirts" "$(for uri in $system "$other"; do virsh -c "$uri" uri; done |
 	sed '/^$/d')" \
 	"$system
 $other"
-start_guest $system web 2
-start_guest "$other" db 1
-start_guest $system old 1 "agent.no=agent agent.work=longloop"
+start_guest $system web 2 &
+start_guest "$other" db 1 &
+start_guest $system old 1 "agent.no=agent agent.work=longloop" &
 wait_for web db old
 virsh -q suspend old
 
@@ -246,9 +246,9 @@ stop_both
 kill -INT $count
 wait $count
 # Meanwhile.
-start_guest $system bare 1 agent.no=pair
-start_guest $system perfless 1 agent.no=perf
-start_guest $system dies 1
+start_guest $system bare 1 agent.no=pair &
+start_guest $system perfless 1 agent.no=perf &
+start_guest $system dies 1 &
 left_in_web >left
 is "nothing is left in a guest" "$(cat left)" ""
 is "nothing on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
