@@ -36,7 +36,7 @@ doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
-	sampling_test open_errors overflow_stress workload amd-pmu intel-pmu \
+	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi intel-pmu \
 	fault-rip life_test pressure_test self_monitor exits)
 tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
 	$(B)/perf/perf-7
@@ -414,15 +414,15 @@ $(B)/tests/life_test $(B)/tests/pressure_test: $(B)/tests/%: selftests/kvm/%.c s
 		abi/kvm_perf.h $(B)/tests/libkvm.a
 	@$(CC) $(kvm_flags) -Wall -no-pie -o $@ $< $(B)/tests/libkvm.a -lpthread
 
-# The test that comes with the patches for QEMU.
-$(B)/tests/amd-pmu: $(qemu)
+# The tests that come with the patches for QEMU.
+$(addprefix $(B)/tests/,amd-pmu amd-vnmi): $(B)/tests/%: $(qemu)
 	@mkdir -p $(@D)
 	@cd $(B)/qemu-src && D=tests/tcg/x86_64/system && $(CC) -nostdlib -O0 \
 		-ffreestanding -fno-pie -no-pie -static -fno-stack-protector \
 		-mgeneral-regs-only -mno-red-zone -fcf-protection=none \
 		-Wa,--noexecstack -Itests/tcg/minilib -Wl,-T$$D/kernel.ld \
 		-Wl,-melf_x86_64 -Wl,--build-id=none $$D/boot.S \
-		tests/tcg/minilib/printf.c $$D/amd-pmu.c \
+		tests/tcg/minilib/printf.c $$D/$*.c \
 		-o $(CURDIR)/$@ -lgcc
 
 # On the bare machine

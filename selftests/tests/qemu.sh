@@ -5,20 +5,24 @@
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 
-# The guest program that comes with the patches: every counter, bit and event
-# of the emulated PMU, without a kernel.
-for icount in "" "-icount shift=0,sleep=off"; do
-	# shellcheck disable=SC2086 # $icount is words
-	timeout 600 "$top/build/qemu/qemu-system-x86_64" \
-		-L /usr/share/seabios -L /usr/share/qemu \
-		-nodefaults -display none -debugcon stdio \
-		-device isa-debug-exit,iobase=0xf4,iosize=0x4 \
-		-cpu EPYC,pmu=on,+perfctr-core,+perfmon-v2 \
-		-kernel "$top/build/tests/amd-pmu" $icount >"$top/build/tests/out" 2>&1
-	status=$?
-	[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
-	is "amd-pmu ${icount:-without icount}" $status 0
-done
+# The guest programs that come with the patches, without a kernel.
+# bare PROGRAM CPU
+bare() {
+	for icount in "" "-icount shift=0,sleep=off"; do
+		# shellcheck disable=SC2086 # $icount is words
+		timeout 600 "$top/build/qemu/qemu-system-x86_64" \
+			-L /usr/share/seabios -L /usr/share/qemu \
+			-nodefaults -display none -debugcon stdio \
+			-device isa-debug-exit,iobase=0xf4,iosize=0x4 -cpu "$2" \
+			-kernel "$top/build/tests/$1" $icount >"$top/build/tests/out" 2>&1
+		status=$?
+		[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
+		is "$1 ${icount:-without icount}" $status 0
+	done
+}
+# Every counter, bit and event of the emulated PMU.
+bare amd-pmu EPYC,pmu=on,+perfctr-core,+perfmon-v2
+bare amd-vnmi EPYC,+svm,+vgif,+vnmi
 
 # The clock, which otherwise goes on by seconds while the host reads a file.
 "$top/selftests/vm" host -- sh -c "
