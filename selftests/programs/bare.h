@@ -83,7 +83,7 @@ static struct {
 	u32 offset_high, zero;
 } idt[32];
 
-static void set_gate(unsigned int vector, void (*handler)(void))
+static inline void set_gate(unsigned int vector, void (*handler)(void))
 {
 	u64 offset = (u64)handler;
 

@@ -23,6 +23,7 @@ for model in corei7_haswell_4770 corei7_skylake_x; do
 done
 for cpus in 1 2; do
 	bare "fault-rip, CPUs: $cpus" --cpus $cpus fault-rip
+	bare "smp-clock, CPUs: $cpus" --cpus $cpus smp-clock
 done
 rm "$out"
 finish

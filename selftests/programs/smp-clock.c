@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * On the bare machine (bare.h): an instruction takes a tick of the TSC, also where
+ * other CPUs do nothing.
+ */
+#include "bare.h"
+
+#define LOOPS	1000000
+/* What is around the loop, and the CPU's own granularity */
+#define MORE	100
+
+static u64 rdtsc(void)
+{
+	u32 low, high;
+
+	asm volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
+	return (u64)high << 32 | low;
+}
+
+static u64 ticks_of_loop(void)
+{
+	u32 n = LOOPS;
+	u64 begin = rdtsc();
+
+	asm volatile("1: dec %0; jnz 1b" : "+r"(n) : : "cc");
+	return rdtsc() - begin;
+}
+
+int main(void)
+{
+	u64 ticks;
+
+	set_up_machine();
+	ticks = ticks_of_loop();
+	is("2,000,000 instructions take as many ticks",
+	   ticks >= 2 * LOOPS && ticks < 2 * LOOPS + MORE ? 2 * LOOPS : ticks,
+	   2 * LOOPS);
+	finish();
+	return 0;
+}
