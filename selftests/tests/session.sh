@@ -126,6 +126,15 @@ record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s+[0-9a-f]{6,} [^ ]+' <(zcat chains/one.samples.gz)
 
 # A passive guest's symbols: of what the host has sampled, a sample of its kernel.
+# That takes a hardware event: cycles are the time that passes on the host to a perf
+# that makes them so, and guests have none.
+cat >bin/perf <<-'END'
+	#!/bin/bash
+	[[ $* = *-vv* ]] || set -- "${@/#cycles:H/cpu-clock/name=cycles/H}"
+	set -- "${@/#cycles:G/dummy:G}"
+	exec /usr/bin/perf "$@"
+END
+chmod +x bin/perf
 sleep 1000 &
 passive=$!
 cat >System.map <<-END
@@ -133,23 +142,24 @@ cat >System.map <<-END
 	ffffffff81000100 T old_work
 	ffffffff81000200 T _etext
 END
-record symbols --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
+record symbols -e cycles --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
 is "a passive guest with symbols" $? 0
 is "they are in the folder" "$(field symbols "d['pid:$passive']['symbols']")" \
 	pid_$passive.kallsyms
 ok "as they were given" cmp System.map symbols/pid_$passive.kallsyms
 zcat symbols/host.samples.gz | sed -n "$(($(samples symbols host) / 2))p" |
-	sed -nE "s/.*\] +[A-Za-z]* +([0-9.]+: +[0-9]+ cpu-clock):.*/CPU 0 $passive\/$passive [000] G \1:G:  ffffffff81000123 [unknown] ([unknown])/p" |
+	sed -nE "s/.*\] +[A-Za-z]* +([0-9.]+: +[0-9]+ +cycles):.*/CPU 0 $passive\/$passive [000] G \1:G:  ffffffff81000123 [unknown] ([unknown])/p" |
 	gzip >>symbols/host.samples.gz
 "$pv_perf" report --top 0 symbols >symbols.out
 has "report has the name of a function" \
 	"passive pid:$passive kernel +old_work +\\[guest.kernel\\]" symbols.out
 echo nothing >System.map
-record nonsense --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
+record nonsense -e cycles --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
 "$pv_perf" report nonsense >symbols.out 2>&1
 is "symbols that are none: report ends" $? 1
 has "it says what to do" 'Remedy: cat /proc/kallsyms' symbols.out
 kill $passive
+rm bin/perf
 
 # Guests that fail, beside one that does not.
 record failed --patience 5 --seconds 2 --limit 50 --vm ssh:fine --vm ssh:refuses \
@@ -276,9 +286,22 @@ refused "a folder that is there" "another name" "$pv_perf" record -o good -- tru
 refused "two events" "one event" "$pv_perf" record -e cycles,instructions -- true
 refused "an event that there is not" "perf" \
 	"$pv_perf" record -e nonsense -o nonsense -- true
+if perf stat -x, -e cycles -- true 2>&1 | grep -q '<not supported>'; then
+	# perf record would take cpu-clock.
+	rm -r nonsense
+	refused "cycles of a host that has none" "no cycles:HG .*pv-perf-doctor" \
+		"$pv_perf" record -e cycles -o nonsense -- true
+else
+	ok "cycles of a host that has none # SKIP this one has" true
+fi
 refused "a command that there is not" "no command" "$pv_perf" record -- /nonsense
 refused "a process that there is not" "no such process" \
 	"$pv_perf" record --passive pid:999999999 -- true
+for event in cpu-clock page-faults sched:sched_switch mem:0x1000:w; do
+	refused "a passive guest, by $event" "Remedy: -e cycles" \
+		"$pv_perf" record -e $event --passive pid:$$ -- true
+	ok "$event: nothing is written" sh -c '! ls -d pv-perf-*'
+done
 refused "symbols of nobody" "no --passive old" \
 	"$pv_perf" record --symbols old=/dev/null -- true
 refused "no file of symbols" "no such file" \

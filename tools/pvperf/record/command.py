@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 import types
@@ -21,6 +22,11 @@ guests, at the same time, as perf record does, while COMMAND runs, for --seconds
 until Ctrl-C, and leaves in DIR what pv-perf report reads. Guests need perf and the
 driver of the pair, and are reached by QEMU's guest agent or by ssh. A guest that
 cannot be recorded is said so, and the rest is recorded without it."""
+
+
+# Types of events (PERF_TYPE_*) that the kernel itself makes: it does not look at whether
+# they are to be of guests alone, and samples the host.
+OF_THE_KERNEL = {1: "software", 2: "a tracepoint", 5: "a breakpoint"}
 
 
 def add_command(commands):
@@ -168,6 +174,25 @@ def check(args):
         raise Error(f"there is no command {args.command[0]}")
 
 
+def type_of(event):
+    """Its perf_event_attr.type, as perf shows it; of one that is wrong 0."""
+    result = subprocess.run(
+        ["perf", "stat", "-vv", "-e", event, "--", "true"], capture_output=True,
+        text=True, errors="replace", stdin=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C", "PERF_CONFIG": "/dev/null"})
+    # perf 6.1 leaves out what is 0.
+    match = re.search(r"^ +type +(\d+)", result.stderr, re.M)
+    return int(match[1]) if match else 0
+
+
+def check_passive(event):
+    kind = OF_THE_KERNEL.get(type_of(event))
+    if kind:
+        raise Error(f"-e {event}: it is {kind}, which does not tell a guest's code "
+                    "from the host's, and --passive needs that",
+                    "-e cycles, or another hardware event")
+
+
 def options_of(args):
     frequency = None if args.c else args.F or 999
     events = [host_event(args.e)]
@@ -196,6 +221,8 @@ def find_symbols(args, passive):
 
 def run(args):
     check(args)
+    if args.passive:
+        check_passive(args.e)
     options = options_of(args)
     connections = find_libvirt(args)
     guests = [find_guest(connections, n) for n in args.vm]

@@ -145,13 +145,12 @@ start() {
 		exec </dev/null >/dev/null 2>&1
 		supervise "$role" "$lease"
 	} &
-	if [ "$role" = guest ]; then
-		# perf record would take another one.
-		perf stat -a -x, -o counted -e "$event" -- true 2>stat.log ||
-			fail "perf: $(log_of stat)"
-		! grep -q '<not supported>' counted ||
-			fail "perf has no $event there: pv-perf-doctor says why"
-	else
+	# perf record would take another one.
+	perf stat -a -x, -o counted -e "$event" -- true 2>stat.log ||
+		fail "perf: $(log_of stat)"
+	! grep -q '<not supported>' counted ||
+		fail "perf has no $event there: pv-perf-doctor says why"
+	if [ "$role" = host ]; then
 		echo "$mark" >mark
 		echo "$role" >role
 		part clock record -a -N -B -o clock.data --max-size=1G \
