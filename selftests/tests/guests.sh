@@ -7,36 +7,19 @@
 . "$VM_TREE/selftests/tap.sh"
 tree=$VM_TREE
 . "$tree/selftests/report/functions"
-kernel=$VM_TREE/build/linux-$VM_GUEST_KERNEL
+. "$tree/selftests/report/guests"
 work=/dev/shm/work
 other="qemu+unix:///system?socket=$work/other/libvirt-sock"
+remote="qemu+ssh://root@127.0.0.1:20022/system?socket=$work/other/libvirt-sock&keyfile=$work/ssh/key&no_verify=1&no_tty=1"
 # calltree does the same each 2,000,000 cycles: with samples as far apart, or half of it,
 # they are all in the same functions.
 period=381967
 mkdir -p $work/other
 cd $work || exit 1
 
-# Both without the daemons of the package libvirt-daemon-system.
-start_libvirt() {
-	mkdir -p /etc/libvirt /var/log/libvirt /run/libvirt /var/lib/libvirt
-	cat >/etc/libvirt/qemu.conf <<-END
-		user = "root"
-		group = "root"
-		security_driver = "none"
-		namespaces = []
-		cgroup_controllers = []
-		stdio_handler = "file"
-	END
-	cat >libvirtd.conf <<-END
-		auth_unix_rw = "none"
-		auth_unix_ro = "none"
-		unix_sock_group = "root"
-	END
-	useradd -r libvirt-qemu
-	libvirtd -d -f $work/libvirtd.conf
-	until_true virsh list >/dev/null 2>&1
+# Another, which knows nothing of what the first one has.
+start_other() {
 	(cat libvirtd.conf; echo "unix_sock_dir = \"$work/other\"") >other.conf
-	# What the first one has is not this one's.
 	unshare -m sh -c "
 		mount -t tmpfs none /run/libvirt
 		mount -t tmpfs none /var/lib/libvirt
@@ -44,50 +27,20 @@ start_libvirt() {
 	until_true virsh -c "$other" list >/dev/null 2>&1
 }
 
-# start_guest URI NAME CPUS WORDS: WORDS are the kernel's; it boots meanwhile
-start_guest() {
-	cat >"$2.xml" <<-END
-		<domain type='kvm'>
-		  <name>$2</name>
-		  <memory unit='MiB'>320</memory>
-		  <vcpu>$3</vcpu>
-		  <os>
-		    <type arch='x86_64' machine='q35'>hvm</type>
-		    <kernel>$kernel/vmlinux</kernel>
-		    <initrd>$kernel/agent-initrd</initrd>
-		    <cmdline>console=ttyS0 panic=-1 loglevel=4 nokaslr pci=lastbus=0 cryptomgr.notests=1 $4</cmdline>
-		  </os>
-		  <features><acpi/><pmu state='off'/></features>
-		  <cpu mode='host-passthrough' migratable='off'/>
-		  <on_reboot>destroy</on_reboot>
-		  <devices>
-		    <serial type='file'><source path='$work/$2.serial'/></serial>
-		    <channel type='unix'>
-		      <target type='virtio' name='org.qemu.guest_agent.0'/>
-		    </channel>
-		    <memballoon model='none'/>
-		  </devices>
-		</domain>
+# By which remote reaches the other one, as if it were another host's.
+start_ssh() {
+	mkdir -p ssh /run/sshd
+	ssh-keygen -q -N '' -t ed25519 -f ssh/host_key
+	ssh-keygen -q -N '' -t ed25519 -f ssh/key
+	cat >ssh/config <<-END
+		ListenAddress 127.0.0.1:20022
+		HostKey $work/ssh/host_key
+		AuthorizedKeysFile $work/ssh/key.pub
+		StrictModes no
+		UsePAM no
 	END
-	virsh -q -c "$1" create "$2.xml"
-}
-
-wait_for() {
-	local name
-	for name; do
-		until_true grep -qsE '^(agent starts|no agent)' "$name.serial"
-	done
-}
-
-# in_guest URI NAME COMMAND: what it prints
-in_guest() {
-	PYTHONPATH=$VM_TREE/tools python3 -B -c '
-import sys
-from pvperf.record.transport.libvirt import Agent, Connection
-uri, name, command = sys.argv[1:]
-connection = Connection(uri)
-agent = Agent(connection, connection.find(name))
-sys.stdout.buffer.write(agent.call(["sh", "-c", command], 120))' "$@"
+	ip link set lo up
+	/usr/sbin/sshd -f "$work/ssh/config"
 }
 
 # field DIR PYTHON: of its session.json, as s, with domains by name as d
@@ -205,12 +158,14 @@ compare_both() {
 	END
 }
 
-system=qemu:///system
 start_libvirt
-is "two libvirts" "$(for uri in $system "$other"; do virsh -c "$uri" uri; done |
-	sed '/^$/d')" \
-	"$system
-$other"
+start_other
+start_ssh
+is "two libvirts, and one of them by ssh" "$(for uri in $system "$other" "$remote"; do
+	virsh -c "$uri" uri
+done | sed '/^$/d')" "$system
+$other
+$remote"
 start_guest $system web 2 &
 start_guest "$other" db 1 &
 start_guest $system old 1 "agent.no=agent agent.work=longloop" &
@@ -238,7 +193,7 @@ END
 grep -v '\[' /proc/kallsyms >old.kallsyms
 record_both
 count_guests
-"$pv_perf" record -c $period -o all --connect $system --connect "$other" --vm web \
+"$pv_perf" record -c $period -o all --connect $system --connect "$remote" --vm web \
 	--vm db --passive old --symbols old=old.kallsyms -- bash work.sh >all.out 2>&1
 is "a host, two guests of two URIs, and a passive one" $? 0
 sed 's/^/# /' all.out
@@ -262,6 +217,7 @@ more "db: samples" "$(lines all db 'longloop .* _start ')" 100
 # As perf 6.1 writes the misc of a guest's user mode.
 more "old: samples on the host, of its user mode" "$(lines all host '\] +KGg ')" 100
 more "the host: samples of its own" "$(lines all host '\] +[KU] ')" 10
+is "db: by ssh" "$(field all "d['db']['connect']")" "$remote"
 is "vCPUs' threads" "$(field all "[len(x['vcpus']) for x in s['domains']]")" \
 	"[0, 2, 1, 1]"
 for name in web db old; do
