@@ -66,6 +66,8 @@ help:
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
+	@echo 'make two-guests  a flame graph of a host, nginx in one guest and PostgreSQL in'
+	@echo '                another, as pv-perf record and report make it (8 minutes)'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
@@ -120,6 +122,10 @@ bench: $(machine) $(modules) $(initrd) $(programs)
 nginx-exits: $(machine) $(modules) $(initrd)
 	@$(call install,nginx-light wrk)
 	@selftests/bench/nginx-exits
+
+two-guests: $(qemu) $(modules) $(initrd) $(G)/agent-initrd
+	@$(call install,nginx-light wrk postgresql chromium)
+	@selftests/bench/two-guests
 
 # Every kernel line as host with every line as guest.
 matrix: $(qemu) $(programs)
@@ -449,7 +455,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench nginx-exits test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
+.PHONY: help run bench nginx-exits two-guests test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
 	series series-check test-packages deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
