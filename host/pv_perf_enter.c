@@ -24,16 +24,53 @@
 #include "pv_perf_start.h"
 #include "x86.h"
 
-/* After all that may change what counts; false if there is something to tell. */
-static bool pv_perf_enter_last(struct kvm_vcpu *vcpu)
+/* False if there is something to tell. */
+static bool pv_perf_enter_rdpmc(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	return !(vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_RDPMC) ||
+	       pv_perf_rdpmc_enter(vcpu);
+}
 
-	if (here->at_entry & (PV_PERF_AT_ENTRY_MODES | PV_PERF_AT_ENTRY_NMI))
+/*
+ * After all that may change what counts: is a guest that reads its counters right
+ * about them still?  Then each event that counts has the one that it had.
+ */
+static __always_inline bool pv_perf_goes_on(struct kvm_vcpu *vcpu)
+{
+	if (pv_perf_may_switch_modes(vcpu))
 		pv_perf_switch_modes(vcpu);
 
-	return !(here->at_entry & PV_PERF_AT_ENTRY_RDPMC) ||
-	       pv_perf_rdpmc_enter(vcpu);
+	return vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_RDPMC &&
+	       pv_perf_rdpmc_goes_on(vcpu);
+}
+
+static void pv_perf_adapt_periods(struct pv_perf_vcpu *here)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &here->events, node) {
+		if (pv_perf_has_freq(event))
+			pv_perf_freq_tick(event);
+	}
+}
+
+/* Look at all; false if there is something to tell. */
+static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool lost = false, told;
+
+	list_for_each_entry(event, &here->events, node) {
+		if (pv_perf_backing_has_no_counter(event->backing))
+			lost |= pv_perf_was_robbed(event);
+	}
+	told = pv_perf_enter_rdpmc(vcpu);
+	/* A nested guest's RDPMC is intercepted apart from this guest's. */
+	if (list_empty(&here->events) && !is_guest_mode(vcpu))
+		here->at_entry &= PV_PERF_AT_ENTRY_COUNTS;
+
+	return told && !lost;
 }
 
 /**
@@ -46,8 +83,7 @@ static bool pv_perf_enter_last(struct kvm_vcpu *vcpu)
 void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_event *event;
-	bool lost = false;
+	bool told;
 
 	lockdep_assert_irqs_disabled();
 
@@ -55,19 +91,12 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
 		pv_perf_counts_enter(vcpu);
 
 	raw_spin_lock(&here->enter_lock);
-	list_for_each_entry(event, &here->events, node) {
-		if (pv_perf_backing_has_no_counter(event->backing))
-			lost |= pv_perf_was_robbed(event);
-		if (pv_perf_has_freq(event))
-			pv_perf_freq_tick(event);
-	}
-	lost |= !pv_perf_enter_last(vcpu);
-	/* A nested guest's RDPMC is intercepted apart from this guest's. */
-	if (list_empty(&here->events) && !is_guest_mode(vcpu))
-		here->at_entry &= PV_PERF_AT_ENTRY_COUNTS;
+	if (here->at_entry & PV_PERF_AT_ENTRY_FREQ)
+		pv_perf_adapt_periods(here);
+	told = pv_perf_goes_on(vcpu) || pv_perf_enter_anew(vcpu);
 	raw_spin_unlock(&here->enter_lock);
 
-	if (lost)
+	if (!told)
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
 
@@ -85,7 +114,7 @@ void pv_perf_reenter_with_events(struct kvm_vcpu *vcpu)
 	lockdep_assert_irqs_disabled();
 
 	raw_spin_lock(&here->enter_lock);
-	told = pv_perf_enter_last(vcpu);
+	told = pv_perf_goes_on(vcpu) || pv_perf_enter_rdpmc(vcpu);
 	raw_spin_unlock(&here->enter_lock);
 
 	if (!told)

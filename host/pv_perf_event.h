@@ -116,6 +116,16 @@ struct pv_perf_area {
 	bool shown;
 };
 
+/**
+ * struct pv_perf_pmcs - counters of a CPU that events have
+ * @used: which, by perf's numbers: from INTEL_PMC_IDX_FIXED on they are fixed ones
+ * @nr_events: how many events
+ */
+struct pv_perf_pmcs {
+	u64 used;
+	unsigned int nr_events;
+};
+
 /* What VM entry and exit have to look at. */
 enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_EVENTS	= BIT(0),
@@ -123,6 +133,7 @@ enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_NMI	= BIT(2),
 	PV_PERF_AT_ENTRY_RDPMC	= BIT(3),
 	PV_PERF_AT_ENTRY_COUNTS	= BIT(4),
+	PV_PERF_AT_ENTRY_FREQ	= BIT(5),
 };
 
 /**
@@ -206,6 +217,8 @@ struct pv_perf_counts {
  * @in_nmi: it has entered the guest to handle an NMI, and exits where that ends
  * @any_stopped: some event is @stopped, or was as VM entry looked last.  Both change
  *	with @enter_lock held
+ * @pmcs: the counters of its events, and the host's NMI watchdog's, as VM entry has
+ *	looked at them last; of use where the guest may execute RDPMC
  * @hide_pmc: the guest is to be told to read no counter before it runs on; for the
  *	vCPU's own thread, as are the next three
  * @pmc_open: the guest may execute RDPMC, and what it was told is right, as long as
@@ -242,6 +255,7 @@ struct pv_perf_vcpu {
 	bool filter_changed;
 	bool in_nmi;
 	bool any_stopped;
+	struct pv_perf_pmcs pmcs;
 	bool hide_pmc;
 	bool pmc_open;
 	bool pmc_stuck;

@@ -15,6 +15,7 @@
 #include <linux/xarray.h>
 
 #include "pv_perf_event.h"
+#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 
 /**
@@ -140,6 +141,7 @@ static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
 	return PV_PERF_AT_ENTRY_EVENTS |
 	       (pv_perf_counts_one_mode(event) ? PV_PERF_AT_ENTRY_MODES : 0) |
 	       (pv_perf_counts_kernel(event) ? PV_PERF_AT_ENTRY_NMI : 0) |
+	       (pv_perf_has_freq(event) ? PV_PERF_AT_ENTRY_FREQ : 0) |
 	       (event->rdpmc ? PV_PERF_AT_ENTRY_RDPMC : 0);
 }
 

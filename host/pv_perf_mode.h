@@ -9,6 +9,19 @@
 #include "pv_perf_event.h"
 
 void pv_perf_switch_modes(struct kvm_vcpu *vcpu);
+
+/* Most entries find nothing to be stopped or started, without looking at an event. */
+static inline bool pv_perf_may_switch_modes(struct kvm_vcpu *vcpu)
+{
+	const struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	if (here->at_entry & PV_PERF_AT_ENTRY_MODES)
+		return true;
+
+	return here->at_entry & PV_PERF_AT_ENTRY_NMI &&
+	       (vcpu->arch.nmi_injected || here->in_nmi || here->any_stopped);
+}
+
 void pv_perf_set_left(struct pv_perf_event *event, u64 left);
 int pv_perf_set_period(struct pv_perf_event *event, u64 period);
 

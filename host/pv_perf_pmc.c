@@ -27,6 +27,7 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_pmc.h"
+#include "pv_perf_start.h"
 
 /* From version 5 on there may be gaps (SDM volume 2A, CPUID, leaf 0AH, ECX). */
 static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)
@@ -158,6 +159,26 @@ static bool pv_perf_is_watchdog(const struct perf_event *event)
 	       !event->attr.exclude_user && !event->attr.exclude_kernel;
 }
 
+/* Not inline, as pv_perf_clear_general(): most entries do not need it. */
+static noinline bool pv_perf_pmc_add_others(struct pmu *pmu, unsigned int others,
+					    struct pv_perf_pmcs *pmcs)
+{
+	struct perf_event *event;
+
+	event = list_first_entry_or_null(pv_perf_cpu_pinned(pmu),
+					 struct perf_event, active_list);
+	return others == 1 && event && event->pmu == pmu &&
+	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
+}
+
+static inline bool pv_perf_pmc_add_rest(struct pmu *pmu,
+					struct pv_perf_pmcs *pmcs)
+{
+	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
+
+	return !others || pv_perf_pmc_add_others(pmu, others, pmcs);
+}
+
 /**
  * pv_perf_pmc_add_watchdog - are all other events of this CPU the NMI watchdog?
  * @pmu: the PMU
@@ -166,22 +187,18 @@ static bool pv_perf_is_watchdog(const struct perf_event *event)
  */
 bool pv_perf_pmc_add_watchdog(struct pmu *pmu, struct pv_perf_pmcs *pmcs)
 {
-	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
-	struct perf_event *event;
-
-	if (!others)
-		return true;
-
-	event = list_first_entry_or_null(pv_perf_cpu_pinned(pmu),
-					 struct perf_event, active_list);
-	return others == 1 && event && event->pmu == pmu &&
-	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
+	return pv_perf_pmc_add_rest(pmu, pmcs);
 }
 
 static u32 pv_perf_general_msr(unsigned int i)
 {
 	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL ?
 	       MSR_ARCH_PERFMON_PERFCTR0 + i : MSR_F15H_PERF_CTR + 2 * i;
+}
+
+static noinline void pv_perf_clear_general(unsigned int i)
+{
+	wrmsr(pv_perf_general_msr(i), 0, 0);
 }
 
 static void pv_perf_clear_fixed(const struct pv_perf_pmc_layout *layout, u64 used)
@@ -206,11 +223,13 @@ static void pv_perf_clear_fixed(const struct pv_perf_pmc_layout *layout, u64 use
 void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			      const struct pv_perf_pmcs *pmcs)
 {
+	unsigned long others = (BIT(layout->general) - 1) & ~pmcs->used;
 	unsigned int i;
 
-	for (i = 0; i < layout->general; i++) {
-		if (!(pmcs->used & BIT_ULL(i)) && native_read_pmc(i))
-			wrmsr(pv_perf_general_msr(i), 0, 0);
+	for (; others; others &= others - 1) {
+		i = __ffs(others);
+		if (native_read_pmc(i))
+			pv_perf_clear_general(i);
 	}
 
 	if (layout->fixed)
@@ -232,8 +251,8 @@ static u32 pv_perf_pmc_index(u32 ecx)
 /* perf sets it back then, of which nobody hears but by the next entry. */
 static bool pv_perf_pmc_is_near_end(struct perf_event *backing, s64 prev)
 {
-	return !is_sampling_event(backing) &&
-	       pv_perf_pmc_extend(prev) > -(s64)PV_PERF_PMC_MARGIN;
+	return pv_perf_pmc_extend(prev) > -(s64)PV_PERF_PMC_MARGIN &&
+	       !is_sampling_event(backing);
 }
 
 /* Its counter holds what it has counted: it counts, or has kept its counter since. */
@@ -257,53 +276,66 @@ static u64 pv_perf_pmc_delta(const struct perf_event *backing, s64 *prev)
 	return count - *prev;
 }
 
-static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event,
-				     struct pv_perf_pmcs *pmcs)
+/* One that had no counter has none now, of which it is not to be told, either. */
+static bool pv_perf_pmc_is_still_none(const struct pv_perf_event *event)
+{
+	return !READ_ONCE(event->pmc.index) &&
+	       !pv_perf_backing_is_here(event->backing) &&
+	       !pv_perf_was_robbed(event);
+}
+
+static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
 {
 	const struct pv_perf_pmc_seen *seen = &event->pmc_seen;
 	struct perf_event *backing = event->backing;
 	s64 prev;
-
-	/* One that we have stopped has its counter, and the guest may know it. */
-	if (seen->idx < 0)
-		return !READ_ONCE(event->pmc.index) &&
-		       !pv_perf_backing_is_here(backing);
 
 	if (!pv_perf_backing_is_here(backing) ||
 	    READ_ONCE(backing->hw.idx) != seen->idx ||
 	    READ_ONCE(backing->hw.last_tag) != seen->tag)
 		return false;
 
-	pmcs->used |= BIT_ULL(seen->idx);
-	pmcs->nr_events++;
 	if (!event->rdpmc)
 		return !pv_perf_backing_is_moved(backing);
 
-	return READ_ONCE(event->pmc.index) && !READ_ONCE(event->pmc_stuck) &&
-	       !READ_ONCE(backing->hw.state) &&
+	return READ_ONCE(event->pmc.index) && !READ_ONCE(backing->hw.state) &&
 	       pv_perf_pmc_delta(backing, &prev) == seen->delta &&
 	       !pv_perf_pmc_is_near_end(backing, prev);
 }
 
 /**
  * pv_perf_pmc_unchanged - are all events of a vCPU as they were seen?
- * @here: the vCPU, which might read counters then, its enter_lock held
- * @pmcs: all 0; set to the counters of its events, and the watchdog's
+ * @here: the vCPU, which might read counters then, its enter_lock held; its pmcs are
+ *	set to the counters of its events, and the watchdog's
  *
  * Return: whether they are, and there is no other event on this CPU.
  */
-bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here, struct pv_perf_pmcs *pmcs)
+bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here)
 {
 	struct pv_perf_event *event;
-	struct pmu *pmu = NULL;
+	unsigned int nr_events = 0;
+	u64 used = 0;
 
 	list_for_each_entry(event, &here->events, node) {
-		if (!pv_perf_pmc_is_unchanged(event, pmcs))
+		/* One that we have stopped has its counter, and the guest may know it. */
+		if (event->pmc_seen.idx < 0) {
+			if (!pv_perf_pmc_is_still_none(event))
+				return false;
+			continue;
+		}
+		if (!pv_perf_pmc_is_unchanged(event))
 			return false;
-		pmu = event->backing->pmu;
+		used |= BIT_ULL(event->pmc_seen.idx);
+		nr_events++;
 	}
+	if (!nr_events)
+		return false;
 
-	return pmu && pv_perf_pmc_add_watchdog(pmu, pmcs);
+	here->pmcs.used = used;
+	here->pmcs.nr_events = nr_events;
+	/* All are of the core's one PMU. */
+	event = list_first_entry(&here->events, struct pv_perf_event, node);
+	return pv_perf_pmc_add_rest(event->backing->pmu, &here->pmcs);
 }
 
 /**

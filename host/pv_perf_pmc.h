@@ -10,16 +10,6 @@
 /* How wide counters are, where guests may read them. */
 #define PV_PERF_PMC_WIDTH	48
 
-/**
- * struct pv_perf_pmcs - counters of a CPU that events have
- * @used: which, by perf's numbers: from INTEL_PMC_IDX_FIXED on they are fixed ones
- * @nr_events: how many events
- */
-struct pv_perf_pmcs {
-	u64 used;
-	unsigned int nr_events;
-};
-
 /* A prev_count is as wide as the counter, or has a sign that extends it. */
 static inline s64 pv_perf_pmc_extend(s64 prev)
 {
@@ -35,6 +25,6 @@ void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			      const struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
 void pv_perf_pmc_see(struct pv_perf_event *event);
-bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here, struct pv_perf_pmcs *pmcs);
+bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here);
 
 #endif /* __KVM_X86_PV_PERF_PMC_H */

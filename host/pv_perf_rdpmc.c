@@ -149,13 +149,14 @@ bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
 }
 
 /* Is whatever counts on this CPU this vCPU's, or need not be hidden? */
-static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here,
-				  struct pv_perf_pmcs *pmcs)
+static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 {
+	struct pv_perf_pmcs *pmcs = &here->pmcs;
 	struct pv_perf_event *event;
 	struct pmu *pmu = NULL;
 	bool wanted = false;
 
+	*pmcs = (struct pv_perf_pmcs) { };
 	list_for_each_entry(event, &here->events, node) {
 		if (!pv_perf_backing_is_here(event->backing))
 			continue;
@@ -263,8 +264,7 @@ static bool pv_perf_rdpmc_update_all(struct kvm_vcpu *vcpu, bool open)
 }
 
 /* Look at all; false if something is to be told that cannot be told at once. */
-static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, struct pv_perf_pmcs *pmcs,
-			       bool *open)
+static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, bool *open)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event;
@@ -273,7 +273,7 @@ static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, struct pv_perf_pmcs *pmcs,
 	list_for_each_entry(event, &here->events, node)
 		pv_perf_pmc_see(event);
 	*open = !pv_perf_has_vpmu(vcpu) && !pv_perf_rdpmc_any_stuck(here) &&
-		pv_perf_rdpmc_is_ours(here, pmcs);
+		pv_perf_rdpmc_is_ours(here);
 	here->pmc_open = false;
 	if (is_guest_mode(vcpu))
 		return true;
@@ -289,14 +289,33 @@ static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, struct pv_perf_pmcs *pmcs,
 	return told;
 }
 
-/* Nothing has changed since then, most of the time. */
-static bool pv_perf_rdpmc_is_as_told(struct kvm_vcpu *vcpu,
-				     struct pv_perf_pmcs *pmcs)
+static void pv_perf_rdpmc_open(struct kvm_vcpu *vcpu)
+{
+	pv_perf_pmc_clear_others(&vcpu->kvm->arch.pv_perf->pmcs,
+				 &vcpu->arch.pv_perf->pmcs);
+	kvm_x86_call(set_rdpmc_intercept)(vcpu, false);
+}
+
+/**
+ * pv_perf_rdpmc_goes_on - let a vCPU read its counters on, if it may without more ado
+ * @vcpu: as for pv_perf_rdpmc_enter(), which is to be called if not
+ *
+ * Nothing has changed since the last entry, most of the time.
+ *
+ * Return: whether nothing has.  Then no event has lost its counter, either.
+ */
+bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 
-	return here->pmc_open && !is_guest_mode(vcpu) &&
-	       !pv_perf_has_vpmu(vcpu) && pv_perf_pmc_unchanged(here, pmcs);
+	lockdep_assert_held(&here->enter_lock);
+
+	if (!here->pmc_open || here->pmc_changed || is_guest_mode(vcpu) ||
+	    pv_perf_has_vpmu(vcpu) || !pv_perf_pmc_unchanged(here))
+		return false;
+
+	pv_perf_rdpmc_open(vcpu);
+	return true;
 }
 
 /**
@@ -313,19 +332,15 @@ static bool pv_perf_rdpmc_is_as_told(struct kvm_vcpu *vcpu,
 bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_pmcs pmcs = { };
-	bool open = true, told = true;
+	bool open, told;
 
 	lockdep_assert_held(&here->enter_lock);
 
-	if (!pv_perf_rdpmc_is_as_told(vcpu, &pmcs)) {
-		pmcs = (struct pv_perf_pmcs) { };
-		told = pv_perf_rdpmc_look(vcpu, &pmcs, &open);
-	}
-
+	told = pv_perf_rdpmc_look(vcpu, &open);
 	if (open)
-		pv_perf_pmc_clear_others(&vcpu->kvm->arch.pv_perf->pmcs, &pmcs);
-	kvm_x86_call(set_rdpmc_intercept)(vcpu, !open);
+		pv_perf_rdpmc_open(vcpu);
+	else
+		kvm_x86_call(set_rdpmc_intercept)(vcpu, true);
 
 	return told && !here->pmc_changed;
 }
@@ -340,6 +355,8 @@ static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
 		return true;
 
 	WRITE_ONCE(event->pmc_stuck, true);
+	/* Where its home is another vCPU, that sees that it has been stopped. */
+	event->home->pmc_open = false;
 	return false;
 }
 

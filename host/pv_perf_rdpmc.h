@@ -9,6 +9,7 @@
 
 u32 pv_perf_rdpmc_host(bool own, struct pv_perf_pmc_layout *pmcs);
 u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu);
+bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu);
 void pv_perf_rdpmc_hide(struct kvm_vcpu *vcpu, struct pv_perf_event *event);
 void pv_perf_rdpmc_end(struct kvm_vcpu *vcpu, struct pv_perf_event *event);

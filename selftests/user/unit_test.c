@@ -15,6 +15,7 @@
 #include "pv_perf.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
+#include "pv_perf_start.h"
 
 #define RO_MEMORY	0x10000
 #define NO_MEMORY	0x18000
@@ -2890,6 +2891,17 @@ static void test_rdpmc_told(void)
 	slot->absent[RECORD(1) >> PAGE_SHIFT] = false;
 	is("until it could be told", (reads(), pmc(1)), 0);
 	is("and then may", reads() && pmc(1), true);
+
+	/* The host takes the other's before the guest has run with it. */
+	open_id(2);
+	CHECK(reads() && pmc(1) && !call(KVM_PERF_OP_ENABLE, 2));
+	take_counters(tasks[0], NR_COUNTERS - 1);
+	take_counters(tasks[0], 0);
+	CHECK(pv_perf_was_robbed(event(2)) && !pv_perf_was_robbed(event(1)));
+	is("beside one that has lost its counter it may", reads() && pmc(1), true);
+	is("which the guest is told", mem->record[2].flags,
+	   KVM_PERF_EVENT_LOST);
+	call(KVM_PERF_OP_CLOSE, 2);
 
 	/* Its counter is about to begin anew. */
 	local64_set(&event(1)->backing->hw.prev_count, -100);
