@@ -11,6 +11,8 @@ QEMU = os.path.join(BUILD, "qemu", "qemu-system-x86_64")
 FIRMWARE = ["/usr/share/seabios", "/usr/share/qemu"]
 
 HOST_CPU = "EPYC,+svm,pmu=on,+perfctr-core,+perfmon-v2"
+# What matters for profiling of what Zen 4 has besides.
+ZEN4 = "+vgif,+vnmi,+amd-lbr-v2,+amd-lbr-pmc-freeze"
 GUEST_CPU = {
     # migratable=no: QEMU passes paravirtual features that it has no name for.
     "pv": "host,migratable=no,pmu=off",
@@ -44,7 +46,8 @@ class Qemu:
         o = self.o
         words = ["-machine", MACHINE,
                  "-accel", "tcg" + ("" if o.icount else ",thread=multi"),
-                 "-cpu", HOST_CPU, "-smp", str(o.host_cpus),
+                 "-cpu", HOST_CPU + (f",{ZEN4}" if o.cpu == "zen4" else ""),
+                 "-smp", str(o.host_cpus),
                  "-m", str(o.host_mem or 2560)]
         if o.icount:
             words += ["-icount", "shift=0,sleep=off"]
@@ -57,8 +60,8 @@ class Qemu:
                  "-accel", ",".join(["kvm", *o.accel_opt]),
                  "-cpu", ",".join(filter(None, [
                      GUEST_CPU[o.pmu],
-                     "" if o.pmu == "vpmu" else WITHOUT_PMU[o.cpu],
-                     HYPERVISOR[o.cpu] if hosts else "", o.cpu_opt])),
+                     "" if o.pmu == "vpmu" else WITHOUT_PMU[o.vendor],
+                     HYPERVISOR[o.vendor] if hosts else "", o.cpu_opt])),
                  "-smp", str(o.cpus),
                  "-m", str(o.mem + 768 if hosts else o.mem)]
         if vm.level == "nested":
