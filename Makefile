@@ -379,7 +379,7 @@ asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
 $(B)/tests/unit_test: sanitize := $(asan) $(coverage)
 $(B)/tests/fuzz_host: sanitize := $(asan) -fsanitize=fuzzer $(coverage)
-$(B)/tests/fuzz_host: selftests/user/fuzz_counts.c
+$(B)/tests/fuzz_host: selftests/user/fuzz_counts.c selftests/user/fuzz_branches.c
 # READ_ONCE and WRITE_ONCE are volatile accesses.
 $(B)/tests/threads_test: sanitize := -fsanitize=thread \
 	-mllvm -tsan-distinguish-volatile

@@ -181,6 +181,25 @@
 #define KVM_PERF_ATTR_RDPMC		(1ULL << 6)
 #define KVM_PERF_ATTR_RDPMC_USER	(1ULL << 7)
 
+/*
+ * More of them: which branches to record.  Those that end at CPL 0, and at CPL 1 to 3;
+ * of these, conditional ones, near calls (relative, and indirect), near returns, near
+ * jumps (indirect, and relative), and all others.  (AMD APM volume 2, 13.1.8,
+ * LastBranchStackSelect; Intel SDM volume 3B, MSR_LBR_SELECT)
+ */
+#define KVM_PERF_ATTR_BRANCH_KERNEL	(1ULL << 32)
+#define KVM_PERF_ATTR_BRANCH_USER	(1ULL << 33)
+#define KVM_PERF_ATTR_BRANCH_COND	(1ULL << 34)
+#define KVM_PERF_ATTR_BRANCH_CALL	(1ULL << 35)
+#define KVM_PERF_ATTR_BRANCH_IND_CALL	(1ULL << 36)
+#define KVM_PERF_ATTR_BRANCH_RETURN	(1ULL << 37)
+#define KVM_PERF_ATTR_BRANCH_IND_JUMP	(1ULL << 38)
+#define KVM_PERF_ATTR_BRANCH_JUMP	(1ULL << 39)
+#define KVM_PERF_ATTR_BRANCH_FAR	(1ULL << 40)
+
+#define KVM_PERF_ATTR_BRANCHES		(0x1ffULL << 32)
+#define KVM_PERF_ATTR_BRANCHES_SHIFT	32
+
 /**
  * struct guest_perf_attr - what to count
  * @size: size of this struct as the guest knows it, in bytes
@@ -201,9 +220,12 @@
  *	KVM_PERF_FEATURE_RDPMC: tell by guest_perf_event.pmc where the count is, as
  *	long as the guest may read it there.  RDPMC_USER, which needs
  *	KVM_PERF_FEATURE_RDPMC_USER: tell by an NMI when the count is no longer
- *	where that has said.
+ *	where that has said.  BRANCH_*, which need KVM_PERF_FEATURE_BRANCHES and a
+ *	@sample_period: with each overflow, tell in guest_perf_area.branch what
+ *	branches of these kinds, or of those that other events of the vCPU ask for,
+ *	have led there.
  *
- * What the host executes is never counted.
+ * What the host executes is never counted, nor recorded.
  */
 struct guest_perf_attr {
 	__u32	size;
@@ -381,8 +403,9 @@ struct guest_perf_event_param {
 #define KVM_PERF_NR_COUNTS		17
 #define KVM_PERF_MAX_COUNTS		32
 
-/* Number of entries of guest_perf_area.slot. */
+/* Number of entries of guest_perf_area.slot, and of guest_perf_area.branch. */
 #define KVM_PERF_NR_SLOTS		16
+#define KVM_PERF_MAX_BRANCHES		32
 
 /**
  * struct guest_perf_slot - a sampling event of the hypervisor's
@@ -409,6 +432,27 @@ struct guest_perf_slot {
 };
 
 /**
+ * struct guest_perf_branch - a branch that was taken
+ * @from: the address of the instruction; where the CPU executes two as one, it may be
+ *	that of the one before
+ * @to: the address that it went to
+ * @info: KVM_PERF_BRANCH_*
+ */
+struct guest_perf_branch {
+	__aligned_u64	from;
+	__aligned_u64	to;
+	__aligned_u64	info;
+};
+
+/*
+ * Parts of guest_perf_branch.info.  MISPREDICTED: it was.  SPEC: what is known of its
+ * speculation, PERF_BR_SPEC_* of perf_event.h.
+ */
+#define KVM_PERF_BRANCH_MISPREDICTED	0x0000000000000001ULL
+#define KVM_PERF_BRANCH_SPEC		0x0000000000000006ULL
+#define KVM_PERF_BRANCH_SPEC_SHIFT	1
+
+/**
  * struct guest_perf_area - what a vCPU can know without asking
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_AREA_SIZE_VER0; out: how many of them the host fills
@@ -421,12 +465,18 @@ struct guest_perf_slot {
  * @count: in, out: the hypervisor's events of SET_COUNTS, by KVM_PERF_COUNT_*, of kernel
  *	mode and of user mode.  The host adds to them.
  * @slot: its sampling events
+ * @nr_branches: out: how many branches led to the overflow that the host has told of
+ *	last, of an event with KVM_PERF_ATTR_BRANCHES; the guest sets it to 0 when it has
+ *	seen them
+ * @reserved2: 0
+ * @branch: out: those, the last one first: what this vCPU, and no nested guest, has
+ *	executed since it entered the guest last
  *
  * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on
  * SET_AREA, before it enters the guest with something new, and before the VMM can
- * save the vCPU: what is saved has an @epoch of 0.  What follows @epoch needs
- * KVM_PERF_FEATURE_COUNTS; the host reads and writes it only while this vCPU is out of
- * the guest.
+ * save the vCPU: what is saved has an @epoch of 0.  @slots to @slot need
+ * KVM_PERF_FEATURE_COUNTS, what follows them KVM_PERF_FEATURE_BRANCHES; the host reads
+ * and writes all of it only while this vCPU is out of the guest.
  */
 struct guest_perf_area {
 	__u32	size;
@@ -435,10 +485,14 @@ struct guest_perf_area {
 	__u32	reserved;
 	__aligned_u64	count[KVM_PERF_MAX_COUNTS][2];
 	struct guest_perf_slot	slot[KVM_PERF_NR_SLOTS];
+	__u32	nr_branches;
+	__u32	reserved2;
+	struct guest_perf_branch	branch[KVM_PERF_MAX_BRANCHES];
 };
 
 #define GUEST_PERF_AREA_SIZE_VER0	8
 #define GUEST_PERF_AREA_SIZE_VER1	1040
+#define GUEST_PERF_AREA_SIZE_VER2	1816
 #define GUEST_PERF_AREA_ALIGN		4096
 
 /*
@@ -483,6 +537,7 @@ struct guest_perf_op {
 #define KVM_PERF_FEATURE_RDPMC		(1U << 5)
 #define KVM_PERF_FEATURE_RDPMC_USER	(1U << 6)
 #define KVM_PERF_FEATURE_COUNTS		(1U << 7)
+#define KVM_PERF_FEATURE_BRANCHES	(1U << 8)
 
 /*
  * Values of guest_perf_query.rdpmc: may the guest read counters by RDPMC, and why
@@ -525,6 +580,9 @@ struct guest_perf_op {
  * @rdpmc: KVM_PERF_RDPMC_*
  * @counts: which of the hypervisor's events it may count, a bit for each
  *	KVM_PERF_COUNT_*.  0 before this field was added.
+ * @branches: how many branches the CPU records, at most KVM_PERF_MAX_BRANCHES; 0 where
+ *	KVM_PERF_FEATURE_BRANCHES is not there
+ * @reserved: 0
  *
  * 8-byte aligned.  Everything but @size is output.
  */
@@ -539,10 +597,13 @@ struct guest_perf_query {
 	__aligned_u64	hw_config[KVM_PERF_NR_HW_EVENTS];
 	__u32	rdpmc;
 	__u32	counts;
+	__u32	branches;
+	__u32	reserved;
 };
 
 #define GUEST_PERF_QUERY_SIZE_VER0	112
 #define GUEST_PERF_QUERY_SIZE_VER1	120
+#define GUEST_PERF_QUERY_SIZE_VER2	128
 
 /**
  * DOC: For the VMM
@@ -590,11 +651,15 @@ KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, flags) == 48);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_op) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_slot) == 32);
-KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER1);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER2);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_area, nr_branches) ==
+		GUEST_PERF_AREA_SIZE_VER1);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_area, slots) ==
 		GUEST_PERF_AREA_SIZE_VER0);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, offset) == 56);
-KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER1);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER2);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, branches) ==
+		GUEST_PERF_QUERY_SIZE_VER1);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, hw_config) == 32);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, rdpmc) ==
 		GUEST_PERF_QUERY_SIZE_VER0);

@@ -27,6 +27,8 @@ hrtimer_setup(struct hrtimer *timer,
 #endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#define rdmsrq				rdmsrl
+#define wrmsrq				wrmsrl
 #define rdmsrq_safe			rdmsrl_safe
 #endif
 

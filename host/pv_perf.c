@@ -169,12 +169,14 @@ static int pv_perf_check_attr(const struct guest_perf_query *pmu,
 				KVM_PERF_ATTR_EXCLUDE_HOST |
 				KVM_PERF_ATTR_NOTIFY |
 				KVM_PERF_ATTR_RDPMC |
-				KVM_PERF_ATTR_RDPMC_USER;
+				KVM_PERF_ATTR_RDPMC_USER |
+				KVM_PERF_ATTR_BRANCHES;
 
 	if (attr->flags & ~known_flags)
 		return -EINVAL;
 
-	if ((attr->flags & KVM_PERF_ATTR_FREQ) && !attr->sample_period)
+	if ((attr->flags & (KVM_PERF_ATTR_FREQ | KVM_PERF_ATTR_BRANCHES)) &&
+	    !attr->sample_period)
 		return -EINVAL;
 
 	/* perf's own limits: a period has 63 bits, a frequency an int. */
@@ -184,6 +186,9 @@ static int pv_perf_check_attr(const struct guest_perf_query *pmu,
 		return -EINVAL;
 
 	if (attr->config1 || attr->config2)
+		return -EOPNOTSUPP;
+
+	if ((attr->flags & KVM_PERF_ATTR_BRANCHES) && !pmu->branches)
 		return -EOPNOTSUPP;
 
 	return pv_perf_check_config(pmu, attr);
@@ -275,6 +280,8 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 		query.features |= KVM_PERF_FEATURE_RDPMC_USER;
 	if (pv_perf_rate_allowed(vcpu->kvm))
 		query.features |= KVM_PERF_FEATURE_SAMPLING;
+	if (query.branches)
+		query.features |= KVM_PERF_FEATURE_BRANCHES;
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
 	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
 	query.rdpmc = pv_perf_rdpmc_vcpu(vcpu);

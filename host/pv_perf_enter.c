@@ -15,6 +15,7 @@
 #include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_backing.h"
+#include "pv_perf_branches.h"
 #include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_freq.h"
@@ -39,6 +40,9 @@ static __always_inline bool pv_perf_goes_on(struct kvm_vcpu *vcpu)
 {
 	if (pv_perf_may_switch_modes(vcpu))
 		pv_perf_switch_modes(vcpu);
+
+	if (vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_BRANCHES)
+		pv_perf_branches_enter(vcpu);
 
 	return vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_RDPMC &&
 	       pv_perf_rdpmc_goes_on(vcpu);

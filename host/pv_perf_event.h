@@ -126,6 +126,29 @@ struct pv_perf_pmcs {
 	unsigned int nr_events;
 };
 
+/**
+ * struct pv_perf_branch_raw - a branch as the MSRs of the CPU have it
+ * @from: its address, and flags
+ * @to: the address that it went to, and flags
+ */
+struct pv_perf_branch_raw {
+	u64 from;
+	u64 to;
+};
+
+/**
+ * struct pv_perf_branches - what the guest has executed up to an NMI of the host
+ * @nr: how many records were saved as the vCPU left the guest for it; 0 since the vCPU
+ *	has entered the guest
+ * @run: the function that has entered it
+ * @raw: those, the last one first
+ */
+struct pv_perf_branches {
+	unsigned int nr;
+	unsigned long run;
+	struct pv_perf_branch_raw raw[KVM_PERF_MAX_BRANCHES];
+};
+
 /* What VM entry and exit have to look at. */
 enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_EVENTS	= BIT(0),
@@ -134,6 +157,7 @@ enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_RDPMC	= BIT(3),
 	PV_PERF_AT_ENTRY_COUNTS	= BIT(4),
 	PV_PERF_AT_ENTRY_FREQ	= BIT(5),
+	PV_PERF_AT_ENTRY_BRANCHES = BIT(6),
 };
 
 /**
@@ -227,6 +251,7 @@ struct pv_perf_counts {
  * @pmc_changed: where to read a counter is not where the guest was told before, and
  *	it wants an NMI for that
  * @counts: for the vCPU's own thread
+ * @branches: as that
  * @area: protected by @lock
  * @restored: the guest may have had an area before the VMM set the vCPU's state, and
  *	has not been told that it is gone; for the vCPU's own thread
@@ -261,6 +286,7 @@ struct pv_perf_vcpu {
 	bool pmc_stuck;
 	bool pmc_changed;
 	struct pv_perf_counts counts;
+	struct pv_perf_branches branches;
 	struct pv_perf_area area;
 	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
@@ -327,6 +353,7 @@ struct pv_perf_pmc_seen {
  * @stopped_at: where @backing was when it was stopped, and goes on
  * @node: in the home's list
  * @freq: how often it is to overflow
+ * @branches: which branches it wants recorded, KVM_PERF_ATTR_BRANCHES from bit 0 on
  * @backing: the host's event, on the home's thread; NULL once closed
  * @enabled: between an ENABLE that succeeded and DISABLE
  * @lost: has lost its counter since, or may not count any more; counts nothing
@@ -373,6 +400,7 @@ struct pv_perf_event {
 	struct pv_perf_position stopped_at;
 	struct list_head node;
 	struct pv_perf_freq freq;
+	u32 branches;
 	struct perf_event *backing;
 	bool enabled;
 	bool lost;

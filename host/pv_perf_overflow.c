@@ -13,6 +13,7 @@
 
 #include "compat.h"
 #include "pv_perf.h"
+#include "pv_perf_branches.h"
 #include "pv_perf_event.h"
 #include "pv_perf_freq.h"
 #include "pv_perf_limit.h"
@@ -162,6 +163,10 @@ static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 	if (pv_perf_charge_overflows(vcpu, n))
 		pv_perf_throttle(event);
 
+	/* Before the overflow; of no use where that cannot be told. */
+	if (event->branches)
+		pv_perf_branches_tell(vcpu);
+
 	/* A guest that took the record's memory away gets no NMI for it. */
 	if (pv_perf_update_record(vcpu->kvm, event, n, &count))
 		return false;
@@ -239,7 +244,8 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 	passed = atomic64_xchg(&event->passed, 0);
 	event->last_period = div_u64(passed, n);
 
-	if (pv_perf_update_record_irqoff(vcpu->kvm, event, n)) {
+	if ((event->branches && pv_perf_branches_tell_irqoff(vcpu)) ||
+	    pv_perf_update_record_irqoff(vcpu->kvm, event, n)) {
 		atomic64_add(passed, &event->passed);
 		atomic_add(n, &event->overflows);
 		return -EAGAIN;

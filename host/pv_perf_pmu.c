@@ -11,6 +11,7 @@
 
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
+#include "pv_perf_branches.h"
 #include "pv_perf_pmu.h"
 
 static bool __read_mostly pv_perf = true;
@@ -52,6 +53,7 @@ static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 						 X86_RAW_EVENT_MASK;
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
 		pmu->hw_config[i] = perf_get_hw_event_config(i);
+	pmu->branches = pv_perf_branches_probe();
 
 	return true;
 }
@@ -71,6 +73,8 @@ static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
 	symbol_put(kvm_pmu_query);
 	/* Which event has one is not known here. */
 	pmu->fixed_counters = 0;
+	/* The CPU does not show them to a guest, and so none to its guests. */
+	pmu->branches = 0;
 	return pmu->features & KVM_PERF_FEATURE_NESTED;
 }
 

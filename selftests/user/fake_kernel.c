@@ -24,9 +24,10 @@ __thread struct task_struct *current;
 static __thread int acting_cpu;
 static __thread bool irqs_off;
 
-struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD };
+struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD, 48 };
 bool cpu_has_perfctr_core = true, cpu_has_perfctr_nb, cpu_has_hybrid;
-bool cpu_has_pdcm, cpu_has_tsx_force_abort;
+bool cpu_has_pdcm, cpu_has_tsx_force_abort, cpu_has_lbr_v2;
+unsigned int cpu_branches = NR_BRANCHES;
 bool enable_vmware_backdoor;
 u32 cpuid_fixed;
 u64 perf_capabilities, perf_metrics;

@@ -77,7 +77,7 @@ int kvm_write_guest(struct kvm *kvm, gpa_t gpa, const void *data,
 	unsigned long n;
 	u8 *p;
 
-	might_sleep_at("write");
+	user_access("write");
 	for (; len; len -= n, gpa += n, data += n) {
 		n = in_page(gpa, len);
 		p = gpa_to_user(kvm, gpa, true);
@@ -114,6 +114,11 @@ int kvm_write_guest_offset_cached(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
 				  unsigned long len)
 {
 	CHECK(offset + len <= ghc->len);
+	if (ghc->generation != kvm->memslots.generation) {
+		might_sleep_at("write");
+		if (kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa, ghc->len))
+			return -EFAULT;
+	}
 	return kvm_write_guest(kvm, ghc->gpa + offset, data, len);
 }
 
@@ -316,6 +321,42 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 		CHECK(used & BIT(i) || is_hidden(i, cpu));
 	for (i = 0; i < pmu_capability.num_counters_fixed; i++)
 		CHECK(used_fixed & BIT(i) || !cpus[cpu].fixed[i]);
+}
+
+void check_branches(struct kvm_vcpu *vcpu)
+{
+	const struct cpu *cpu = &cpus[smp_processor_id()];
+	const u32 config = vcpu->arch.pv_perf_branches;
+
+	CHECK(irqs_are_off());
+	if (!config)
+		return;
+
+	CHECK(!vcpu->arch.guest_mode);
+	/* Neither the host's perf uses it, nor is anything else enabled by that. */
+	CHECK(!(cpu->lbr_config & DBG_EXTN_CFG_LBRV2EN));
+	CHECK(config == (cpu->lbr_config | DBG_EXTN_CFG_LBRV2EN));
+	CHECK(!(cpu->lbr_select & ~0x1ffull));
+	CHECK(!memchr_inv(cpu->lbr, 0, cpu_branches * sizeof(cpu->lbr[0])));
+}
+
+/* ENABLE_GUEST_BRANCHES, the guest, DISABLE_GUEST_BRANCHES. */
+void run_branches(struct kvm_vcpu *vcpu, const u64 (*branches)[2], int n)
+{
+	struct cpu *cpu = &cpus[smp_processor_id()];
+	const u32 config = vcpu->arch.pv_perf_branches;
+
+	if (!config)
+		return;
+
+	cpu->lbr_config = config;
+	/* The last one is at the top. */
+	for (; n--; branches++) {
+		memmove(cpu->lbr[1], cpu->lbr[0],
+			(cpu_branches - 1) * sizeof(cpu->lbr[0]));
+		memcpy(cpu->lbr[0], *branches, sizeof(cpu->lbr[0]));
+	}
+	cpu->lbr_config = config & ~DBG_EXTN_CFG_LBRV2EN;
 }
 
 static void add_slot(struct kvm *kvm, int i, gpa_t gpa, bool readonly)

@@ -615,6 +615,21 @@ void wrmsr(u32 msr, u32 low, u32 high)
 	*residue(smp_processor_id(), idx) = 0;
 }
 
+u64 *lbr_msr(u32 msr)
+{
+	struct cpu *cpu = &cpus[smp_processor_id()];
+
+	CHECK(irqs_are_off() && cpu_has_lbr_v2);
+	switch (msr) {
+	case MSR_AMD_DBG_EXTN_CFG:
+		return &cpu->lbr_config;
+	case MSR_AMD64_LBR_SELECT:
+		return &cpu->lbr_select;
+	}
+	CHECK(msr - MSR_AMD_SAMP_BR_FROM < 2 * NR_BRANCHES);
+	return &cpu->lbr[0][0] + (msr - MSR_AMD_SAMP_BR_FROM);
+}
+
 void throttle(struct perf_event *event)
 {
 	irq_lock(event->oncpu);

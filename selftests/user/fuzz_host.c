@@ -101,7 +101,7 @@ static u8 *host_byte(gpa_t gpa)
 	return NULL;
 }
 
-static bool model_write(gpa_t gpa, const void *data, unsigned long len)
+bool model_write(gpa_t gpa, const void *data, unsigned long len)
 {
 	for (; len--; gpa++, data++) {
 		if (!model_page(gpa, true))
@@ -301,10 +301,14 @@ static int model_check_attr(const struct guest_perf_attr *attr)
 {
 	bool freq = attr->flags & KVM_PERF_ATTR_FREQ;
 
-	if (attr->flags & ~255ull || attr->sample_period >> 63 ||
+	if (attr->flags & ~0x1ff000000ffull || attr->sample_period >> 63 ||
 	    (freq && (!attr->sample_period || attr->sample_period > INT_MAX)))
 		return -KVM_EINVAL;
+	if (attr->flags >> 32 && !attr->sample_period)
+		return -KVM_EINVAL;
 	if (attr->config1 || attr->config2)
+		return -KVM_EOPNOTSUPP;
+	if (attr->flags >> 32 && !cpu_has_lbr_v2)
 		return -KVM_EOPNOTSUPP;
 	switch (attr->type) {
 	case KVM_PERF_TYPE_HARDWARE:
@@ -568,9 +572,12 @@ static int model_query(gpa_t gpa)
 		.max_events = limit, .nr_counters = *param_pv_perf_max_counters,
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 		.counts = model_counts_allowed(),
+		.branches = cpu_has_lbr_v2 ? NR_BRANCHES : 0,
 	};
 	u32 size;
 
+	if (cpu_has_lbr_v2)
+		q.features |= KVM_PERF_FEATURE_BRANCHES;
 	if (gpa % 8)
 		return -KVM_EINVAL;
 	if (!model_read(gpa, &size, 4))
@@ -806,6 +813,26 @@ static void model_enter_mode(int vcpu)
 	}
 }
 
+/* What the events that count now want recorded. */
+static u32 model_wanted_branches(int vcpu)
+{
+	struct model_event *e;
+	bool in_nmi = false;
+	u64 wanted = 0;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++) {
+		if (!counts(e) || e->home != vcpu)
+			continue;
+		in_nmi |= vcpus[vcpu]->arch.iret_intercept &&
+			  !(e->attr.flags & KVM_PERF_ATTR_EXCLUDE_KERNEL);
+		if (!e->stopped)
+			wanted |= e->attr.flags;
+	}
+	if (in_nmi)
+		wanted &= ~KVM_PERF_ATTR_BRANCH_KERNEL;
+	return wanted >> 32;
+}
+
 static void model_pass_time(u64 n)
 {
 	struct model_event *e;
@@ -908,6 +935,8 @@ static bool model_deliver(struct model_event *e)
 	e->last_period = e->passed / n;
 	e->overflows = 0;
 	e->passed = 0;
+	if (e->attr.flags >> 32)
+		model_branches_tell(e->home);
 	if (model_update(e, &count))
 		return false;
 	memcpy(&overflows, model_memory + e->record + 8, 4);
@@ -1090,6 +1119,8 @@ static gpa_t put_attr(void)
 	attr.flags = odd & 2 ? get(1) : 0;
 	if (odd & 4)
 		attr.flags &= 3;
+	if ((odd & 0xe1) == 0xc1)
+		attr.flags |= get_branch_flags();
 	put(gpa, &attr, sizeof(attr));
 	return gpa;
 }
@@ -1114,7 +1145,8 @@ static gpa_t put_area(void)
 	u8 odd = get(1);
 	gpa_t gpa = odd < 240 ? odd % NR_PAGES * PAGE_SIZE : get_gpa(1);
 	u32 size = odd == 240 ? get_number(4098) :
-				sizeof(struct guest_perf_area);
+		   odd % 16 == 7 ? GUEST_PERF_AREA_SIZE_VER1 :
+				   sizeof(struct guest_perf_area);
 
 	if (odd != 241)
 		put(gpa, &size, sizeof(size));
@@ -1306,6 +1338,7 @@ static void host_event(int vcpu)
 		break;
 	case 5:
 		vcpus[vcpu]->arch.nmi_from_guest = n & 8;
+		branches_of_host(vcpu, (n & 0x70) == 0x70);
 		break;
 	case 6:
 		vcpus[vcpu]->arch.nmi_pending = n & 8;
@@ -1333,6 +1366,8 @@ static void enter_guest(int vcpu)
 	local_irq_save(flags);
 	if (!at_once && pv_perf_handle_nmi_exit(vcpus[vcpu])) {
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
+		model_branches_enter(vcpu, model_wanted_branches(vcpu),
+				     kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]));
 		pv_perf_reenter(vcpus[vcpu]);
 	}
 	local_irq_restore(flags);
@@ -1380,6 +1415,7 @@ static bool look(int vcpu)
 	vcpus[vcpu]->arch.nmi_injected = vcpus[vcpu]->arch.iret_intercept;
 	pv_perf_enter(vcpus[vcpu]);
 	vcpus[vcpu]->arch.nmi_injected = false;
+	branches_check(vcpu);
 	CHECK(pv->pmc_changed == (changed || pmc_has_changed(vcpu, before)));
 	runs = !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]);
 	if (runs)
@@ -1392,12 +1428,17 @@ static bool look(int vcpu)
 static void run(int vcpu, u64 n)
 {
 	unsigned long flags;
-	bool runs;
+	bool runs, given_up;
 
-	model_look(vcpu);
 	model_counts_enter(vcpu);
+	given_up = request[vcpu];
+	model_look(vcpu);
 	model_run(vcpu, n);
+	model_branches_enter(vcpu, model_wanted_branches(vcpu), given_up);
 	runs = look(vcpu);
+	local_irq_save(flags);
+	branches_run(vcpu, vcpus[vcpu]->arch.nmi_from_guest);
+	local_irq_restore(flags);
 	run_guest(n);
 	/* An overflow ends it. */
 	local_irq_save(flags);
@@ -1483,6 +1524,7 @@ static void setup(u8 counts_limit)
 	for (i = 0; i < NR_VCPUS; i++)
 		tasks[i] = task_create(i);
 	current = tasks[0];
+	branches_setup(!(counts_limit & 1));
 	kvm = vm_create();
 	CHECK(!pv_perf_enable_cap(kvm, &(struct kvm_enable_cap) {
 			.cap = KVM_CAP_PV_PERF_RDPMC, .args = { 1 } }));

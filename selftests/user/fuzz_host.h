@@ -28,9 +28,20 @@ u64 get(int bytes);
 u64 get_number(u64 limit);
 void put(gpa_t gpa, const void *data, unsigned long len);
 bool model_page(gpa_t gpa, bool write);
+bool model_write(gpa_t gpa, const void *data, unsigned long len);
 bool model_reads_pmc(gpa_t gpa, unsigned long len);
 void model_nmi(int vcpu, bool injected);
 void pass_time(u64 n);
+
+/* The model of the records of branches. */
+
+void branches_setup(bool there);
+u64 get_branch_flags(void);
+void branches_of_host(int vcpu, bool used);
+void model_branches_enter(int vcpu, u32 wanted, bool given_up);
+void branches_check(int vcpu);
+void branches_run(int vcpu, bool nmi);
+void model_branches_tell(int vcpu);
 
 /* The model of the hypervisor's events. */
 

@@ -203,7 +203,8 @@ static void test_nested_host(void)
 	hypervisor.hw_config[1] = 0xc0;
 	is("not on a hypervisor that cannot tell guests apart",
 	   pv_perf_available(), false);
-	hypervisor.features = KVM_PERF_FEATURE_NESTED;
+	hypervisor.features = KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_BRANCHES;
+	hypervisor.branches = 16;
 	have_hypervisor_slot = false;
 	is("not where another PMU has its place", pv_perf_available(), false);
 	have_hypervisor_slot = true;
@@ -212,6 +213,9 @@ static void test_nested_host(void)
 	mem->query.size = sizeof(mem->query);
 	is("QUERY", call(KVM_PERF_OP_QUERY, GPA(query)), 0);
 	is("its counters", mem->query.nr_counters, 3);
+	is("no branches, which are its CPU's", mem->query.branches, 0);
+	is("nor the feature",
+	   mem->query.features & KVM_PERF_FEATURE_BRANCHES, 0);
 	*param_pv_perf_max_counters = 0;
 	is("of which this host keeps one", told_counters(), 2);
 	is("its raw events", mem->query.raw_event_mask, 0xffff);
@@ -3400,6 +3404,499 @@ static void test_nmi(void)
 	teardown();
 }
 
+/* Records of branches */
+
+/* As the MSRs have them. */
+#define LBR_MISPREDICT	BIT_ULL(63)	/* of From */
+#define LBR_VALID	BIT_ULL(63)	/* of To, as the others */
+#define LBR_SPEC	BIT_ULL(62)
+#define LBR_RESERVED	BIT_ULL(61)
+
+static void setup_branches(void)
+{
+	memset(cpus[0].lbr, 0x5a, sizeof(cpus[0].lbr));
+	cpus[0].lbr_config = BIT(3);
+	cpus[0].lbr_select = 0;
+	cpu_has_lbr_v2 = true;
+	setup();
+	have_area();
+}
+
+static void teardown_branches(void)
+{
+	teardown();
+	cpu_has_lbr_v2 = false;
+	cpus[0].lbr_config = 0;
+}
+
+static u32 enter_recording(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	pv_perf_enter(here());
+	check_branches(here());
+	local_irq_restore(flags);
+	return here()->arch.pv_perf_branches;
+}
+
+/* It executes these, and leaves the guest for an NMI or for something else. */
+static void record(const u64 (*branches)[2], int n, bool nmi)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	run_branches(here(), branches, n);
+	if (nmi)
+		pv_perf_nmi_exit(here(), RUN_ADDRESS);
+	local_irq_restore(flags);
+	/* The host's handler of the NMI may have perf use the stack. */
+	memset(cpus[current->cpu].lbr, 0xa5, sizeof(cpus[0].lbr));
+}
+
+/* One branch, and the overflow of an event of this period. */
+static void overflow_after(u64 from, u64 period, bool nmi)
+{
+	const u64 branches[][2] = { { from, LBR_VALID | 0x2000 } };
+
+	/* It has got any NMI that there was. */
+	kvm_check_request(KVM_REQ_NMI, here());
+	enter_recording();
+	record(branches, 1, nmi);
+	run_guest(period);
+}
+
+static void test_open_branches(void)
+{
+	struct guest_perf_query *q;
+	int i;
+
+	setup();
+	param(1, 1);
+	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
+	open_fails("branches without a period: EINVAL", -KVM_EINVAL);
+	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
+	mem->attr.sample_period = 1000;
+	open_fails("branches on a CPU that records none: EOPNOTSUPP",
+		   -KVM_EOPNOTSUPP);
+	q = &mem->query;
+	q->size = sizeof(*q);
+	CHECK(!call(6, GPA(query)));
+	is("QUERY says so", q->features & KVM_PERF_FEATURE_BRANCHES, 0);
+	is("and how many", q->branches, 0);
+	teardown();
+
+	setup_branches();
+	q = &mem->query;
+	for (i = 32; i < 41; i++) {
+		param(i, i);
+		mem->attr.flags = BIT_ULL(i);
+		CHECK(do_open() == -KVM_EINVAL);
+		mem->attr.sample_period = 1000;
+		CHECK(!do_open());
+		CHECK(event(i)->branches == BIT(i - 32));
+	}
+	is("each kind by itself, with a period", i, 41);
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+	param(1, 1);
+	mem->attr.sample_period = 1000;
+	mem->attr.flags = BIT_ULL(41);
+	open_fails("a kind that there is not: EINVAL", -KVM_EINVAL);
+	mem->attr.sample_period = 1000;
+	mem->attr.flags = KVM_PERF_ATTR_BRANCHES | BIT_ULL(31);
+	open_fails("nor between the flags: EINVAL", -KVM_EINVAL);
+	mem->attr.sample_period = 1000;
+	mem->attr.flags = KVM_PERF_ATTR_BRANCHES | KVM_PERF_ATTR_FREQ;
+	is("with a frequency", do_open(), 0);
+
+	memset(q, 0x5a, sizeof(*q) + sizeof(mem->after_query));
+	q->size = GUEST_PERF_QUERY_SIZE_VER1;
+	CHECK(!call(6, GPA(query)));
+	is("QUERY of an older struct", q->size, GUEST_PERF_QUERY_SIZE_VER1);
+	is("does not tell how many", q->branches, 0x5a5a5a5a);
+	is("but that there are", !!(q->features & KVM_PERF_FEATURE_BRANCHES),
+	   true);
+	q->size = GUEST_PERF_QUERY_SIZE_VER0;
+	CHECK(!call(6, GPA(query)));
+	is("nor of the oldest", q->size == GUEST_PERF_QUERY_SIZE_VER0 &&
+	   q->branches == 0x5a5a5a5a, true);
+	q->size = GUEST_PERF_QUERY_SIZE_VER2 + 8;
+	CHECK(!call(6, GPA(query)));
+	is("QUERY of a larger one", q->size, GUEST_PERF_QUERY_SIZE_VER2);
+	is("tells how many", q->branches, NR_BRANCHES);
+	is("and nothing else", q->reserved, 0);
+	is("nor behind it", !memchr_inv(mem->after_query, 0x5a,
+					sizeof(mem->after_query)), true);
+	teardown_branches();
+
+	cpu_branches = KVM_PERF_MAX_BRANCHES + 1;
+	setup_branches();
+	mem->query.size = sizeof(mem->query);
+	CHECK(!call(6, GPA(query)));
+	is("of a deeper stack as many as there is room for",
+	   mem->query.branches, KVM_PERF_MAX_BRANCHES);
+	teardown_branches();
+	cpu_branches = NR_BRANCHES;
+}
+
+static u64 selected(void)
+{
+	CHECK(enter_recording());
+	/* The MSR says what not to record. */
+	return ~cpus[0].lbr_select & 0x1ff;
+}
+
+/* What is recorded, and when. */
+static void test_branches_wanted(void)
+{
+	const u64 user = KVM_PERF_ATTR_BRANCH_USER, cond = KVM_PERF_ATTR_BRANCH_COND;
+	const u64 kernel = KVM_PERF_ATTR_BRANCH_KERNEL;
+	unsigned long flags;
+	u64 select;
+
+	setup_branches();
+	is("without such events", enter_recording(), 0);
+	CHECK(!open_mode(1, 0, 1000));
+	is("nothing is recorded", enter_recording(), 0);
+	is("nor any register read or written", cpus[0].lbr_select, 0);
+	is("and its records stay", cpus[0].lbr[0][0] == 0x5a5a5a5a5a5a5a5a, true);
+	CHECK(!open_mode(2, user | cond, 1000));
+	is("what an event wants", selected(), (user | cond) >> 32);
+	is("the rest of the register stays", here()->arch.pv_perf_branches,
+	   BIT(3) | DBG_EXTN_CFG_LBRV2EN);
+	record((const u64 [][2]){ { 1, LBR_VALID | 2 } }, 1, false);
+	is("as it does after it", cpus[0].lbr_config, BIT(3));
+	CHECK(!open_mode(3, kernel | KVM_PERF_ATTR_BRANCH_FAR, 1000));
+	select = selected();
+	is("what two want", select, (user | cond | kernel |
+				     KVM_PERF_ATTR_BRANCH_FAR) >> 32);
+	CHECK(!call(KVM_PERF_OP_DISABLE, 2));
+	is("what is disabled wants nothing", selected(),
+	   (kernel | KVM_PERF_ATTR_BRANCH_FAR) >> 32);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 2));
+	is("until ENABLE", selected(), select);
+	on(1);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 3));
+	on(0);
+	is("nor what has moved", selected(), (user | cond) >> 32);
+	take_counters(tasks[0], NR_COUNTERS);
+	is("nor what has no counter", enter_recording(), 0);
+	take_counters(tasks[0], 0);
+	enter_guest();
+	call(KVM_PERF_OP_ENABLE, 2);
+	is("which it gets", selected(), (user | cond) >> 32);
+
+	/* The host's perf has enabled it. */
+	cpus[0].lbr_config |= DBG_EXTN_CFG_LBRV2EN;
+	cpus[0].lbr_select = 0x77;
+	cpus[0].lbr[0][0] = 0x1234;
+	is("where the host records, the guest does not", enter_recording(), 0);
+	is("which has its kinds", cpus[0].lbr_select, 0x77);
+	is("and its records", cpus[0].lbr[0][0], 0x1234);
+	overflow_after(0x1000, 1000, true);
+	enter_guest();
+	is("an overflow then has none", mem->area.nr_branches, 0);
+	is("but is told of", mem->record[2].overflows, 1);
+	cpus[0].lbr_config &= ~DBG_EXTN_CFG_LBRV2EN;
+	is("until it ends that", selected(), (user | cond) >> 32);
+
+	/* Once more without the way out of the run loop. */
+	record((const u64 [][2]){ { 1, LBR_VALID | 2 } }, 1, true);
+	local_irq_save(flags);
+	pv_perf_reenter(here());
+	check_branches(here());
+	local_irq_restore(flags);
+	is("the same as it enters again", !!here()->arch.pv_perf_branches, true);
+	is("what was before is no more to be told of",
+	   here()->arch.pv_perf->branches.nr, 0);
+
+	here()->arch.guest_mode = true;
+	is("not of a nested guest", enter_recording(), 0);
+	here()->arch.guest_mode = false;
+	is("but of the guest after it", !!enter_recording(), true);
+
+	CHECK(!call(KVM_PERF_OP_CLOSE, 2));
+	is("none is left that wants any", enter_recording(), 0);
+	CHECK(!open_mode(2, user, 1000));
+	CHECK(enter_recording());
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+	is("nor after RESET", enter_recording(), 0);
+	is("of which nothing is looked at", here()->arch.pv_perf->at_entry, 0);
+	is("nor changed", (cpus[0].lbr[0][0] = 7, enter_recording()) ||
+	   cpus[0].lbr[0][0] != 7, false);
+	CHECK(!open_mode(2, user, 1000));
+	CHECK(enter_recording());
+	pv_perf_vcpu_reset(vcpus[0]);
+	is("nor after a reset", enter_recording(), 0);
+	teardown_branches();
+}
+
+/* Of what does not count now. */
+static void test_branches_stopped(void)
+{
+	const u64 user = KVM_PERF_ATTR_BRANCH_USER, kernel = KVM_PERF_ATTR_BRANCH_KERNEL;
+	const u64 any = KVM_PERF_ATTR_BRANCHES;
+
+	setup_branches();
+	CHECK(!open_mode(1, any | KVM_PERF_ATTR_EXCLUDE_HOST, 1000));
+	is("what counts nested guests alone", enter_recording(), 0);
+	CHECK(!open_mode(2, any | KVM_PERF_ATTR_EXCLUDE_KERNEL, 1000));
+	CHECK(!open_mode(3, 0, 1000));
+	is("what counts user mode", selected(), 0x1ff);
+
+	/* Of the kernel, but not of what takes a sample. */
+	here()->arch.nmi_injected = true;
+	here()->arch.iret_intercept = true;
+	is("while the guest handles an NMI: nothing of its kernel", selected(),
+	   0x1ff & ~(kernel >> 32));
+	here()->arch.nmi_injected = false;
+	is("up to its end", selected(), 0x1ff & ~(kernel >> 32));
+	end_nmi();
+	is("from where on it is again", ~cpus[0].lbr_select & 0x1ff, 0x1ff);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 2));
+	CHECK(!open_mode(4, any, 1000));
+	here()->arch.nmi_injected = true;
+	here()->arch.iret_intercept = true;
+	is("nor for what is stopped then", enter_recording(), 0);
+	here()->arch.nmi_injected = false;
+	end_nmi();
+	is("but after it", !!here()->arch.pv_perf_branches, true);
+	CHECK(!open_mode(5, user | KVM_PERF_ATTR_EXCLUDE_GUEST, 1000));
+	here()->arch.guest_mode = true;
+	is("a nested guest", enter_recording(), 0);
+	here()->arch.guest_mode = false;
+	teardown_branches();
+}
+
+static bool branch_is(int i, u64 from, u64 to, u64 info)
+{
+	const struct guest_perf_branch *b = &mem->area.branch[i];
+
+	return b->from == from && b->to == to && b->info == info;
+}
+
+#define SPEC(what)	((u64)PERF_BR_##what << KVM_PERF_BRANCH_SPEC_SHIFT)
+
+static void test_branches_decoded(void)
+{
+	/* What is above the 48 bits of an address says nothing of it. */
+	static const u64 raw[][2] = {
+		{ 0x1001, 0x2001 },				/* none */
+		{ 0x1002, LBR_VALID | LBR_RESERVED | 0x2002 },	/* erratum */
+		{ 0x7fffffffffff, LBR_VALID | 0x2003 },
+		/* VMRUN and #VMEXIT, should they be recorded */
+		{ RUN_ADDRESS & 0xffffffffffff, LBR_VALID | 0x2003 },
+		{ 0x1003, LBR_VALID | ((RUN_ADDRESS + 0x100) & 0xffffffffffff) },
+		{ LBR_MISPREDICT | 0x1004, LBR_SPEC | 0x2004 },
+		{ 0x800000000005, LBR_VALID | LBR_SPEC | 0xffff81234567 },
+		{ LBR_MISPREDICT | 0x7fff800000001006,
+		  LBR_VALID | 0x0ff0000000002006 },
+	};
+	u64 many[NR_BRANCHES + 3][2];
+	int i;
+
+	setup_branches();
+	CHECK(!open_mode(1, KVM_PERF_ATTR_BRANCHES, 1000));
+	memset(&mem->area.nr_branches, 0x77, sizeof(mem->area) -
+	       GUEST_PERF_AREA_SIZE_VER1);
+	CHECK(enter_recording());
+	record(raw, ARRAY_SIZE(raw), true);
+	is("nothing is told before an overflow", mem->area.nr_branches,
+	   0x77777777);
+	run_guest(1000);
+	is("NMI", enter_guest(), 1);
+	is("how many branches led to it", mem->area.nr_branches, 4);
+	is("reserved", mem->area.reserved2, 0);
+	is("the last one, of a kernel", branch_is(0, 0xffff800000001006, 0x2006,
+	   KVM_PERF_BRANCH_MISPREDICTED | SPEC(NON_SPEC_CORRECT_PATH)), true);
+	is("one that was speculated", branch_is(1, 0xffff800000000005,
+	   0xffffffff81234567, SPEC(SPEC_CORRECT_PATH)), true);
+	is("one that was, wrongly", branch_is(2, 0x1004, 0x2004,
+	   KVM_PERF_BRANCH_MISPREDICTED | SPEC(SPEC_WRONG_PATH)), true);
+	is("the highest address of user mode", branch_is(3, 0x7fffffffffff,
+	   0x2003, SPEC(NON_SPEC_CORRECT_PATH)), true);
+	is("nothing behind these", mem->area.branch[4].from ==
+	   0x7777777777777777, true);
+	is("the page is dirty",
+	   kvm->memslots.slot[0].dirty[gpa_to_gfn(GPA(area))], true);
+
+	boot_cpu_data.x86_virt_bits = 57;
+	CHECK(enter_recording());
+	record((const u64 [][2]){ { 0x800000000005, LBR_VALID | 1ull << 56 } },
+	       1, true);
+	run_guest(1000);
+	enter_guest();
+	is("addresses of 57 bits", branch_is(0, 0x800000000005,
+	   0xff00000000000000, SPEC(NON_SPEC_CORRECT_PATH)), true);
+	boot_cpu_data.x86_virt_bits = 48;
+
+	for (i = 0; i < ARRAY_SIZE(many); i++) {
+		many[i][0] = 0x1000 + i;
+		many[i][1] = LBR_VALID | 0x2000;
+	}
+	CHECK(enter_recording());
+	record(many, ARRAY_SIZE(many), true);
+	run_guest(1000);
+	enter_guest();
+	is("as many as the stack has", mem->area.nr_branches, NR_BRANCHES);
+	is("from the last one", mem->area.branch[0].from,
+	   0x1000 + ARRAY_SIZE(many) - 1);
+	is("to the first that is left",
+	   mem->area.branch[NR_BRANCHES - 1].from, 0x1003);
+	teardown_branches();
+}
+
+/* With the overflow that they led to, and no other. */
+static void test_branches_told(void)
+{
+	struct guest_perf_event *r;
+
+	setup_branches();
+	r = mem->record;
+	CHECK(!open_mode(1, KVM_PERF_ATTR_BRANCHES, 1000));
+	overflow_after(0x1000, 1000, true);
+	is("right at the exit", nmi_exit(), true);
+	is("one branch", mem->area.nr_branches, 1);
+	is("which was executed", mem->area.branch[0].from, 0x1000);
+	is("an overflow", r[1].overflows, 1);
+	CHECK(enter_recording());
+	run_guest(1000);
+	enter_guest();
+	is("no exit for an NMI: none is known", mem->area.nr_branches, 0);
+	is("but an overflow", r[1].overflows, 2);
+	overflow_after(0x1000, 999, true);
+	enter_guest();
+	enter_recording();
+	run_guest(1);
+	enter_guest();
+	is("what was executed before another entry is not told of",
+	   mem->area.nr_branches, 0);
+	overflow_after(0x1000, 1000, false);
+	enter_guest();
+	is("nor after another exit", mem->area.nr_branches, 0);
+
+	/* One event more, which does not ask for it. */
+	CHECK(!open_mode(2, 0, 500));
+	overflow_after(0x1001, 500, true);
+	CHECK(!mem->area.nr_branches);
+	enter_guest();
+	is("with the overflow of another event", mem->area.nr_branches, 0);
+	is("that one was told of", r[2].overflows, 1);
+	overflow_after(0x1002, 500, true);
+	is("both at once", nmi_exit(), true);
+	is("with those of the one", mem->area.branch[0].from, 0x1002);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 2));
+
+	/* What one of two events has to wait for does not take the other's. */
+	CHECK(!open_mode(3, KVM_PERF_ATTR_BRANCHES, 1000));
+	CHECK(!call3(KVM_PERF_OP_SET_LEFT, 1, 1000, 0));
+	param(4, 100);
+	mem->attr.sample_period = 1000;
+	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
+	CHECK((RECORD(100) >> PAGE_SHIFT) != (RECORD(1) >> PAGE_SHIFT));
+	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, 4));
+	overflow_after(0x1003, 1000, true);
+	kvm->memslots.slot[0].absent[RECORD(100) >> PAGE_SHIFT] = true;
+	is("two at once, another has to wait", nmi_exit(), true);
+	kvm->memslots.slot[0].absent[RECORD(100) >> PAGE_SHIFT] = false;
+	mem->area.nr_branches = 77;
+	enter_guest();
+	is("and is told of with the same", mem->area.nr_branches == 1 &&
+	   mem->area.branch[0].from == 0x1003, true);
+	is("as it is the only one", mem->record[100].overflows, 1);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 3) && !call(KVM_PERF_OP_CLOSE, 4));
+
+	/* Moved before that could be told. */
+	CHECK(!call3(KVM_PERF_OP_SET_LEFT, 1, 1000, 0));
+	overflow_after(0x1004, 1000, true);
+	on(1);
+	mem->area.nr_branches = 77;
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	is("told of elsewhere", enter_guest(), 1);
+	is("where there is no area", mem->area.nr_branches, 77);
+	on(0);
+	enter_guest();
+	is("nor where it was", mem->area.nr_branches, 77);
+	is("nothing is recorded there any more", enter_recording(), 0);
+	teardown_branches();
+}
+
+/* Where there is no room for them, the overflow is told of all the same. */
+static void test_branches_room(void)
+{
+	bool *absent;
+	u32 n;
+
+	setup_branches();
+	CHECK(!open_mode(1, KVM_PERF_ATTR_BRANCHES, 1000));
+	mem->area.size = GUEST_PERF_AREA_SIZE_VER2 - 1;
+	CHECK(!set_area(GPA(area)));
+	mem->area.nr_branches = 77;
+	overflow_after(0x1000, 1000, true);
+	is("an area that is too small: at the exit", nmi_exit(), true);
+	is("gets none", mem->area.nr_branches, 77);
+	CHECK(!set_area(0));
+	overflow_after(0x1000, 1000, true);
+	n = mem->record[1].overflows;
+	is("no area: it is left to the request", nmi_exit(), false);
+	is("an NMI", enter_guest(), 1);
+	is("for the overflow", mem->record[1].overflows, n + 1);
+	is("but nothing where one was", mem->area.nr_branches, 77);
+
+	have_area();
+	absent = &kvm->memslots.slot[0].absent[gpa_to_gfn(GPA(area))];
+	overflow_after(0x1000, 1000, true);
+	*absent = true;
+	is("a page that is not there is not waited for", nmi_exit(), false);
+	is("nothing is told yet", mem->record[1].overflows, n + 1);
+	*absent = false;
+	is("but by the request", enter_guest(), 1);
+	is("with its branch", mem->area.nr_branches == 1 &&
+	   mem->area.branch[0].from == 0x1000, true);
+	mem->area.nr_branches = 77;
+	overflow_after(0x1000, 1000, true);
+	*absent = true;
+	is("a page that stays away: an NMI", enter_guest(), 1);
+	*absent = false;
+	is("for the overflow alone", mem->record[1].overflows, n + 3);
+	is("no branch", mem->area.nr_branches, 77);
+
+	kvm->memslots.generation++;
+	overflow_after(0x1001, 1000, true);
+	is("not where memory has changed", nmi_exit(), false);
+	is("that is looked up", enter_guest(), 1);
+	is("and told", mem->area.branch[0].from, 0x1001);
+	overflow_after(0x1002, 1000, true);
+	is("once", nmi_exit(), true);
+	is("and told again", mem->area.branch[0].from, 0x1002);
+
+	/* Where it may not be written. */
+	CHECK(set_area(RO_MEMORY) == -KVM_EFAULT ||
+	      set_area(RO_MEMORY) == -KVM_EINVAL);
+	overflow_after(0x1003, 1000, true);
+	CHECK(nmi_exit());
+	is("a SET_AREA that fails leaves what there was",
+	   mem->area.branch[0].from, 0x1003);
+
+	/* RESET by another vCPU closes the event, and ends the area. */
+	overflow_after(0x1004, 1000, true);
+	on(1);
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+	on(0);
+	enter_guest();
+	is("after RESET nothing is written", mem->area.branch[0].from, 0x1003);
+
+	/* The VMM stops the vCPU, and may save its memory. */
+	have_area();
+	CHECK(!open_mode(1, KVM_PERF_ATTR_BRANCHES, 1000));
+	overflow_after(0x1005, 1000, true);
+	pv_perf_vcpu_leave(vcpus[0], -EINTR);
+	is("what is saved has the branch", mem->area.branch[0].from, 0x1005);
+	is("the overflow", mem->record[1].overflows, 1);
+	is("and no epoch", mem->area.epoch, 0);
+	teardown_branches();
+}
+
 /* perf throttles it, gives it another counter, and starts it without writing that. */
 static void test_rdpmc_unwritten(void)
 {
@@ -4577,6 +5074,12 @@ int main(void)
 	test_nested_host();
 	test_modes();
 	test_nmi();
+	test_open_branches();
+	test_branches_wanted();
+	test_branches_stopped();
+	test_branches_decoded();
+	test_branches_told();
+	test_branches_room();
 	test_rdpmc_in_nmi();
 	test_rdpmc_unwritten();
 	test_rdpmc_changed();

@@ -161,6 +161,7 @@ void might_sleep_at(const char *where);
 #define NR_CPUS		16
 #define NR_COUNTERS	4
 #define NR_FIXED	3
+#define NR_BRANCHES	16
 
 struct task_struct {
 	refcount_t refs;
@@ -185,6 +186,10 @@ struct cpu {
 	int taken;	/* counters that the host uses itself, the last ones */
 	u64 pmc[NR_COUNTERS];	/* what is in those that nobody has */
 	u64 fixed[NR_FIXED];
+	/* Of the last branch record stack. */
+	u64 lbr_config;
+	u64 lbr_select;
+	u64 lbr[NR_BRANCHES][2];
 };
 
 extern struct cpu cpus[NR_CPUS];
@@ -318,11 +323,12 @@ int schedule_hrtimeout_range(ktime_t *expires, u64 delta, int mode);
 struct cpuinfo_x86 {
 	int x86;
 	int x86_vendor;
+	int x86_virt_bits;
 };
 
 extern struct cpuinfo_x86 boot_cpu_data;
 extern bool cpu_has_perfctr_core, cpu_has_perfctr_nb, cpu_has_hybrid;
-extern bool cpu_has_pdcm, cpu_has_tsx_force_abort;
+extern bool cpu_has_pdcm, cpu_has_tsx_force_abort, cpu_has_lbr_v2;
 extern bool enable_vmware_backdoor;
 extern struct x86_pmu_capability pmu_capability;
 extern u64 hw_event_config[PERF_COUNT_HW_MAX];
@@ -334,6 +340,7 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 	 (feature) == X86_FEATURE_TSX_FORCE_ABORT ? cpu_has_tsx_force_abort : \
 	 (feature) == X86_FEATURE_VMX ?					\
 		boot_cpu_data.x86_vendor == X86_VENDOR_INTEL :		\
+	 (feature) == X86_FEATURE_AMD_LBR_V2 ? cpu_has_lbr_v2 :		\
 	 (feature) == X86_FEATURE_PDCM ? cpu_has_pdcm : cpu_has_hybrid)
 /* MSR_IA32_PERF_CAPABILITIES, and a counter that this may tell of. */
 extern u64 perf_capabilities, perf_metrics;
@@ -343,6 +350,13 @@ extern u32 cpuid_fixed;
 /* Of the CPU that this thread runs on. */
 u64 native_read_pmc(int ecx);
 void wrmsr(u32 msr, u32 low, u32 high);
+/* Those of its last branch record stack. */
+extern unsigned int cpu_branches;
+#define cpuid_ebx(leaf)							\
+	(CHECK((leaf) == EXT_PERFMON_DEBUG_FEATURES), cpu_branches << 4)
+u64 *lbr_msr(u32 msr);
+#define rdmsrl(msr, value)	((value) = *lbr_msr(msr))
+#define wrmsrl(msr, value)	((void)(*lbr_msr(msr) = (value)))
 
 #define sign_extend64(value, bit) \
 	((s64)((u64)(value) << (63 - (bit))) >> (63 - (bit)))
@@ -602,6 +616,7 @@ struct kvm_vcpu {
 		struct kvm_lapic *apic;
 		struct kvm_pmu pmu;
 		bool rdpmc_intercept;
+		u32 pv_perf_branches;
 		bool iret_intercept;
 		int cpl;
 		u64 cr4;
@@ -659,6 +674,12 @@ void handle_requests(struct kvm_vcpu *vcpu);
 #define kvm_is_visible_memslot(slot)	((slot) && !(slot)->internal)
 /* What the guest reads, if it may execute RDPMC, is right, and nobody else's. */
 void check_rdpmc(struct kvm_vcpu *vcpu);
+/* At an entry: nothing of the host's is in the stack, nor will it record the host. */
+void check_branches(struct kvm_vcpu *vcpu);
+/* Where the function is that enters the guest. */
+#define RUN_ADDRESS			0xffffffffc0de0000
+/* What the CPU does from VMRUN to #VMEXIT where it records: @n branches. */
+void run_branches(struct kvm_vcpu *vcpu, const u64 (*branches)[2], int n);
 
 #define DB_VECTOR			1
 #define is_smm(vcpu)			((vcpu)->arch.smm)

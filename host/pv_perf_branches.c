@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the branches that led to an overflow, from
+ * the CPU's last branch record stack (AMD APM volume 2, 13.1.8; LBR v2 of CPUID leaf
+ * 8000_0022H).
+ *
+ * Nothing in that stack tells the host's branches from the guest's, and an address of
+ * the host must not be seen by a guest.  So it records only while the guest runs: it is
+ * emptied here, enabled by the last instructions before VMRUN, and disabled by the
+ * first after #VMEXIT, with no branch in between (vmenter.S).  It is saved at the exit
+ * for an NMI while NMIs are still held off, as the host's handler may have perf use it.
+ *
+ * perf does not know of that, nor need it: where it has the stack record for the host
+ * it is enabled here, and is let alone.  perf sets all of it up when that begins.
+ */
+#include <linux/bits.h>
+#include <linux/export.h>
+#include <linux/kvm_host.h>
+#include <linux/list.h>
+#include <linux/lockdep.h>
+#include <linux/uaccess.h>
+#include <linux/version.h>
+
+#include <asm/msr.h>
+#include <asm/perf_event.h>
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#include <asm/cpuid/api.h>
+#endif
+
+#include "compat.h"
+#include "kvm_perf.h"
+#include "pv_perf.h"
+#include "pv_perf_backing.h"
+#include "pv_perf_branches.h"
+#include "pv_perf_event.h"
+#include "x86.h"
+
+/* Of LastBranchStackSelect, which says what not to record. */
+#define PV_PERF_LBR_SELECT_MASK		0x1ffU
+#define PV_PERF_LBR_SELECT_KERNEL	0x001U
+
+/* Of an MSR of To; the others of From and To are the address, with its sign. */
+#define PV_PERF_LBR_TO_VALID		BIT_ULL(63)
+#define PV_PERF_LBR_TO_SPEC		BIT_ULL(62)
+/* Erratum 1452 of family 19h: not a branch. */
+#define PV_PERF_LBR_TO_RESERVED		BIT_ULL(61)
+#define PV_PERF_LBR_FROM_MISPREDICT	BIT_ULL(63)
+
+/* What the function that enters the guest has at most. */
+#define PV_PERF_RUN_SIZE		1024
+
+/**
+ * pv_perf_branches_probe - how many branches does the CPU record?
+ *
+ * Return: at most KVM_PERF_MAX_BRANCHES; 0 where it records none.
+ */
+unsigned int pv_perf_branches_probe(void)
+{
+	union cpuid_0x80000022_ebx ebx;
+
+	if (!boot_cpu_has(X86_FEATURE_AMD_LBR_V2))
+		return 0;
+
+	ebx.full = cpuid_ebx(EXT_PERFMON_DEBUG_FEATURES);
+	return min_t(unsigned int, ebx.split.lbr_v2_stack_sz,
+		     KVM_PERF_MAX_BRANCHES);
+}
+
+/* What the events that count now want recorded, as bits of LastBranchStackSelect. */
+static u32 pv_perf_branches_wanted(struct pv_perf_vcpu *here)
+{
+	struct pv_perf_event *event;
+	u32 wanted = 0;
+
+	list_for_each_entry(event, &here->events, node) {
+		if (event->branches && !event->stopped &&
+		    pv_perf_backing_is_here(event->backing))
+			wanted |= event->branches;
+	}
+
+	/* On bare metal nothing is recorded of the handler that takes a sample, either. */
+	return here->in_nmi ? wanted & ~PV_PERF_LBR_SELECT_KERNEL : wanted;
+}
+
+static void pv_perf_branches_empty(unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2 * nr; i++)
+		wrmsrq(MSR_AMD_SAMP_BR_FROM + i, 0);
+}
+
+/**
+ * pv_perf_branches_enter - have the CPU record the guest's branches, if they are wanted
+ * @vcpu: the vCPU, about to enter the guest, with interrupts off and its enter_lock held
+ *
+ * KVM enters the guest once more after some exits without coming here.  The stack has
+ * then what the guest has executed before, and nothing else: perf can only begin to use
+ * it by an interrupt.
+ */
+void pv_perf_branches_enter(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	u32 wanted = pv_perf_branches_wanted(here);
+	u64 config;
+
+	lockdep_assert_held(&here->enter_lock);
+
+	/* An entry that will be given up leaves those that are still to be told of. */
+	if (!wanted || !kvm_test_request(KVM_REQ_PV_PERF, vcpu))
+		here->branches.nr = 0;
+	vcpu->arch.pv_perf_branches = 0;
+	/* A nested guest's are not the guest's. */
+	if (!wanted || is_guest_mode(vcpu))
+		return;
+
+	rdmsrq(MSR_AMD_DBG_EXTN_CFG, config);
+	if (config & DBG_EXTN_CFG_LBRV2EN)
+		return;
+
+	wrmsrq(MSR_AMD64_LBR_SELECT, ~wanted & PV_PERF_LBR_SELECT_MASK);
+	pv_perf_branches_empty(vcpu->kvm->arch.pv_perf->pmu.branches);
+	vcpu->arch.pv_perf_branches = config | DBG_EXTN_CFG_LBRV2EN;
+}
+
+/**
+ * pv_perf_note_branches - save what the guest has executed before an NMI
+ * @vcpu: the vCPU, which has left the guest for it, with NMIs held off
+ * @run: the function that has entered the guest
+ */
+void pv_perf_note_branches(struct kvm_vcpu *vcpu, unsigned long run)
+{
+	struct pv_perf_branches *branches = &vcpu->arch.pv_perf->branches;
+	unsigned int i;
+
+	branches->run = run;
+	branches->nr = vcpu->kvm->arch.pv_perf->pmu.branches;
+	for (i = 0; i < branches->nr; i++) {
+		rdmsrq(MSR_AMD_SAMP_BR_FROM + 2 * i, branches->raw[i].from);
+		rdmsrq(MSR_AMD_SAMP_BR_FROM + 2 * i + 1, branches->raw[i].to);
+	}
+}
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_note_branches);
+
+static u64 pv_perf_branch_address(u64 raw)
+{
+	unsigned int shift = 64 - boot_cpu_data.x86_virt_bits;
+
+	return (s64)(raw << shift) >> shift;
+}
+
+/* The two bits are numbered as PERF_BR_SPEC_* are, but for the first, which is none. */
+static u64 pv_perf_branch_info(const struct pv_perf_branch_raw *raw)
+{
+	u64 info = raw->from & PV_PERF_LBR_FROM_MISPREDICT ?
+		   KVM_PERF_BRANCH_MISPREDICTED : 0;
+
+	if (!(raw->to & PV_PERF_LBR_TO_VALID))
+		return info | PERF_BR_SPEC_WRONG_PATH << KVM_PERF_BRANCH_SPEC_SHIFT;
+
+	return info | (raw->to & PV_PERF_LBR_TO_SPEC ?
+		       PERF_BR_SPEC_CORRECT_PATH :
+		       PERF_BR_NON_SPEC_CORRECT_PATH) <<
+		      KVM_PERF_BRANCH_SPEC_SHIFT;
+}
+
+/* None was recorded, or something else. */
+static bool pv_perf_branch_is_none(const struct pv_perf_branch_raw *raw)
+{
+	return !(raw->to & (PV_PERF_LBR_TO_VALID | PV_PERF_LBR_TO_SPEC)) ||
+	       raw->to & PV_PERF_LBR_TO_RESERVED;
+}
+
+static bool pv_perf_branch_is_in(unsigned long run, u64 address)
+{
+	return address - run < PV_PERF_RUN_SIZE;
+}
+
+/* Returns how many there are. */
+static u32 pv_perf_branches_decode(const struct pv_perf_branches *branches,
+				   struct guest_perf_branch *branch)
+{
+	const struct pv_perf_branch_raw *raw;
+	u64 from, to;
+	unsigned int i;
+	u32 nr = 0;
+
+	for (i = 0; i < branches->nr; i++) {
+		raw = &branches->raw[i];
+		from = pv_perf_branch_address(raw->from);
+		to = pv_perf_branch_address(raw->to);
+		/* The manual does not say whether VMRUN and #VMEXIT are recorded. */
+		if (pv_perf_branch_is_none(raw) ||
+		    pv_perf_branch_is_in(branches->run, from) ||
+		    pv_perf_branch_is_in(branches->run, to))
+			continue;
+
+		branch[nr++] = (struct guest_perf_branch) {
+			.from	= from,
+			.to	= to,
+			.info	= pv_perf_branch_info(raw),
+		};
+	}
+
+	return nr;
+}
+
+/**
+ * pv_perf_branches_tell - tell the guest of the branches that led to an overflow
+ * @vcpu: the vCPU, its lock held, before it is told of the overflow; kvm->srcu is held
+ *	for reading
+ *
+ * A guest without room for them is told of none.  May sleep, unless page faults are
+ * disabled.
+ *
+ * Return: 0 or -EFAULT.
+ */
+int pv_perf_branches_tell(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct {
+		u32 nr;
+		u32 reserved;
+		struct guest_perf_branch branch[KVM_PERF_MAX_BRANCHES];
+	} told;
+
+	lockdep_assert_held(&here->lock);
+
+	if (!here->area.epoch ||
+	    here->area.where.len < GUEST_PERF_AREA_SIZE_VER2)
+		return 0;
+
+	told.nr = pv_perf_branches_decode(&here->branches, told.branch);
+	told.reserved = 0;
+	return kvm_write_guest_offset_cached(vcpu->kvm, &here->area.where, &told,
+					     offsetof(struct guest_perf_area,
+						      nr_branches),
+					     offsetof(typeof(told),
+						      branch[told.nr]));
+}
+
+/**
+ * pv_perf_branches_tell_irqoff - the same with interrupts off
+ * @vcpu: the vCPU, its lock held; kvm->srcu need not be held
+ *
+ * Return: 0, or -EAGAIN where it would have to wait; then the guest may have been told
+ * of some.
+ */
+int pv_perf_branches_tell_irqoff(struct kvm_vcpu *vcpu)
+{
+	struct gfn_to_hva_cache *where = &vcpu->arch.pv_perf->area.where;
+	int ret = -EAGAIN;
+	int idx;
+
+	idx = srcu_read_lock(&vcpu->kvm->srcu);
+	pagefault_disable();
+	/* Else it is looked up again, which may sleep. */
+	if (kvm_memslots(vcpu->kvm)->generation == where->generation &&
+	    !pv_perf_branches_tell(vcpu))
+		ret = 0;
+	pagefault_enable();
+	srcu_read_unlock(&vcpu->kvm->srcu, idx);
+
+	return ret;
+}
