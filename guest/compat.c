@@ -27,6 +27,13 @@ DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_account, perf_event_account_interrupt);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_took, perf_sample_event_took);
+DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_cb_inc, perf_sched_cb_inc);
+DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_cb_dec, perf_sched_cb_dec);
+int branch_type_fused(unsigned long from, unsigned long to, int abort,
+		      int *offset);
+int common_branch_type(int type);
+DEFINE_STATIC_CALL_RET0(kvm_pmu_branch_type, branch_type_fused);
+DEFINE_STATIC_CALL_RET0(kvm_pmu_branch_common, common_branch_type);
 
 #ifndef KVM_PMU_HAS_STRUCT_SYSCORE
 static int kvm_pmu_compat_suspend(void);
@@ -110,6 +117,26 @@ u64 kvm_pmu_steal_clock(int cpu)
 
 DEFINE_STATIC_CALL(kvm_pmu_steal, kvm_pmu_steal_clock);
 
+bool kvm_pmu_has_branches;
+
+/* All four, or there are no branches. */
+static void kvm_pmu_find_branch_functions(void)
+{
+	void *type = kvm_pmu_find_function("branch_type_fused");
+	void *common = kvm_pmu_find_function("common_branch_type");
+	void *inc = kvm_pmu_find_function("perf_sched_cb_inc");
+	void *dec = kvm_pmu_find_function("perf_sched_cb_dec");
+
+	kvm_pmu_has_branches = type && common && inc && dec;
+	if (!kvm_pmu_has_branches)
+		return;
+
+	static_call_update(kvm_pmu_branch_type, type);
+	static_call_update(kvm_pmu_branch_common, common);
+	static_call_update(kvm_pmu_perf_cb_inc, inc);
+	static_call_update(kvm_pmu_perf_cb_dec, dec);
+}
+
 /*
  * Without perf_pmu_resched() perf would go on to take an event for one that counts
  * for which the host has no counter.
@@ -137,6 +164,7 @@ static int kvm_pmu_find_functions(void)
 		static_call_update(kvm_pmu_perf_account, account);
 		static_call_update(kvm_pmu_perf_overflow, overflow);
 	}
+	kvm_pmu_find_branch_functions();
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <linux/perf_event.h>
 #include <linux/static_call.h>
 #include <linux/syscore_ops.h>
+#include <linux/version.h>
 
 #include <asm/apic.h>
 
@@ -51,6 +52,68 @@ DECLARE_STATIC_CALL(kvm_pmu_perf_took, perf_sample_event_took);
 #define paravirt_steal_clock	static_call(kvm_pmu_steal)
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
 #define perf_sample_event_took	static_call_cond(kvm_pmu_perf_took)
+
+/* What x86's own PMUs have for themselves, in arch/x86/events/perf_event.h. */
+enum {
+	X86_BR_NONE		= 0,
+	X86_BR_USER		= 1 << 0,
+	X86_BR_KERNEL		= 1 << 1,
+	X86_BR_CALL		= 1 << 2,
+	X86_BR_RET		= 1 << 3,
+	X86_BR_SYSCALL		= 1 << 4,
+	X86_BR_SYSRET		= 1 << 5,
+	X86_BR_INT		= 1 << 6,
+	X86_BR_IRET		= 1 << 7,
+	X86_BR_JCC		= 1 << 8,
+	X86_BR_JMP		= 1 << 9,
+	X86_BR_IRQ		= 1 << 10,
+	X86_BR_IND_CALL		= 1 << 11,
+	X86_BR_ABORT		= 1 << 12,
+	X86_BR_ZERO_CALL	= 1 << 15,
+	X86_BR_IND_JMP		= 1 << 17,
+};
+
+#define X86_BR_ANY_CALL	(X86_BR_CALL | X86_BR_IND_CALL | X86_BR_ZERO_CALL | \
+			 X86_BR_SYSCALL | X86_BR_IRQ | X86_BR_INT)
+#define X86_BR_ANY	(X86_BR_ANY_CALL | X86_BR_RET | X86_BR_SYSRET | \
+			 X86_BR_IRET | X86_BR_JCC | X86_BR_JMP | X86_BR_ABORT | \
+			 X86_BR_IND_JMP)
+
+static inline bool kernel_ip(unsigned long ip)
+{
+	return IS_ENABLED(CONFIG_X86_32) ? ip > PAGE_OFFSET : (long)ip < 0;
+}
+
+extern bool kvm_pmu_has_branches;
+int branch_type_fused(unsigned long from, unsigned long to, int abort,
+		      int *offset);
+int common_branch_type(int type);
+DECLARE_STATIC_CALL(kvm_pmu_branch_type, branch_type_fused);
+DECLARE_STATIC_CALL(kvm_pmu_branch_common, common_branch_type);
+DECLARE_STATIC_CALL(kvm_pmu_perf_cb_inc, perf_sched_cb_inc);
+DECLARE_STATIC_CALL(kvm_pmu_perf_cb_dec, perf_sched_cb_dec);
+
+#define branch_type_fused	static_call(kvm_pmu_branch_type)
+#define common_branch_type	static_call(kvm_pmu_branch_common)
+#define perf_sched_cb_inc	static_call_cond(kvm_pmu_perf_cb_inc)
+#define perf_sched_cb_dec	static_call_cond(kvm_pmu_perf_cb_dec)
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+#define KVM_PMU_BRANCHES_NEED_PERIOD
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define KVM_PMU_SCHED_TASK_OF_CONTEXT
+
+static inline void perf_sample_save_brstack(struct perf_sample_data *data,
+					    struct perf_event *event,
+					    struct perf_branch_stack *stack,
+					    u64 *counters)
+{
+	data->br_stack = stack;
+	data->sample_flags |= PERF_SAMPLE_BRANCH_STACK;
+}
+#endif
 
 /* What these inline functions call is not exported everywhere. */
 #define apic_read(reg)		apic->read(reg)

@@ -149,6 +149,9 @@ struct kvm_pmu_slot {
 /* Those of the hardware, and some whose configuration may be needed again. */
 #define KVM_PMU_NR_COUNTERS	16
 
+/* The host knows no event of this id: one has at most as many as there are counters. */
+#define KVM_PMU_NO_EVENT	0xfffffffe
+
 /**
  * struct kvm_pmu_cpu - the counters of a CPU
  * @counters: the counters
@@ -189,6 +192,7 @@ struct kvm_pmu_slot {
  * @counts_wait: an event of these could not be added
  * @counts_resched: have @work let perf schedule those of this CPU anew
  * @slots: those of @area, for events of the hypervisor that sample
+ * @branch_stack: the branches of a sample
  * @page_call: has this CPU write its events' pages, for another CPU
  * @offline: its CPU goes offline, and needs no area any more
  * @has_lvtpc: the local APIC tells another host of @area
@@ -234,6 +238,7 @@ struct kvm_pmu_cpu {
 	bool counts_wait;
 	bool counts_resched;
 	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
+	struct perf_branch_stack *branch_stack;
 	call_single_data_t page_call;
 	bool offline;
 	bool has_lvtpc;
@@ -357,6 +362,17 @@ void kvm_pmu_user_page(struct perf_event *event,
 		       struct perf_event_mmap_page *page);
 bool kvm_pmu_user_fixup(struct pt_regs *regs);
 #endif
+
+/* kvm_pmu_branches.c */
+unsigned int kvm_pmu_branches_possible(void);
+bool kvm_pmu_wants_branches(const struct perf_event *event);
+int kvm_pmu_branches_init_event(struct perf_event *event);
+void kvm_pmu_branches_add(struct perf_event *event);
+void kvm_pmu_branches_del(struct perf_event *event);
+void kvm_pmu_branches_forget(void);
+void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
+			   struct perf_sample_data *data);
+int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_area.c */
 int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);

@@ -16,9 +16,6 @@
 
 #include "kvm_pmu.h"
 
-/* An event's is at most the number of CPUs times KVM_PMU_NR_COUNTERS. */
-#define KVM_PMU_CLOCK_ID	0xfffffffe
-
 /* What a line of "clock" has at most. */
 #define KVM_PMU_CLOCK_LINE	64
 
@@ -33,7 +30,7 @@ static void kvm_pmu_clock_measure(void *info)
 	struct kvm_pmu_clock *clock = info;
 
 	clock->before = local_clock();
-	kvm_perf_op(KVM_PERF_OP_READ, KVM_PMU_CLOCK_ID,
+	kvm_perf_op(KVM_PERF_OP_READ, KVM_PMU_NO_EVENT,
 		    lower_32_bits(clock->before));
 	clock->after = local_clock();
 }

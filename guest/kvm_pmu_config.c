@@ -71,9 +71,11 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 		return -ENOMEM;
 
 	probe->attr = *attr;
-	/* A frequency is not 0. */
+	/* What is only for an event that overflows is not asked for of another. */
 	if (attr->flags & KVM_PERF_ATTR_FREQ)
 		probe->attr.sample_period = 1;
+	else if (attr->flags & KVM_PERF_ATTR_BRANCHES && !attr->sample_period)
+		probe->attr.sample_period = KVM_PMU_NO_OVERFLOW;
 	probe->param.attr_addr = virt_to_phys(&probe->attr);
 	probe->param.event_addr = virt_to_phys(&probe->record);
 	/* After those of the CPUs' counters. */

@@ -14,6 +14,7 @@
  *	kvm_pmu_plan.c		operations that are noted first
  *	kvm_pmu_run.c		and run then
  *	kvm_pmu_nmi.c		overflows
+ *	kvm_pmu_branches.c	the branches that led there
  *	kvm_pmu_record.c	what the host has counted
  *	kvm_pmu_rdpmc.h		the same, without asking it
  *	kvm_pmu_user.c		the same in user mode
@@ -125,6 +126,14 @@ const char *kvm_pmu_why_no_rdpmc(void)
 
 	return rdpmc < ARRAY_SIZE(kvm_pmu_no_rdpmc) ? kvm_pmu_no_rdpmc[rdpmc] :
 						      "it says not why";
+}
+
+static void kvm_pmu_tell_branches(void)
+{
+	unsigned int nr = kvm_pmu_branches_possible();
+
+	if (nr)
+		pr_info("samples have up to %u branches\n", nr);
 }
 
 static void kvm_pmu_tell_rdpmc(void)
@@ -245,6 +254,7 @@ static int __init kvm_pmu_init(void)
 
 	kvm_pmu_hypervisor_register(kvm_pmu_no_sampling());
 	kvm_pmu_tell_rdpmc();
+	kvm_pmu_tell_branches();
 	kvm_pmu_reset_at_end();
 	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file_unsafe("overflows", 0400, kvm_pmu_debugfs, NULL,

@@ -104,6 +104,13 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 	timer_delete_sync(&cpu->watch);
 }
 
+static void kvm_pmu_cpu_free(struct kvm_pmu_cpu *cpu)
+{
+	kfree(cpu->branch_stack);
+	kvm_pmu_area_free(cpu);
+	kmem_cache_free(kvm_pmu_cache, cpu);
+}
+
 static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 {
 	struct kvm_pmu_counter *counter;
@@ -115,8 +122,8 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	if (!cpu)
 		return NULL;
 
-	if (kvm_pmu_area_alloc(cpu)) {
-		kmem_cache_free(kvm_pmu_cache, cpu);
+	if (kvm_pmu_area_alloc(cpu) || kvm_pmu_branches_alloc(cpu)) {
+		kvm_pmu_cpu_free(cpu);
 		return NULL;
 	}
 
@@ -133,12 +140,6 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	}
 
 	return cpu;
-}
-
-static void kvm_pmu_cpu_free(struct kvm_pmu_cpu *cpu)
-{
-	kvm_pmu_area_free(cpu);
-	kmem_cache_free(kvm_pmu_cache, cpu);
 }
 
 static void kvm_pmu_free_cpus(void)

@@ -116,6 +116,7 @@ static int kvm_pmu_add(struct perf_event *event, int flags)
 	if (ret)
 		return ret;
 
+	kvm_pmu_branches_add(event);
 	if (flags & PERF_EF_START)
 		kvm_pmu_start(event, 0);
 	return 0;
@@ -126,7 +127,20 @@ static void kvm_pmu_del(struct perf_event *event, int flags)
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
 	kvm_pmu_counter_put(cpu, event);
+	kvm_pmu_branches_del(event);
 	kvm_pmu_flush_if_enabled(cpu);
+}
+
+/* While events with branches count here: each task has its own. */
+#ifdef KVM_PMU_SCHED_TASK_OF_CONTEXT
+static void kvm_pmu_sched_task(struct perf_event_context *ctx, bool sched_in)
+#else
+static void kvm_pmu_sched_task(struct perf_event_pmu_context *ctx,
+			       struct task_struct *task, bool sched_in)
+#endif
+{
+	if (sched_in)
+		kvm_pmu_branches_forget();
 }
 
 static const struct pmu kvm_pmu_template = {
@@ -147,6 +161,7 @@ static const struct pmu kvm_pmu_template = {
 	.read		= kvm_pmu_read,
 	.event_mapped	= kvm_pmu_event_mapped,
 	.event_unmapped	= kvm_pmu_event_unmapped,
+	.sched_task	= kvm_pmu_sched_task,
 	.check_period	= kvm_pmu_check_period,
 	.start_txn	= kvm_pmu_start_txn,
 	.commit_txn	= kvm_pmu_commit_txn,

@@ -131,6 +131,8 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_GUEST;
 	if (attr->exclude_host)
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
+	if (kvm_pmu_wants_branches(event))
+		guest->flags |= event->hw.branch_reg.config;
 	if (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY)
 		guest->flags |= KVM_PERF_ATTR_NOTIFY;
 	/* What overflows is read when it does. */
@@ -152,13 +154,14 @@ static bool kvm_pmu_serves(const struct perf_event *event)
 }
 
 /*
- * precise_ip and branch stacks: not by this PMU, nor AUX, which perf knows.
+ * precise_ip: not by this PMU, nor AUX, which perf knows.
  * exclude_host asks for nested guests alone, which an older host cannot tell
  * from this one.
  */
 static bool kvm_pmu_supports(struct perf_event *event)
 {
-	return !has_branch_stack(event) && !event->attr.precise_ip &&
+	return !event->attr.precise_ip &&
+	       (!has_branch_stack(event) || kvm_pmu_branches_possible()) &&
 	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }
 
@@ -207,7 +210,7 @@ int kvm_pmu_event_init(struct perf_event *event)
 {
 	struct guest_perf_attr attr;
 	struct kvm_pmu_config *config;
-	int ret;
+	int branches, ret;
 
 	if (!kvm_pmu_serves(event))
 		return -ENOENT;
@@ -219,6 +222,8 @@ int kvm_pmu_event_init(struct perf_event *event)
 	if (kvm_pmu_has_precise_only(&event->attr))
 		return -EINVAL;
 
+	branches = has_branch_stack(event) ? kvm_pmu_branches_init_event(event) :
+					     0;
 	kvm_pmu_guest_attr(event, &attr);
 	config = kvm_pmu_config_get(&attr);
 	if (IS_ERR(config))
@@ -226,6 +231,9 @@ int kvm_pmu_event_init(struct perf_event *event)
 
 	ret = event->parent ? 0 :
 	      kvm_pmu_config_check_period(config, event->attr.sample_period);
+	/* x86's own PMU sees these last. */
+	if (!ret)
+		ret = branches;
 	if (!ret && !kvm_pmu_group_fits(event, config))
 		ret = -EINVAL;
 	if (ret) {

@@ -13,12 +13,15 @@
 #include "kvm_pmu.h"
 #include "kvm_pmu_hypervisor.h"
 
+/* Where several overflows are told of at once, @last is of the one with the branches. */
 static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
-			   struct pt_regs *regs)
+			   struct pt_regs *regs, bool last)
 {
 	struct perf_sample_data data;
 
 	perf_sample_data_init(&data, 0, event->hw.last_period);
+	if (last && has_branch_stack(event))
+		kvm_pmu_branches_save(cpu, event, &data);
 	if (perf_event_overflow(event, &data, regs))
 		kvm_pmu_counter_stop(cpu, event);
 }
@@ -106,7 +109,7 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 	event->hw.last_period = kvm_pmu_record_last_period(record);
 	/* Once perf has throttled it, it wants to hear no more of it. */
 	for (i = 0; i < n && counter->state == KVM_PMU_COUNTING; i++)
-		kvm_pmu_sample(cpu, event, regs);
+		kvm_pmu_sample(cpu, event, regs, i == n - 1);
 
 	return n;
 }
@@ -156,6 +159,7 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 		told += kvm_pmu_look_at_pmc(cpu, &cpu->counters[i]);
 	}
 
+	WRITE_ONCE(cpu->area->nr_branches, 0);
 	told += kvm_pmu_area_note_stale(cpu);
 	/* Noted before, it is for this NMI; just now, for another that comes at once. */
 	told += xchg(&cpu->nmi_due, false);

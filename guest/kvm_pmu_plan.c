@@ -101,11 +101,17 @@ static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_plan_read(cpu, counter);
 }
 
-/* May it run on, for nobody, beside what takes @use already? */
+/*
+ * May it run on, for nobody, beside what takes @use already?  Branches would be
+ * recorded for it, which costs the host at each entry.
+ */
 static bool kvm_pmu_may_run(const struct kvm_pmu_counter *counter,
 			    struct kvm_pmu_use *use, unsigned int limit)
 {
 	struct kvm_pmu_use with = *use;
+
+	if (counter->attr.flags & KVM_PERF_ATTR_BRANCHES)
+		return false;
 
 	if (!counter->event)
 		kvm_pmu_add_use(&with, counter->kind);

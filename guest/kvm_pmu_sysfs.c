@@ -154,17 +154,35 @@ static ssize_t reads_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(reads);
 
+/* How many a sample has at most. */
+static ssize_t branches_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%u\n", kvm_pmu_branches_possible());
+}
+static DEVICE_ATTR_RO(branches);
+
 static struct attribute *kvm_pmu_caps_attrs[] = {
 	&dev_attr_max_precise.attr,
+	&dev_attr_branches.attr,
 	&dev_attr_pmu_name.attr,
 	&dev_attr_counters.attr,
 	&dev_attr_reads.attr,
 	NULL
 };
 
+/* As x86's own PMU: perf takes the file for the capability. */
+static umode_t kvm_pmu_cap_is_visible(struct kobject *kobj,
+				      struct attribute *attr, int i)
+{
+	return attr != &dev_attr_branches.attr || kvm_pmu_branches_possible() ?
+	       attr->mode : 0;
+}
+
 static const struct attribute_group kvm_pmu_caps_group = {
-	.name	= "caps",
-	.attrs	= kvm_pmu_caps_attrs,
+	.name		= "caps",
+	.attrs		= kvm_pmu_caps_attrs,
+	.is_visible	= kvm_pmu_cap_is_visible,
 };
 
 static ssize_t rdpmc_show(struct device *dev, struct device_attribute *attr,

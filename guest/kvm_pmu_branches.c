@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: the branches that led to a sample.
+ *
+ * The host has them recorded, and tells in the area of the CPU of those that led to the
+ * last overflow.  It records what any event of this CPU asks for.  What this one wants of
+ * them is seen here, as x86's own PMU does: only a look at the instruction tells a system
+ * call from the return of one.
+ *
+ * What is told is never older than the last time that this CPU has left the guest, so
+ * that a hypercall keeps one task's branches from another's samples.
+ */
+#include <linux/kernel.h>
+#include <linux/perf_event.h>
+#include <linux/slab.h>
+
+#ifndef MODULE
+#include "../events/perf_event.h"
+#endif
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+/*
+ * What a bit of branch_sample_type asks for: what the host has to record, and which of
+ * that is kept.
+ */
+static const struct kvm_pmu_branch_filter {
+	u64 bit;
+	u64 record;
+	unsigned int keep;
+} kvm_pmu_branch_filters[] = {
+	{ PERF_SAMPLE_BRANCH_USER, KVM_PERF_ATTR_BRANCH_USER, X86_BR_USER },
+	{ PERF_SAMPLE_BRANCH_KERNEL, KVM_PERF_ATTR_BRANCH_KERNEL,
+	  X86_BR_KERNEL },
+	{ PERF_SAMPLE_BRANCH_ANY,
+	  KVM_PERF_ATTR_BRANCHES & ~(KVM_PERF_ATTR_BRANCH_USER |
+				     KVM_PERF_ATTR_BRANCH_KERNEL),
+	  X86_BR_ANY },
+	{ PERF_SAMPLE_BRANCH_ANY_CALL,
+	  KVM_PERF_ATTR_BRANCH_CALL | KVM_PERF_ATTR_BRANCH_IND_CALL |
+	  KVM_PERF_ATTR_BRANCH_FAR, X86_BR_ANY_CALL },
+	{ PERF_SAMPLE_BRANCH_ANY_RETURN,
+	  KVM_PERF_ATTR_BRANCH_RETURN | KVM_PERF_ATTR_BRANCH_FAR,
+	  X86_BR_RET | X86_BR_IRET | X86_BR_SYSRET },
+	{ PERF_SAMPLE_BRANCH_IND_CALL, KVM_PERF_ATTR_BRANCH_IND_CALL,
+	  X86_BR_IND_CALL },
+	{ PERF_SAMPLE_BRANCH_COND, KVM_PERF_ATTR_BRANCH_COND, X86_BR_JCC },
+	{ PERF_SAMPLE_BRANCH_IND_JUMP, KVM_PERF_ATTR_BRANCH_IND_JUMP,
+	  X86_BR_IND_JMP },
+	{ PERF_SAMPLE_BRANCH_CALL, KVM_PERF_ATTR_BRANCH_CALL,
+	  X86_BR_CALL | X86_BR_ZERO_CALL },
+};
+
+/* What x86's own PMU refuses, too, where it is AMD's (amd_pmu_lbr_setup_filter()). */
+#define KVM_PMU_BRANCH_UNSUPPORTED \
+	(PERF_SAMPLE_BRANCH_ABORT_TX | PERF_SAMPLE_BRANCH_IN_TX | \
+	 PERF_SAMPLE_BRANCH_NO_TX | PERF_SAMPLE_BRANCH_CALL_STACK | \
+	 PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES)
+
+/**
+ * kvm_pmu_branches_possible - can samples have branches?
+ *
+ * Return: how many, 0 for none.
+ */
+unsigned int kvm_pmu_branches_possible(void)
+{
+	if (!(kvm_pmu_host->features & KVM_PERF_FEATURE_BRANCHES))
+		return 0;
+
+#ifdef MODULE
+	if (!kvm_pmu_has_branches)
+		return 0;
+#endif
+
+	return min_t(u32, kvm_pmu_host->branches, KVM_PERF_MAX_BRANCHES);
+}
+
+/**
+ * kvm_pmu_wants_branches - does an event want any with its samples?
+ * @event: the event
+ *
+ * One that takes none has nothing recorded: x86's own PMU does, for
+ * bpf_get_branch_snapshot(), which reads the CPU's registers.
+ */
+bool kvm_pmu_wants_branches(const struct perf_event *event)
+{
+	return has_branch_stack((struct perf_event *)event) &&
+	       event->attr.sample_period;
+}
+
+/**
+ * kvm_pmu_branches_init_event - see which branches an event wants with its samples
+ * @event: the event, which wants some
+ *
+ * Return: 0, or what x86's own PMU answers; then nothing is to be recorded.
+ */
+int kvm_pmu_branches_init_event(struct perf_event *event)
+{
+	u64 wanted = event->attr.branch_sample_type;
+	struct hw_perf_event_extra *reg = &event->hw.branch_reg;
+	const struct kvm_pmu_branch_filter *filter;
+
+	reg->config = 0;
+	reg->reg = 0;
+
+#ifdef KVM_PMU_BRANCHES_NEED_PERIOD
+	if (!is_sampling_event(event))
+		return -EINVAL;
+#endif
+
+	if (wanted & KVM_PMU_BRANCH_UNSUPPORTED)
+		return -EOPNOTSUPP;
+
+	for (filter = kvm_pmu_branch_filters;
+	     filter < kvm_pmu_branch_filters + ARRAY_SIZE(kvm_pmu_branch_filters);
+	     filter++) {
+		if (wanted & filter->bit) {
+			reg->config |= filter->record;
+			reg->reg |= filter->keep;
+		}
+	}
+
+	event->attach_state |= PERF_ATTACH_SCHED_CB;
+	return 0;
+}
+
+/**
+ * kvm_pmu_branches_add - an event is scheduled in
+ * @event: the event, of this PMU
+ */
+void kvm_pmu_branches_add(struct perf_event *event)
+{
+	if (kvm_pmu_wants_branches(event))
+		perf_sched_cb_inc(event->pmu);
+}
+
+/**
+ * kvm_pmu_branches_del - it is scheduled out
+ * @event: the event
+ */
+void kvm_pmu_branches_del(struct perf_event *event)
+{
+	if (kvm_pmu_wants_branches(event))
+		perf_sched_cb_dec(event->pmu);
+}
+
+/**
+ * kvm_pmu_branches_forget - what this CPU has executed so far is in no later sample
+ *
+ * The operation does nothing, but to have the CPU leave the guest.
+ */
+void kvm_pmu_branches_forget(void)
+{
+	kvm_perf_op(KVM_PERF_OP_READ, KVM_PMU_NO_EVENT, 0);
+}
+
+/* As amd_pmu_lbr_filter(). */
+static bool kvm_pmu_branch_is_wanted(const struct perf_event *event,
+				     int type, u64 from)
+{
+	unsigned int keep = event->hw.branch_reg.reg;
+
+	return type != X86_BR_NONE && (keep & type) == type &&
+	       (keep & X86_BR_KERNEL || !kernel_ip(from));
+}
+
+/* False if the event does not want it. */
+static bool kvm_pmu_branch(const struct perf_event *event,
+			   const struct guest_perf_branch *branch,
+			   struct perf_branch_entry *entry)
+{
+	u64 info = branch->info;
+	int type, offset;
+
+	/* The address may be that of an instruction before it. */
+	type = branch_type_fused(branch->from, branch->to, 0, &offset);
+	if (!kvm_pmu_branch_is_wanted(event, type, branch->from))
+		return false;
+
+	*entry = (struct perf_branch_entry) {
+		.from		= branch->from + offset,
+		.to		= branch->to,
+		.mispred	= !!(info & KVM_PERF_BRANCH_MISPREDICTED),
+		.predicted	= !(info & KVM_PERF_BRANCH_MISPREDICTED),
+		.spec		= (info & KVM_PERF_BRANCH_SPEC) >>
+				  KVM_PERF_BRANCH_SPEC_SHIFT,
+	};
+	if (event->attr.branch_sample_type & PERF_SAMPLE_BRANCH_TYPE_SAVE)
+		entry->type = common_branch_type(type);
+	return true;
+}
+
+/**
+ * kvm_pmu_branches_save - give a sample the branches that led to it
+ * @cpu: this CPU's
+ * @event: the event
+ * @data: the sample
+ *
+ * In the NMI handler.
+ */
+void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
+			   struct perf_sample_data *data)
+{
+	struct perf_branch_stack *stack = cpu->branch_stack;
+	u32 nr = min_t(u32, READ_ONCE(cpu->area->nr_branches),
+		       KVM_PERF_MAX_BRANCHES);
+	u32 i;
+
+	stack->nr = 0;
+	for (i = 0; i < nr; i++) {
+		if (kvm_pmu_branch(event, &cpu->area->branch[i],
+				   &stack->entries[stack->nr]))
+			stack->nr++;
+	}
+	/* The last one is the first of the stack. */
+	stack->hw_idx = 0;
+	perf_sample_save_brstack(data, event, stack, NULL);
+}
+
+/**
+ * kvm_pmu_branches_alloc - get memory for those of a sample
+ * @cpu: the CPU's
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu)
+{
+	cpu->branch_stack = kzalloc(struct_size(cpu->branch_stack, entries,
+						KVM_PERF_MAX_BRANCHES),
+				    GFP_KERNEL);
+	return cpu->branch_stack ? 0 : -ENOMEM;
+}
