@@ -581,6 +581,17 @@ static void tell_host_counts(void)
 	       ALL_COUNTS & ~kept);
 }
 
+/* AMD APM volume 3, CPUID: leaf 8000_0022H, EAX bit 1. */
+static void tell_host_branches(void)
+{
+	if (is_amd() && cpuid(0x80000000, 'a') >= 0x80000022 &&
+	    cpuid(0x80000022, 'a') >> 1 & 1)
+		printf("\nThis CPU records branches, and so guests' samples have them (perf record -b).\n");
+	else
+		printf("\nGuests' samples have no branches (perf record -b): the CPU has to be AMD's,\n"
+		       "from Zen 4 on.\n");
+}
+
 static void check_host(bool can_install)
 {
 	bool good = check_cpu() & check_host_counts();
@@ -605,6 +616,7 @@ static void check_host(bool can_install)
 	printf("Install pv-perf-guest-dkms in the guest, and run pv-perf-doctor there.\n");
 	tell_host_rdpmc();
 	tell_host_counts();
+	tell_host_branches();
 }
 
 /*
@@ -702,6 +714,18 @@ static void tell_guest_rdpmc(void)
 		printf("\nEach reading of a counter asks the host%s.\n"
 		       "To read without VM exits, by RDPMC, run pv-perf-doctor on the host.\n",
 		       reads + strlen("none"));
+}
+
+/* Nor without these. */
+static void tell_guest_branches(void)
+{
+	const char *branches = first_line(PMU "cpu/caps/branches");
+
+	if (branches[0])
+		printf("\nSamples have up to %s branches (perf record -b).\n", branches);
+	else
+		printf("\nSamples have no branches (perf record -b). Why not, pv-perf-doctor on the host\n"
+		       "says; in a kernel that is locked down the module does not find what it needs.\n");
 }
 
 static bool check_guest_samples(void)
@@ -856,8 +880,10 @@ static void check_guest(bool can_install)
 
 	samples = check_guest_samples();
 	hypervisor = check_guest_hypervisor();
-	if (samples)
+	if (samples) {
 		tell_guest_rdpmc();
+		tell_guest_branches();
+	}
 	if (hypervisor)
 		tell_guest_hypervisor();
 }
