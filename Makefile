@@ -34,7 +34,7 @@ modules := $(addsuffix /modules.built,$(sort $K $G))
 initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
-programs := $(addprefix $(B)/tests/,loop longloop hop calltree fxrstor \
+programs := $(addprefix $(B)/tests/,loop longloop hop branches calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr intel-pmu \
 	fault-rip smp-clock life_test pressure_test self_monitor exits)
@@ -294,6 +294,10 @@ $(B)/tests/longerloop: selftests/programs/loop.S | packages
 	@$(CC) $(freestanding) -DLOOPS=1000000000 -o $@ $<
 
 $(B)/tests/fxrstor: selftests/programs/fxrstor.S | packages
+	@mkdir -p $(@D)
+	@$(CC) $(freestanding) -o $@ $<
+
+$(B)/tests/branches: selftests/programs/branches.S | packages
 	@mkdir -p $(@D)
 	@$(CC) $(freestanding) -o $@ $<
 

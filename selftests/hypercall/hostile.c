@@ -186,6 +186,11 @@ static void fill_attr(uint64_t *rng, struct guest_perf_attr *attr)
 	/* All that changes what a record says, and when. */
 	if (one_in(rng, 2))
 		attr->flags |= pick(rng, more_flags);
+	/* A CPU without branches refuses it; so does any that there are not. */
+	if (one_in(rng, 8)) {
+		attr->flags |= rnd(rng) & KVM_PERF_ATTR_BRANCHES;
+		attr->sample_period = 20000 + below(rng, 100000);
+	}
 
 	switch (below(rng, 16)) {
 	case 0 ... 2:
@@ -249,13 +254,18 @@ static uint64_t query_addr(uint64_t *rng, struct mapping *m)
 /* Where records are, too, mostly. */
 static uint64_t area_addr(uint64_t *rng, struct mapping *m)
 {
+	static const uint32_t sizes[] = {
+		sizeof(struct guest_perf_area), sizeof(struct guest_perf_area),
+		GUEST_PERF_AREA_SIZE_VER0, GUEST_PERF_AREA_SIZE_VER1,
+		GUEST_PERF_AREA_SIZE_VER2 - 1, GUEST_PERF_AREA_SIZE_VER2 + 1,
+	};
 	unsigned int offset = one_in(rng, 2) * GUEST_PERF_AREA_ALIGN;
 
 	if (one_in(rng, 16))
 		return one_in(rng, 2) ? data_addr(rng, m) : hostile_addr(rng);
 	if (!one_in(rng, 4))
 		*(uint32_t *)(m->area->data + offset) = one_in(rng, 4) ?
-			below(rng, 5000) : sizeof(struct guest_perf_area);
+			below(rng, 5000) : pick(rng, sizes);
 
 	return phys(m, m->area->data + offset);
 }

@@ -296,7 +296,7 @@ static void test_open_attr(void)
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = 1ULL << 8;
-	expect_open_fails("unknown flag, bit 6: EINVAL", -KVM_EINVAL);
+	expect_open_fails("unknown flag, bit 8: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = 1ULL << 63;
@@ -395,6 +395,82 @@ static void test_query(void)
 		    q->nr_counters >= 2 && q->max_events >= 1);
 	expect_true("QUERY tells the raw config of instructions",
 		    q->hw_config[PERF_COUNT_HW_INSTRUCTIONS] == 0xc0);
+}
+
+/* An older guest's is filled as far as it goes. */
+static void test_query_sizes(void)
+{
+	struct guest_perf_query *q = &shared->query, now = *q;
+
+	expect("QUERY tells branches, and the feature, or neither",
+	       !!(q->features & KVM_PERF_FEATURE_BRANCHES), !!q->branches);
+	expect_true("not more than there is room for",
+		    q->branches <= KVM_PERF_MAX_BRANCHES);
+	expect("QUERY leaves no reserved field", q->reserved, 0);
+	q->branches = 77;
+	q->counts = 77;
+	q->size = GUEST_PERF_QUERY_SIZE_VER1;
+	expect("QUERY as it was before branches",
+	       call_addr(KVM_PERF_OP_QUERY, phys(q)), 0);
+	expect_true("does not tell them",
+		    q->size == GUEST_PERF_QUERY_SIZE_VER1 &&
+		    q->branches == 77 && q->counts == now.counts);
+	q->counts = 77;
+	q->size = GUEST_PERF_QUERY_SIZE_VER0;
+	expect("QUERY as it was first",
+	       call_addr(KVM_PERF_OP_QUERY, phys(q)), 0);
+	expect_true("tells no more than then",
+		    q->size == GUEST_PERF_QUERY_SIZE_VER0 && q->counts == 77);
+	*q = now;
+}
+
+static long open_branches(uint64_t flags)
+{
+	default_open(ID, &shared->record[0]);
+	shared->attr.sample_period = 1ULL << 40;
+	shared->attr.flags = flags;
+	return do_open();
+}
+
+static void test_open_branches(void)
+{
+	const bool there = shared->query.features & KVM_PERF_FEATURE_BRANCHES;
+	const long want = there ? 0 : -KVM_EOPNOTSUPP;
+	unsigned int i, wrong = 0;
+
+	ksft_print_msg("%u branches\n", shared->query.branches);
+	for (i = 32; i < 41; i++) {
+		default_open(ID, &shared->record[0]);
+		shared->attr.flags = 1ULL << i;
+		wrong += do_open() != -KVM_EINVAL;
+	}
+	expect("branches without a period: EINVAL", wrong, 0);
+	for (i = 32; i < 41; i++) {
+		wrong += open_branches(1ULL << i) != want;
+		wrong += call(KVM_PERF_OP_CLOSE, ID, 0) !=
+			 (there ? 0 : -KVM_ENOENT);
+	}
+	expect("each kind of branches: 0, or EOPNOTSUPP without them", wrong,
+	       0);
+	for (i = 41; i < 64; i++)
+		wrong += open_branches(KVM_PERF_ATTR_BRANCHES | 1ULL << i) !=
+			 -KVM_EINVAL;
+	expect("a kind that there is not: EINVAL", wrong, 0);
+	expect("bit 31 beside them: EINVAL",
+	       open_branches(KVM_PERF_ATTR_BRANCHES | 1ULL << 31), -KVM_EINVAL);
+	default_open(ID, &shared->record[0]);
+	shared->attr.flags = KVM_PERF_ATTR_BRANCHES | KVM_PERF_ATTR_FREQ;
+	expect("all kinds, a frequency of 0: EINVAL", do_open(), -KVM_EINVAL);
+
+	expect("all kinds", open_branches(KVM_PERF_ATTR_BRANCHES), want);
+	expect("ENABLE of it", call(KVM_PERF_OP_ENABLE, ID, 0),
+	       there ? 0 : -KVM_ENOENT);
+	burn();
+	expect("DISABLE of it", call(KVM_PERF_OP_DISABLE, ID, 0),
+	       there ? 0 : -KVM_ENOENT);
+	expect_true("it has counted", !there || shared->record[0].count > 100000);
+	call(KVM_PERF_OP_CLOSE, ID, 0);
+	expect_true("the reference event counts on", ref_counts());
 }
 
 /* Of the generic events the first that QUERY tells no raw config of. */
@@ -856,7 +932,18 @@ static void test_area(void)
 	       call_addr(op, phys(area) + 64), -KVM_EINVAL);
 	expect("SET_AREA outside memory: EFAULT",
 	       call_addr(op, NO_MEMORY), -KVM_EFAULT);
+	/* The firmware's ROM: its size is whatever the bytes mean. */
+	expect_true("SET_AREA in read-only memory: EFAULT, or EINVAL",
+		    call_addr(op, 0xfffff000) == -KVM_EFAULT ||
+		    call_addr(op, 0xfffff000) == -KVM_EINVAL);
 	expect("none of these tells anything", area->epoch, 0);
+	area->size = GUEST_PERF_AREA_SIZE_VER1;
+	area->nr_branches = 77;
+	expect("SET_AREA of one without room for branches",
+	       call_addr(op, phys(area)), 0);
+	expect_true("leaves what is behind it alone",
+		    area->size == GUEST_PERF_AREA_SIZE_VER1 &&
+		    area->nr_branches == 77);
 	area->size = GUEST_PERF_AREA_ALIGN;
 	expect("SET_AREA", call_addr(op, phys(area)), 0);
 	expect("tells how much the host fills", area->size, sizeof(*area));
@@ -952,7 +1039,9 @@ int main(int argc, char **argv)
 		test_open_attr();
 		test_raw_filter();
 		test_query();
-	test_missing_event();
+		test_query_sizes();
+		test_open_branches();
+		test_missing_event();
 		test_counting();
 		test_raw();
 		test_modes();
