@@ -85,7 +85,8 @@ static void prepare_open(struct thread *t, u32 id, u64 period)
 		.size = sizeof(t->page->attr), .type = KVM_PERF_TYPE_RAW,
 		.config = 0xc0, .sample_period = period,
 		.flags = (period > 500 ? KVM_PERF_ATTR_FREQ : 0) |
-			 (id % 4 ? KVM_PERF_ATTR_RDPMC : 0),
+			 (id % 4 ? KVM_PERF_ATTR_RDPMC : 0) |
+			 (period && id % 3 ? KVM_PERF_ATTR_BRANCHES : 0),
 	};
 	t->page->param = (struct guest_perf_event_param){
 		.attr_addr = t->gpa + offsetof(struct page, attr),
@@ -293,6 +294,7 @@ static void end_counting(struct thread *t)
 static void enter_guest(struct thread *t)
 {
 	u64 n = rnd(t, 300);
+	static const u64 branch[][2] = { { 0x1000, BIT_ULL(63) | 0x2000 } };
 	unsigned long flags;
 	bool nmi;
 
@@ -326,6 +328,9 @@ static void enter_guest(struct thread *t)
 	t->vcpu->arch.nmi_injected = false;
 	if (!kvm_test_request(KVM_REQ_PV_PERF, t->vcpu))
 		check_rdpmc(t->vcpu);
+	check_branches(t->vcpu);
+	run_branches(t->vcpu, branch, 1);
+	pv_perf_nmi_exit(t->vcpu);
 	local_irq_restore(flags);
 	run_guest(n);
 	if (!nmi)
@@ -476,6 +481,7 @@ int main(int argc, char *argv[])
 	ksft_print_header();
 	pthread_barrier_init(&opened, NULL, NR_THREADS);
 	*param_pv_perf_rdpmc = 1;
+	cpu_has_lbr_v2 = true;
 	kvm = vm_create();
 	current = task_create(0);
 	CHECK(!pv_perf_enable_cap(kvm, &(struct kvm_enable_cap) {
