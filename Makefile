@@ -67,7 +67,7 @@ help:
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
 	@echo 'make two-guests  a flame graph of a host, nginx in one guest and PostgreSQL in'
-	@echo '                another, as pv-perf record and report make it (8 minutes)'
+	@echo '                another, as pv-perf record and report make it (10 minutes)'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
