@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What only the hypervisor knows, as events of the guest's perf: exits by reason, halts,
 # steal; counted and sampled.
-# vm: host --host-cpus 2 --timeout 1200
+# vm: host --host-cpus 2 --timeout 2400
 self=$(realpath "$0")
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
@@ -206,7 +206,8 @@ check_targets() {
 		"$(awk -F, '/exits-cpuid/ { print $2 }' cpu)" 1025 2.5
 }
 
-# The machine's clock counts instructions: what they take is what they cost.
+# The machine's clock counts instructions: what they take is what they cost.  The host
+# leaves the guest a CPU for itself.
 microseconds_of_longloop() {
 	local before=${EPOCHREALTIME/./}
 	"$T/longloop"
@@ -282,11 +283,11 @@ in_guest() {
 	cp "$VM_TREE"/build/tests/{exits,loop,longloop} $T
 	check_events
 	check_doctor
+	check_interval_cost
 	check_counts
 	check_halts
 	check_groups
 	check_targets
-	check_interval_cost
 	check_samples
 	check_interrupts
 	check_slots
@@ -317,8 +318,13 @@ kvm-intel)	cpuid=10 ;;
 esac
 
 "$VM_TREE/build/pv-perf-doctor" host >host.doctor
+# What watches the guest takes its time, too.
+taskset -pc 0 $$ >/dev/null
 "$VM_TREE/selftests/vm" guest -- "$self" in_guest &
 guest=$!
+until_true pgrep -f 'accel kvm' >/dev/null
+vmm=$(pgrep -f 'accel kvm')
+taskset -pac 1 "$vmm" >/dev/null
 wait_for host.ready
 before=$(exits)
 perf stat -x, -a -o host.trace -e kvm:kvm_exit --filter "exit_reason == $cpuid" \
@@ -331,9 +337,7 @@ run_delay() {
 }
 
 wait_for steal.ready
-vmm=$(pgrep -f 'accel kvm')
 vcpu=$(cat /sys/kernel/debug/kvm/*/vcpu0/pid)
-taskset -pac 1 "$vmm" >/dev/null
 before=$(run_delay)
 # A task that is preempted has the state 0, or one above all others.
 perf stat -x, -a -o switches -e sched:sched_switch \
