@@ -4,7 +4,7 @@
 # exact as by the host, also where the host profiles meanwhile; it reads nobody else's;
 # and it may only where the host and the VMM allow it.  RDPMC_TIMES=60 has the host
 # profile for minutes of the machine's time.
-# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 900
+# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 2400
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm
