@@ -26,7 +26,7 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
 void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value);
-void pv_perf_note_branches(struct kvm_vcpu *vcpu, unsigned long run);
+void pv_perf_note_branches(struct kvm_vcpu *vcpu);
 
 /**
  * pv_perf_exit - see what a vCPU has left the guest for, if that counts
@@ -43,12 +43,11 @@ static inline void pv_perf_exit(struct kvm_vcpu *vcpu)
 /**
  * pv_perf_nmi_exit - see what branches led to an exit for an NMI
  * @vcpu: the vCPU, right after the exit, with NMIs held off
- * @run: the function that has entered the guest
  */
-static inline void pv_perf_nmi_exit(struct kvm_vcpu *vcpu, unsigned long run)
+static inline void pv_perf_nmi_exit(struct kvm_vcpu *vcpu)
 {
 	if (vcpu->arch.pv_perf_branches)
-		pv_perf_note_branches(vcpu, run);
+		pv_perf_note_branches(vcpu);
 }
 
 /**

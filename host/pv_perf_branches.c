@@ -18,6 +18,7 @@
 #include <linux/kvm_host.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
+#include <linux/moduleparam.h>
 #include <linux/uaccess.h>
 #include <linux/version.h>
 
@@ -36,6 +37,17 @@
 #include "pv_perf_event.h"
 #include "x86.h"
 
+/*
+ * Not by default: the manual does not say that VMRUN and #VMEXIT are not recorded, and
+ * where they were, each stack would tell where the host's kernel is.  Which records those
+ * are cannot be found out by their addresses: the guest may have code there, too, and
+ * would learn the host's addresses by the records that it misses.
+ */
+static bool pv_perf_branches_param;
+module_param_named(pv_perf_branches, pv_perf_branches_param, bool, 0444);
+MODULE_PARM_DESC(pv_perf_branches,
+		 "give guests' samples the branches that led to them, on AMD CPUs that record these and not VMRUN (default N)");
+
 /* Of LastBranchStackSelect, which says what not to record. */
 #define PV_PERF_LBR_SELECT_MASK		0x1ffU
 #define PV_PERF_LBR_SELECT_KERNEL	0x001U
@@ -47,9 +59,6 @@
 #define PV_PERF_LBR_TO_RESERVED		BIT_ULL(61)
 #define PV_PERF_LBR_FROM_MISPREDICT	BIT_ULL(63)
 
-/* What the function that enters the guest has at most. */
-#define PV_PERF_RUN_SIZE		1024
-
 /**
  * pv_perf_branches_probe - how many branches does the CPU record?
  *
@@ -59,7 +68,7 @@ unsigned int pv_perf_branches_probe(void)
 {
 	union cpuid_0x80000022_ebx ebx;
 
-	if (!boot_cpu_has(X86_FEATURE_AMD_LBR_V2))
+	if (!pv_perf_branches_param || !boot_cpu_has(X86_FEATURE_AMD_LBR_V2))
 		return 0;
 
 	ebx.full = cpuid_ebx(EXT_PERFMON_DEBUG_FEATURES);
@@ -127,14 +136,12 @@ void pv_perf_branches_enter(struct kvm_vcpu *vcpu)
 /**
  * pv_perf_note_branches - save what the guest has executed before an NMI
  * @vcpu: the vCPU, which has left the guest for it, with NMIs held off
- * @run: the function that has entered the guest
  */
-void pv_perf_note_branches(struct kvm_vcpu *vcpu, unsigned long run)
+void pv_perf_note_branches(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_branches *branches = &vcpu->arch.pv_perf->branches;
 	unsigned int i;
 
-	branches->run = run;
 	branches->nr = vcpu->kvm->arch.pv_perf->pmu.branches;
 	for (i = 0; i < branches->nr; i++) {
 		rdmsrq(MSR_AMD_SAMP_BR_FROM + 2 * i, branches->raw[i].from);
@@ -172,33 +179,22 @@ static bool pv_perf_branch_is_none(const struct pv_perf_branch_raw *raw)
 	       raw->to & PV_PERF_LBR_TO_RESERVED;
 }
 
-static bool pv_perf_branch_is_in(unsigned long run, u64 address)
-{
-	return address - run < PV_PERF_RUN_SIZE;
-}
-
 /* Returns how many there are. */
 static u32 pv_perf_branches_decode(const struct pv_perf_branches *branches,
 				   struct guest_perf_branch *branch)
 {
 	const struct pv_perf_branch_raw *raw;
-	u64 from, to;
 	unsigned int i;
 	u32 nr = 0;
 
 	for (i = 0; i < branches->nr; i++) {
 		raw = &branches->raw[i];
-		from = pv_perf_branch_address(raw->from);
-		to = pv_perf_branch_address(raw->to);
-		/* The manual does not say whether VMRUN and #VMEXIT are recorded. */
-		if (pv_perf_branch_is_none(raw) ||
-		    pv_perf_branch_is_in(branches->run, from) ||
-		    pv_perf_branch_is_in(branches->run, to))
+		if (pv_perf_branch_is_none(raw))
 			continue;
 
 		branch[nr++] = (struct guest_perf_branch) {
-			.from	= from,
-			.to	= to,
+			.from	= pv_perf_branch_address(raw->from),
+			.to	= pv_perf_branch_address(raw->to),
 			.info	= pv_perf_branch_info(raw),
 		};
 	}

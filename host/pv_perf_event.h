@@ -140,12 +140,10 @@ struct pv_perf_branch_raw {
  * struct pv_perf_branches - what the guest has executed up to an NMI of the host
  * @nr: how many records were saved as the vCPU left the guest for it; 0 since the vCPU
  *	has entered the guest
- * @run: the function that has entered it
  * @raw: those, the last one first
  */
 struct pv_perf_branches {
 	unsigned int nr;
-	unsigned long run;
 	struct pv_perf_branch_raw raw[KVM_PERF_MAX_BRANCHES];
 };
 

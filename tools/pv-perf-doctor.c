@@ -586,7 +586,12 @@ static void tell_host_branches(void)
 {
 	if (is_amd() && cpuid(0x80000000, 'a') >= 0x80000022 &&
 	    cpuid(0x80000022, 'a') >> 1 & 1)
-		printf("\nThis CPU records branches, and so guests' samples have them (perf record -b).\n");
+		printf("\nThis CPU records branches. Guests' samples %s (perf record -b): kvm is\n"
+		       "loaded with%s pv_perf_branches=1. See the documentation, 12.4, first.\n",
+		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
+		       "have them" : "have none",
+		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
+		       "" : "out");
 	else
 		printf("\nGuests' samples have no branches (perf record -b): the CPU has to be AMD's,\n"
 		       "from Zen 4 on.\n");

@@ -106,9 +106,6 @@ static struct branch any_branch(void)
 		.valid = spec && kind < 56,
 	};
 
-	/* Where the host's code is that enters the guest nothing is told of. */
-	b.valid &= b.told.from - RUN_ADDRESS >= 1024 &&
-		   b.told.to - RUN_ADDRESS >= 1024;
 	b.told.info |= spec << KVM_PERF_BRANCH_SPEC_SHIFT;
 	b.raw[0] = raw_address(b.told.from) | (kind >> 2 & 1) << 63;
 	b.raw[1] = raw_address(b.told.to) | flags[spec];
@@ -131,7 +128,7 @@ void branches_run(int vcpu, bool nmi)
 	if (!nmi)
 		return;
 
-	pv_perf_nmi_exit(vcpus[vcpu], RUN_ADDRESS);
+	pv_perf_nmi_exit(vcpus[vcpu]);
 	if (!m->records)
 		return;
 

@@ -1516,6 +1516,7 @@ static void setup(u8 counts_limit)
 	create_error = 0;
 	*param_pv_perf_max_counters = NR_COUNTERS;
 	*param_pv_perf_rdpmc = 1;
+	*param_pv_perf_branches = true;
 	*param_pv_perf_max_events = 4;
 	/* The clock is the fuzzer's. */
 	*param_pv_perf_max_rate = INT_MAX;

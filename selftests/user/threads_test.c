@@ -481,6 +481,7 @@ int main(int argc, char *argv[])
 	ksft_print_header();
 	pthread_barrier_init(&opened, NULL, NR_THREADS);
 	*param_pv_perf_rdpmc = 1;
+	*param_pv_perf_branches = true;
 	cpu_has_lbr_v2 = true;
 	kvm = vm_create();
 	current = task_create(0);

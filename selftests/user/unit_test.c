@@ -3418,6 +3418,7 @@ static void setup_branches(void)
 	cpus[0].lbr_config = BIT(3);
 	cpus[0].lbr_select = 0;
 	cpu_has_lbr_v2 = true;
+	*param_pv_perf_branches = true;
 	setup();
 	have_area();
 }
@@ -3426,6 +3427,7 @@ static void teardown_branches(void)
 {
 	teardown();
 	cpu_has_lbr_v2 = false;
+	*param_pv_perf_branches = false;
 	cpus[0].lbr_config = 0;
 }
 
@@ -3448,7 +3450,7 @@ static void record(const u64 (*branches)[2], int n, bool nmi)
 	local_irq_save(flags);
 	run_branches(here(), branches, n);
 	if (nmi)
-		pv_perf_nmi_exit(here(), RUN_ADDRESS);
+		pv_perf_nmi_exit(here());
 	local_irq_restore(flags);
 	/* The host's handler of the NMI may have perf use the stack. */
 	memset(cpus[current->cpu].lbr, 0xa5, sizeof(cpus[0].lbr));
@@ -3485,6 +3487,21 @@ static void test_open_branches(void)
 	is("QUERY says so", q->features & KVM_PERF_FEATURE_BRANCHES, 0);
 	is("and how many", q->branches, 0);
 	teardown();
+
+	/* By default. */
+	cpu_has_lbr_v2 = true;
+	setup();
+	param(1, 1);
+	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
+	mem->attr.sample_period = 1000;
+	open_fails("branches where the administrator has not allowed them: EOPNOTSUPP",
+		   -KVM_EOPNOTSUPP);
+	q = &mem->query;
+	q->size = sizeof(*q);
+	CHECK(!call(6, GPA(query)));
+	is("QUERY says so, too", q->branches, 0);
+	teardown();
+	cpu_has_lbr_v2 = false;
 
 	setup_branches();
 	q = &mem->query;
@@ -3684,9 +3701,6 @@ static void test_branches_decoded(void)
 		{ 0x1001, 0x2001 },				/* none */
 		{ 0x1002, LBR_VALID | LBR_RESERVED | 0x2002 },	/* erratum */
 		{ 0x7fffffffffff, LBR_VALID | 0x2003 },
-		/* VMRUN and #VMEXIT, should they be recorded */
-		{ RUN_ADDRESS & 0xffffffffffff, LBR_VALID | 0x2003 },
-		{ 0x1003, LBR_VALID | ((RUN_ADDRESS + 0x100) & 0xffffffffffff) },
 		{ LBR_MISPREDICT | 0x1004, LBR_SPEC | 0x2004 },
 		{ 0x800000000005, LBR_VALID | LBR_SPEC | 0xffff81234567 },
 		{ LBR_MISPREDICT | 0x7fff800000001006,

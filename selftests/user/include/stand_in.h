@@ -86,6 +86,7 @@ extern unsigned int *const param_pv_perf_max_open_rate;
 extern unsigned int *const param_pv_perf_max_counters;
 extern unsigned int *const param_pv_perf_rdpmc;
 extern unsigned int *const param_pv_perf_counts;
+extern bool *const param_pv_perf_branches;
 
 void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
@@ -676,8 +677,6 @@ void handle_requests(struct kvm_vcpu *vcpu);
 void check_rdpmc(struct kvm_vcpu *vcpu);
 /* At an entry: nothing of the host's is in the stack, nor will it record the host. */
 void check_branches(struct kvm_vcpu *vcpu);
-/* Where the function is that enters the guest. */
-#define RUN_ADDRESS			0xffffffffc0de0000
 /* What the CPU does from VMRUN to #VMEXIT where it records: @n branches. */
 void run_branches(struct kvm_vcpu *vcpu, const u64 (*branches)[2], int n);
 
