@@ -69,6 +69,8 @@ help:
 	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
 	@echo 'make two-guests  a flame graph of a host, nginx in one guest and PostgreSQL in'
 	@echo '                another, as pv-perf record and report make it (10 minutes)'
+	@echo 'make bolt       a program sampled in a guest with its branches, optimised with that'
+	@echo '                by BOLT, and counted (2 minutes; installs bolt-19 and valgrind)'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
@@ -127,6 +129,10 @@ nginx-exits: $(machine) $(modules) $(initrd)
 two-guests: $(qemu) $(modules) $(initrd) $(G)/agent-initrd
 	@$(call install,nginx-light wrk postgresql chromium)
 	@selftests/bench/two-guests
+
+bolt: $(machine) $(modules) $(initrd)
+	@$(call install,bolt-19 valgrind)
+	@selftests/bench/bolt
 
 # Every kernel line as host with every line as guest.
 matrix: $(qemu) $(programs)
@@ -460,7 +466,7 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench nginx-exits two-guests test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
+.PHONY: help run bench nginx-exits two-guests bolt test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
 	series series-check test-packages deb install install-guest uninstall doctor clean distclean
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
