@@ -125,6 +125,22 @@ is "nothing is left" "$(left)" ""
 record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s+[0-9a-f]{6,} [^ ]+' <(zcat chains/one.samples.gz)
 
+# As perf 7 does, where there are processes in other mount namespaces.
+cat >bin/perf <<-'END'
+	#!/bin/sh
+	here=$PWD
+	cd /
+	sleep 0.3
+	cd "$here"
+	exec /usr/bin/perf "$@"
+END
+chmod +x bin/perf
+record elsewhere --vm ssh:one --seconds 1
+is "a perf that goes elsewhere for a moment" $? 0
+is "that does no harm" "$(field elsewhere "d['host']['status'], d['one']['samples']")" \
+	"ok one.samples.gz"
+rm bin/perf
+
 # A passive guest's symbols: of what the host has sampled, a sample of its kernel.
 # That takes a hardware event: cycles are the time that passes on the host to a perf
 # that makes them so, and guests have none.

@@ -47,10 +47,20 @@ log_of() {
 	grep -v -e '^$' -e '^Events ' "$1.log" | tail -n 3 | tr '\n' ' '
 }
 
-# A process in this folder: not one that has got its number later.
+# start_of PID: when it was started, in ticks since boot; fails where it has ended. Its
+# command may have blanks and brackets.
+start_of() {
+	read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
+	# shellcheck disable=SC2086 # words
+	set -- ${stat##*) }
+	[ "$1" != Z ] && echo "${20}"
+}
+
+# The process of this part: not one that has got its number later. It is not known by
+# its folder, as perf 7 goes elsewhere for a moment, to look at other mount namespaces.
 running() {
-	[ -e "$1.pid" ] && read -r pid <"$1.pid" &&
-		[ "$(readlink "/proc/$pid/cwd")" = "$dir" ]
+	[ -e "$1.pid" ] && read -r pid start <"$1.pid" &&
+		[ "$(start_of "$pid")" = "$start" ]
 }
 
 clean() {
@@ -105,7 +115,7 @@ part() {
 	mkfifo "$name.control" "$name.ack"
 	perf "$@" -D -1 --control "fifo:$name.control,$name.ack" \
 		</dev/null >"$name.log" 2>&1 &
-	echo $! >"$name.pid"
+	echo $! "$(start_of $!)" >"$name.pid"
 	tries=0
 	until grep -q 'Events disabled' "$name.log"; do
 		running "$name" || {
@@ -213,7 +223,7 @@ script() {
 	perf script "$@" -i record.data --ns --no-inline --show-lost-events \
 		-F comm,pid,tid,cpu,time,event,period,misc,ip,sym,dso \
 		</dev/null >script.out 2>script.log &
-	echo $! >script.pid
+	echo $! "$(start_of $!)" >script.pid
 	awk '/PERF_RECORD_LOST lost [0-9]+$/ { lost += $NF; next }
 		{ print }
 		END { print "lost", lost + 0 >"/dev/stderr" }' script.out \
