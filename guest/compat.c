@@ -29,11 +29,6 @@ DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_took, perf_sample_event_took);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_cb_inc, perf_sched_cb_inc);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_cb_dec, perf_sched_cb_dec);
-int branch_type_fused(unsigned long from, unsigned long to, int abort,
-		      int *offset);
-int common_branch_type(int type);
-DEFINE_STATIC_CALL_RET0(kvm_pmu_branch_type, branch_type_fused);
-DEFINE_STATIC_CALL_RET0(kvm_pmu_branch_common, common_branch_type);
 
 #ifndef KVM_PMU_HAS_STRUCT_SYSCORE
 static int kvm_pmu_compat_suspend(void);
@@ -116,6 +111,21 @@ u64 kvm_pmu_steal_clock(int cpu)
 }
 
 DEFINE_STATIC_CALL(kvm_pmu_steal, kvm_pmu_steal_clock);
+
+/* Where these are not found nobody calls them. */
+int kvm_pmu_no_branch_type(unsigned long from, unsigned long to, int abort,
+			   int *offset)
+{
+	return X86_BR_NONE;
+}
+
+int kvm_pmu_no_common_type(int type)
+{
+	return PERF_BR_UNKNOWN;
+}
+
+DEFINE_STATIC_CALL(kvm_pmu_branch_type, kvm_pmu_no_branch_type);
+DEFINE_STATIC_CALL(kvm_pmu_branch_common, kvm_pmu_no_common_type);
 
 bool kvm_pmu_has_branches;
 

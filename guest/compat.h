@@ -85,11 +85,11 @@ static inline bool kernel_ip(unsigned long ip)
 }
 
 extern bool kvm_pmu_has_branches;
-int branch_type_fused(unsigned long from, unsigned long to, int abort,
-		      int *offset);
-int common_branch_type(int type);
-DECLARE_STATIC_CALL(kvm_pmu_branch_type, branch_type_fused);
-DECLARE_STATIC_CALL(kvm_pmu_branch_common, common_branch_type);
+int kvm_pmu_no_branch_type(unsigned long from, unsigned long to, int abort,
+			   int *offset);
+int kvm_pmu_no_common_type(int type);
+DECLARE_STATIC_CALL(kvm_pmu_branch_type, kvm_pmu_no_branch_type);
+DECLARE_STATIC_CALL(kvm_pmu_branch_common, kvm_pmu_no_common_type);
 DECLARE_STATIC_CALL(kvm_pmu_perf_cb_inc, perf_sched_cb_inc);
 DECLARE_STATIC_CALL(kvm_pmu_perf_cb_dec, perf_sched_cb_dec);
 

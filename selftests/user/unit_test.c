@@ -3568,6 +3568,7 @@ static void test_branches_wanted(void)
 {
 	const u64 user = KVM_PERF_ATTR_BRANCH_USER, cond = KVM_PERF_ATTR_BRANCH_COND;
 	const u64 kernel = KVM_PERF_ATTR_BRANCH_KERNEL;
+	static const u64 one[][2] = { { 1, LBR_VALID | 2 } };
 	unsigned long flags;
 	u64 select;
 
@@ -3581,7 +3582,7 @@ static void test_branches_wanted(void)
 	is("what an event wants", selected(), (user | cond) >> 32);
 	is("the rest of the register stays", here()->arch.pv_perf_branches,
 	   BIT(3) | DBG_EXTN_CFG_LBRV2EN);
-	record((const u64 [][2]){ { 1, LBR_VALID | 2 } }, 1, false);
+	record(one, 1, false);
 	is("as it does after it", cpus[0].lbr_config, BIT(3));
 	CHECK(!open_mode(3, kernel | KVM_PERF_ATTR_BRANCH_FAR, 1000));
 	select = selected();
@@ -3618,7 +3619,7 @@ static void test_branches_wanted(void)
 	is("until it ends that", selected(), (user | cond) >> 32);
 
 	/* Once more without the way out of the run loop. */
-	record((const u64 [][2]){ { 1, LBR_VALID | 2 } }, 1, true);
+	record(one, 1, true);
 	local_irq_save(flags);
 	pv_perf_reenter(here());
 	check_branches(here());
@@ -3706,6 +3707,9 @@ static void test_branches_decoded(void)
 		{ LBR_MISPREDICT | 0x7fff800000001006,
 		  LBR_VALID | 0x0ff0000000002006 },
 	};
+	static const u64 high[][2] = {
+		{ 0x800000000005, LBR_VALID | 1ull << 56 },
+	};
 	u64 many[NR_BRANCHES + 3][2];
 	int i;
 
@@ -3736,8 +3740,7 @@ static void test_branches_decoded(void)
 
 	boot_cpu_data.x86_virt_bits = 57;
 	CHECK(enter_recording());
-	record((const u64 [][2]){ { 0x800000000005, LBR_VALID | 1ull << 56 } },
-	       1, true);
+	record(high, 1, true);
 	run_guest(1000);
 	enter_guest();
 	is("addresses of 57 bits", branch_is(0, 0x800000000005,
