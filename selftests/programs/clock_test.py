@@ -28,10 +28,10 @@ class Guest:
     def time(self, host, cpu=0):
         return int((host - self.offset) * (1 - self.drift)) + cpu * self.skew
 
-    def measure(self, host):
+    def measure(self, host, times=(1500, 3000, 90000)):
         for _ in range(3):
             for cpu in range(4):
-                took = random.choice((1500, 3000, 90000))
+                took = random.choice(times)
                 at = host + random.randrange(100, took - 100)
                 before = self.time(host, cpu)
                 after = self.time(host + took, cpu)
@@ -81,7 +81,7 @@ for second in range(3600):
     a.measure(START + second * 10**9)
 a.measure(START + 3600 * 10**9)
 found, trace, said = understand(a)
-check("a moment for each second of an hour", len(found) == 3601)
+check("the begin, the end, and 4 s of an hour each", len(found) == 902)
 error = worst(a, found, 3600)
 check("within 1 us of the truth", error < 1, f"{error:.2f} us")
 check("which it says", error < max(p[2] for p in found) * 1e6 < 2,
@@ -104,9 +104,20 @@ check("vCPUs whose clocks differ by 9 us", error <= says < 10,
 
 found, _, said = understand(a)
 thin = clock.best(found, 100)
-check("few of them are as exact", len(thin) == 98 and worst(a, thin, 3600) <
+check("few of them are as exact", len(thin) == 92 and worst(a, thin, 3600) <
       max(p[2] for p in thin) * 1e6 < 1, f"{worst(a, thin, 3600):.2f} us")
 check("of none there are none", clock.best([], 100) == [])
+check("one is one, two are two", [clock.best(found[:n], 100) for n in (1, 2)] ==
+      [found[:1], found[:2]])
+
+busy = Guest(6000, START - 7 * 10**9)
+for second in range(61):
+    busy.measure(START + second * 10**9,
+                 (1500, 3000) if second % 4 in (0, 3) else (90000,))
+found, _, _ = understand(busy)
+error = worst(busy, found, 60)
+check("seconds in which all takes long", error < max(p[2] for p in found) * 1e6 < 2,
+      f"{error:.2f} us")
 
 evil = "".join(["\x1b[2J\n", "1 2\n", "-1 5 6\n", "0 9 8\n", "x" * 5000 + "\n",
                 "0 " + "9" * 30 + " 1\n", f"0 {2**63} {2**63 + 5}\n",

@@ -17,6 +17,9 @@ MOST = 200000
 POINTS = 40000
 # Measurements that belong together are not further apart, in ns.
 MOMENT = 400_000_000
+# Of so many moments the most exact one is taken: on a busy machine there are some in
+# which no measurement was quick, and the clocks run evenly between the others.
+PART = 4
 
 Pair = collections.namedtuple("Pair", "cpu before after host")
 
@@ -153,14 +156,18 @@ def offset(group):
 
 
 def best(found, most):
-    """At most so many of the points, the most exact ones of as many parts."""
-    size = -(-len(found) // most) or 1
-    return [min(found[at:at + size], key=lambda p: p[2])
-            for at in range(0, len(found), size)]
+    """At most so many of the points: the first and the last, and the most exact ones of
+    as many parts between them."""
+    between = found[1:-1]
+    size = max(PART, -(-len(between) // max(most - 2, 1)))
+    return [*found[:1],
+            *(min(between[at:at + size], key=lambda p: p[2])
+              for at in range(0, len(between), size)),
+            *found[1:][-1:]]
 
 
 def points(pairs, most=POINTS):
-    """[[guest's seconds, host's seconds, error in seconds]] of each moment."""
+    """[[guest's seconds, host's seconds, error in seconds]] of parts of the session."""
     result = []
     for group in moments(pairs):
         add, error = offset(group)

@@ -47,6 +47,10 @@ log_of() {
 	grep -v -e '^$' -e '^Events ' "$1.log" | tail -n 3 | tr '\n' ' '
 }
 
+# How often the clock is measured at the begin and at the end, for which no other moment
+# can be taken.
+ends=20
+
 # start_of PID: when it was started, in ticks since boot; fails where it has ended. Its
 # command may have blanks and brackets.
 start_of() {
@@ -78,11 +82,11 @@ fail() {
 	die "$@"
 }
 
-# What the driver of the pair says, three times.
+# measure TIMES: what the driver of the pair says
 measure() {
 	for file in /sys/bus/event_source/devices/*/clock; do
 		[ -r "$file" ] || continue
-		for _ in 1 2 3; do
+		for _ in $(seq "$1"); do
 			while read -r line; do
 				echo "$line"
 			done <"$file"
@@ -93,10 +97,11 @@ measure() {
 
 # supervise ROLE LEASE: until the folder is gone
 supervise() {
-	silent=0
+	silent=0 times=$ends
 	while [ -d "$dir" ]; do
 		if [ "$1" = guest ] && [ ! -e stopped ]; then
-			measure
+			measure $times
+			times=3
 		fi
 		if rm alive 2>/dev/null; then
 			silent=0
@@ -189,8 +194,6 @@ enable() {
 	if [ -e role ]; then
 		tell stat enable
 		mark b
-	else
-		measure
 	fi
 }
 
@@ -213,7 +216,7 @@ stop() {
 		done
 		rm -f "$name.pid"
 	done
-	[ -e role ] || measure
+	[ -e role ] || measure "$ends"
 	touch stopped
 }
 
