@@ -212,6 +212,17 @@ struct pv_perf_counts {
 };
 
 /**
+ * struct pv_perf_rate - how often a vCPU has done something
+ * @time: when what it has done so far is due at the rate that it may have, in ns of
+ *	CLOCK_MONOTONIC, or longer ago than @clock
+ * @clock: what that clock was when it was read last
+ */
+struct pv_perf_rate {
+	s64 time;
+	s64 clock;
+};
+
+/**
  * struct pv_perf_vcpu - the events whose home is this vCPU
  * @refs: one for the vCPU, one for a thread that parks its events
  * @thread: the thread on which its events may count, if it has any: the one that
@@ -230,9 +241,8 @@ struct pv_perf_counts {
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
  * @rate_timer: has the vCPU look at the events that were throttled
- * @rate_time: when the vCPU's overflows so far are due at its rate, in ns of
- *	CLOCK_MONOTONIC
- * @open_time: the same for the events that it has opened, moved and changed
+ * @overflow_rate: of its overflows
+ * @open_rate: of the events that it has opened, moved and changed
  * @delivered: number of overflows that the guest has been told of here
  * @throttled: how often an event was stopped because of the rate
  * @filter_changed: the VM's event filter may deny what counts here
@@ -256,7 +266,7 @@ struct pv_perf_counts {
  * @batch: the operations of a KVM_PERF_OP_BATCH, which only the vCPU's thread
  *	runs
  *
- * Nobody but the thread that is in KVM_RUN of the vCPU writes @rate_time to
+ * Nobody but the thread that is in KVM_RUN of the vCPU writes @overflow_rate to
  * @throttled, so that they need no lock: debugfs reads the last two at any time.
  */
 struct pv_perf_vcpu {
@@ -271,8 +281,8 @@ struct pv_perf_vcpu {
 	struct kvm_vcpu *vcpu;
 	struct irq_work irq_work;
 	struct hrtimer rate_timer;
-	s64 rate_time;
-	s64 open_time;
+	struct pv_perf_rate overflow_rate;
+	struct pv_perf_rate open_rate;
 	u64 delivered;
 	u64 throttled;
 	bool filter_changed;

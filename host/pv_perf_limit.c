@@ -46,7 +46,7 @@ module_param(pv_perf_max_open_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_open_rate,
 		 "paravirtual perf events that a vCPU may open, move here or change elsewhere per second, more have to wait (default 10000)");
 
-/* What may come at once, as the time that it takes at the rate. */
+/* What may come at once, as the time that it takes at the rate; twice that at most. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
 
 /* So much longer may one wait that has to. */
@@ -230,15 +230,21 @@ int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
  * virtual scheduling: each thing moves the vCPU's time for it on by what one
  * takes at the rate, and a time too far ahead of the clock is too high a rate.
  *
- * Returns how far ahead it is, in ns.
+ * Returns whether it is.
  */
-static s64 pv_perf_charge(s64 *time, u64 n, unsigned int rate)
+static bool pv_perf_charge(struct pv_perf_rate *rate, u64 n, unsigned int hz)
 {
-	s64 now = ktime_get_ns();
-
 	/* The parameter may have become 0. */
-	*time = max(*time, now) + div_u64(n * NSEC_PER_SEC, max(rate, 1u));
-	return *time - now;
+	s64 ns = div_u64(n * NSEC_PER_SEC, max(hz, 1u));
+
+	/* The clock goes on, and so is only read where it has to have done so. */
+	if (rate->time + ns - rate->clock > PV_PERF_BURST_NS) {
+		rate->clock = ktime_get_ns();
+		rate->time = max(rate->time, rate->clock);
+	}
+
+	rate->time += ns;
+	return rate->time - rate->clock > PV_PERF_BURST_NS;
 }
 
 /**
@@ -252,10 +258,8 @@ static s64 pv_perf_charge(s64 *time, u64 n, unsigned int rate)
  */
 void pv_perf_charge_open(struct kvm_vcpu *vcpu)
 {
-	s64 ahead = pv_perf_charge(&vcpu->arch.pv_perf->open_time, 1,
-				   READ_ONCE(pv_perf_max_open_rate));
-
-	if (ahead > PV_PERF_BURST_NS)
+	if (pv_perf_charge(&vcpu->arch.pv_perf->open_rate, 1,
+			   READ_ONCE(pv_perf_max_open_rate)))
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
 
@@ -272,7 +276,7 @@ void pv_perf_charge_open(struct kvm_vcpu *vcpu)
  */
 bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu)
 {
-	s64 until = vcpu->arch.pv_perf->open_time - PV_PERF_BURST_NS;
+	s64 until = vcpu->arch.pv_perf->open_rate.time - PV_PERF_BURST_NS;
 	ktime_t expires = ns_to_ktime(until);
 
 	if (until <= (s64)ktime_get_ns())
@@ -369,10 +373,8 @@ int pv_perf_check_room(struct kvm_vcpu *vcpu)
  */
 bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n)
 {
-	s64 ahead = pv_perf_charge(&vcpu->arch.pv_perf->rate_time, n,
-				   pv_perf_rate_allowed(vcpu->kvm));
-
-	return ahead > PV_PERF_BURST_NS;
+	return pv_perf_charge(&vcpu->arch.pv_perf->overflow_rate, n,
+			      pv_perf_rate_allowed(vcpu->kvm));
 }
 
 /**
@@ -381,7 +383,7 @@ bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n)
  */
 bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu)
 {
-	s64 ahead = vcpu->arch.pv_perf->rate_time - (s64)ktime_get_ns();
+	s64 ahead = vcpu->arch.pv_perf->overflow_rate.time - (s64)ktime_get_ns();
 
 	return ahead > PV_PERF_BURST_NS;
 }
@@ -396,7 +398,7 @@ bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu)
  */
 s64 pv_perf_rate_time(struct kvm_vcpu *vcpu)
 {
-	s64 time = vcpu->arch.pv_perf->rate_time;
+	s64 time = vcpu->arch.pv_perf->overflow_rate.time;
 
 	return time > (s64)ktime_get_ns() ? time : 0;
 }

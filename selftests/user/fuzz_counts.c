@@ -55,7 +55,7 @@ static enum rate {
 	NO_RATE,
 } rate;
 
-static u64 old_rate_time, want_rate_time;
+static struct pv_perf_rate old_rate, want_rate;
 static u64 nr_exits;
 
 /* What is looked at before the vCPU enters */
@@ -222,6 +222,7 @@ static bool write_counts(int vcpu)
 /* If that is still so: the slots have been looked at. */
 static void send_nmi(int vcpu)
 {
+	s64 ns = NSEC_PER_SEC / (*param_pv_perf_max_rate ? : 1);
 	struct model_counts *c = &model[vcpu];
 
 	if (!c->nmi_owed || vcpus[vcpu]->arch.guest_mode ||
@@ -230,8 +231,11 @@ static void send_nmi(int vcpu)
 
 	c->nmi_owed = false;
 	c->irq_waits = vcpus[vcpu]->arch.has_interrupt;
-	want_rate_time = max_t(u64, want_rate_time, clock_ns) +
-			 NSEC_PER_SEC / (*param_pv_perf_max_rate ? : 1);
+	if (want_rate.time + ns - want_rate.clock > BURST_NS) {
+		want_rate.clock = clock_ns;
+		want_rate.time = max_t(s64, want_rate.time, clock_ns);
+	}
+	want_rate.time += ns;
 	model_nmi(vcpu, false);
 }
 
@@ -487,14 +491,14 @@ static void counts_begin_entry(int vcpu)
 {
 	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
 
-	old_rate_time = pv->rate_time;
+	old_rate = pv->overflow_rate;
 	if (rate == LAST_AT_RATE)
-		pv->rate_time = clock_ns + BURST_NS;
+		pv->overflow_rate.time = clock_ns + BURST_NS;
 	else if (rate == RATE_EXCEEDED)
-		pv->rate_time = clock_ns + BURST_NS + 1;
+		pv->overflow_rate.time = clock_ns + BURST_NS + 1;
 	*param_pv_perf_max_rate = rate == ANY_RATE ? INT_MAX :
 				  rate == NO_RATE ? 0 : 1000;
-	want_rate_time = pv->rate_time;
+	want_rate = pv->overflow_rate;
 }
 
 /* What the fuzzer's other events may is as it was. */
@@ -502,8 +506,9 @@ static void counts_end_entry(int vcpu)
 {
 	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
 
-	CHECK(pv->rate_time == want_rate_time);
-	pv->rate_time = old_rate_time;
+	CHECK(pv->overflow_rate.time == want_rate.time &&
+	      pv->overflow_rate.clock == want_rate.clock);
+	pv->overflow_rate = old_rate;
 	*param_pv_perf_max_rate = INT_MAX;
 	rate = ANY_RATE;
 }

@@ -1380,15 +1380,15 @@ static void test_slots(void)
 	*param_pv_perf_max_rate = 100;
 	is("at a rate", overflow_late(&slot[3]), true);
 	is("it has overflowed all the same", (s64)slot[3].left <= 0, true);
-	here()->arch.pv_perf->rate_time = 0;
+	here()->arch.pv_perf->overflow_rate.time = 0;
 	is("and is told later", exit_for(SVM_EXIT_CPUID), 1);
 	CHECK(overflow_late(&slot[3]));
 	mem->area.slots = 0;
-	here()->arch.pv_perf->rate_time = 0;
+	here()->arch.pv_perf->overflow_rate.time = 0;
 	is("not where the guest has found it", exit_for(SVM_EXIT_CPUID), 0);
 	mem->area.slots = BIT(3);
 	CHECK(overflow_late(&slot[3]) && !set_counts(io));
-	here()->arch.pv_perf->rate_time = 0;
+	here()->arch.pv_perf->overflow_rate.time = 0;
 	is("SET_COUNTS meanwhile", exit_for(SVM_EXIT_CPUID), 1);
 	*param_pv_perf_max_rate = 100000;
 	teardown();
@@ -2226,6 +2226,28 @@ static void run_until_throttled(u32 id)
 	enter_guest();
 }
 
+/* The clock is not read at each: see pv_perf_charge(). */
+static void test_rate_after_rest(void)
+{
+	int n = 0;
+
+	setup();
+	*param_pv_perf_max_rate = 20000;
+	open_sampling(1, 100);
+	call(3, 1);
+	overflows_in(NSEC_PER_MSEC, 0, 1);
+	clock_ns += NSEC_PER_SEC;
+	while (n < 1000 && !event(1)->throttled) {
+		run_guest(100);
+		enter_guest();
+		n++;
+	}
+	is("at least what it may have in 10 ms at once", n >= 200, true);
+	is("and at most twice that", n <= 2 * 200 + 10, true);
+	*param_pv_perf_max_rate = 100000;
+	teardown();
+}
+
 static void test_rate(void)
 {
 	const u64 second = 1000000000;
@@ -2262,11 +2284,11 @@ static void test_rate(void)
 	   PERF_EVENT_STATE_OFF);
 	is("DISABLE", call(4, 2), 0);
 	is("not throttled any more", event(2)->throttled, false);
-	pv->rate_time = clock_ns + 20 * NSEC_PER_MSEC;
+	pv->overflow_rate.time = clock_ns + 20 * NSEC_PER_MSEC;
 	is("ENABLE while the rate is exceeded", call(3, 2), -KVM_EAGAIN);
 	is("of one that counts here", call(3, 1), 0);
 	on(1);
-	vcpus[1]->arch.pv_perf->rate_time = pv->rate_time;
+	vcpus[1]->arch.pv_perf->overflow_rate.time = pv->overflow_rate.time;
 	is("ENABLE on another vCPU that has had too many", call(3, 2),
 	   -KVM_EAGAIN);
 	is("of a new one", (open_sampling(3, 100), call(3, 3)),
@@ -5086,6 +5108,7 @@ int main(void)
 	test_change_rate();
 	test_wait_signal();
 	test_rate();
+	test_rate_after_rest();
 	test_told_throttled();
 	test_own_rate();
 	test_nested_host();
