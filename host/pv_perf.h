@@ -69,7 +69,7 @@ static inline void pv_perf_enter(struct kvm_vcpu *vcpu)
  */
 static inline void pv_perf_reenter(struct kvm_vcpu *vcpu)
 {
-	if (vcpu->arch.pv_perf->at_entry)
+	if (vcpu->arch.pv_perf->at_entry & PV_PERF_AT_REENTRY)
 		pv_perf_reenter_with_events(vcpu);
 }
 

@@ -158,7 +158,7 @@ static u64 period_left(struct perf_event *backing)
 	return max_t(s64, left, 1);
 }
 
-static void read_position(struct pv_perf_event *event,
+static void read_position(struct pv_perf_event *event, bool overflowed,
 			  struct pv_perf_reading *reading)
 {
 	struct perf_event *backing = event->backing;
@@ -168,7 +168,8 @@ static void read_position(struct pv_perf_event *event,
 		reading->period_left = pv_perf_backing_left_at(backing,
 							       &event->stopped_at);
 	} else {
-		reading->count = read_counter(backing);
+		reading->count = overflowed ? local64_read(&backing->count) :
+					      read_counter(backing);
 		reading->period_left = period_left(backing);
 	}
 }
@@ -176,6 +177,8 @@ static void read_position(struct pv_perf_event *event,
 /**
  * pv_perf_backing_read_here - read what counts on this CPU
  * @event: the event
+ * @overflowed: it has since the vCPU left the guest: perf has read its counter then, and
+ *	that does not count the host
  * @reading: set to what its backing event has counted
  *
  * At a tenth of the cost of pv_perf_backing_read(), for that of most.  In any
@@ -183,7 +186,7 @@ static void read_position(struct pv_perf_event *event,
  *
  * Return: false, and nothing is read, where it does not count on this CPU.
  */
-bool pv_perf_backing_read_here(struct pv_perf_event *event,
+bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 			       struct pv_perf_reading *reading)
 {
 	struct perf_event *backing = event->backing;
@@ -194,7 +197,7 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event,
 	local_irq_save(flags);
 	here = pv_perf_backing_is_here(backing);
 	if (here) {
-		read_position(event, reading);
+		read_position(event, overflowed, reading);
 		delta = context_time(backing->ctx) - backing->tstamp;
 		reading->enabled = backing->total_time_enabled + delta;
 		reading->running = backing->total_time_running + delta;

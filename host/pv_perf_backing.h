@@ -28,7 +28,7 @@ static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
 	       READ_ONCE(backing->oncpu) == smp_processor_id();
 }
 
-bool pv_perf_backing_read_here(struct pv_perf_event *event,
+bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 			       struct pv_perf_reading *reading);
 void pv_perf_backing_read(struct perf_event *backing,
 			  struct pv_perf_reading *reading);

@@ -156,6 +156,9 @@ enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_COUNTS	= BIT(4),
 	PV_PERF_AT_ENTRY_FREQ	= BIT(5),
 	PV_PERF_AT_ENTRY_BRANCHES = BIT(6),
+	/* Also where the host has run nothing since the exit. */
+	PV_PERF_AT_REENTRY	= PV_PERF_AT_ENTRY_MODES | PV_PERF_AT_ENTRY_NMI |
+				  PV_PERF_AT_ENTRY_RDPMC | PV_PERF_AT_ENTRY_BRANCHES,
 };
 
 /**

@@ -78,7 +78,7 @@ static u64 pv_perf_adapt(struct pv_perf_event *event,
 
 /**
  * pv_perf_freq_overflow - adapt the period of an event that has overflowed
- * @event: the event
+ * @event: the event, which has a frequency
  * @backing: its backing event
  *
  * To what it has counted since it did so before, unless that was long ago: it may
@@ -88,12 +88,9 @@ void pv_perf_freq_overflow(struct pv_perf_event *event,
 			   struct perf_event *backing)
 {
 	struct pv_perf_freq *freq = &event->freq;
-	u64 now, count, ns;
+	u64 now = local_clock();
+	u64 count, ns;
 
-	if (!pv_perf_has_freq(event))
-		return;
-
-	now = local_clock();
 	count = event->past_count + local64_read(&backing->count);
 	ns = now - READ_ONCE(freq->overflow_time);
 	if (ns && ns < 2 * TICK_NSEC)

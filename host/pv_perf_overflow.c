@@ -41,7 +41,8 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 
 	atomic64_add(data->period, &event->passed);
 	atomic_inc(&event->overflows);
-	pv_perf_freq_overflow(event, backing);
+	if (pv_perf_has_freq(event))
+		pv_perf_freq_overflow(event, backing);
 	WRITE_ONCE(home->counts.overflowed, true);
 	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
 
@@ -268,7 +269,8 @@ static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
 		ret = pv_perf_deliver_irqoff(vcpu, event);
 		nmi |= ret > 0;
 		/* These may sleep, and the request was for them, too. */
-		if (ret < 0 || event->throttled || pv_perf_has_news(event))
+		if (ret < 0 || event->throttled ||
+		    (!ret && pv_perf_has_news(event)))
 			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 	}
 

@@ -15,7 +15,7 @@
 #include "pv_perf_start.h"
 
 /* Why it does not count, though it is enabled. */
-static u32 pv_perf_flags(const struct pv_perf_event *event)
+static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)
 {
 	u32 flags = 0;
 
@@ -74,7 +74,7 @@ static bool pv_perf_is_stopped(struct pv_perf_event *event,
 bool pv_perf_read_here(struct pv_perf_event *event,
 		       struct pv_perf_reading *reading)
 {
-	if (!pv_perf_backing_read_here(event, reading))
+	if (!pv_perf_backing_read_here(event, false, reading))
 		return false;
 
 	pv_perf_add_past(event, reading);
@@ -154,7 +154,7 @@ int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
  * pv_perf_update_record_irqoff - the same with interrupts off
  * @kvm: the VM; kvm->srcu need not be held
  * @event: as above
- * @overflows: as above
+ * @overflows: as above; all since the vCPU left the guest
  *
  * Return: 0, or -EAGAIN where it would have to wait; then nothing has changed.
  */
@@ -165,8 +165,9 @@ int pv_perf_update_record_irqoff(struct kvm *kvm, struct pv_perf_event *event,
 	int ret = -EAGAIN;
 	int idx;
 
-	if (!pv_perf_read_here(event, &reading))
+	if (!pv_perf_backing_read_here(event, overflows, &reading))
 		return -EAGAIN;
+	pv_perf_add_past(event, &reading);
 
 	idx = srcu_read_lock(&kvm->srcu);
 	pagefault_disable();

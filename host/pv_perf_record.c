@@ -15,18 +15,6 @@
 #include "pv_perf_event.h"
 #include "pv_perf_record.h"
 
-/**
- * pv_perf_record_is_stale - have the memslots changed since it was looked up?
- * @kvm: the VM; kvm->srcu is held for reading
- * @event: the event
- *
- * Looking it up again may sleep.
- */
-bool pv_perf_record_is_stale(struct kvm *kvm, struct pv_perf_event *event)
-{
-	return kvm_memslots(kvm)->generation != event->record.generation;
-}
-
 static struct guest_perf_event __user *
 pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 {
@@ -82,6 +70,15 @@ fault:
 	return -EFAULT;
 }
 
+/* Most are in a slot whose dirty pages nobody asks for. */
+static void pv_perf_mark_dirty(struct kvm *kvm, const struct pv_perf_event *event)
+{
+	struct kvm_memory_slot *slot = event->record.memslot;
+
+	if (kvm_slot_dirty_track_enabled(slot))
+		mark_page_dirty_in_slot(kvm, slot, gpa_to_gfn(event->record.gpa));
+}
+
 /**
  * pv_perf_write_record - tell the guest of a reading, and of more overflows
  * @kvm: the VM; kvm->srcu is held for reading
@@ -110,8 +107,7 @@ int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
 		ret = arch_futex_atomic_op_inuser(FUTEX_OP_ADD, overflows, &old,
 						  &record->overflows);
 	if (!ret)
-		mark_page_dirty_in_slot(kvm, event->record.memslot,
-					gpa_to_gfn(event->record.gpa));
+		pv_perf_mark_dirty(kvm, event);
 	return ret;
 }
 
@@ -144,8 +140,7 @@ int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,
 	WRITE_ONCE(event->pmc.offset, pmc->offset);
 	WRITE_ONCE(event->pmc_stuck, false);
 	event->pmc_changes = changes;
-	mark_page_dirty_in_slot(kvm, event->record.memslot,
-				gpa_to_gfn(event->record.gpa));
+	pv_perf_mark_dirty(kvm, event);
 	return 0;
 
 fault:
