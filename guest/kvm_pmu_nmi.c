@@ -3,11 +3,12 @@
  * Paravirtual performance events, guest side: what the host tells by an NMI.
  */
 #include <linux/kernel.h>
+#include <linux/math64.h>
 #include <linux/perf_event.h>
-#include <linux/sched/clock.h>
 
 #include <asm/nmi.h>
 #include <asm/paravirt.h>
+#include <asm/tsc.h>
 
 #include "compat.h"
 #include "kvm_pmu.h"
@@ -115,20 +116,33 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * The CPU's own time, for perf_cpu_time_max_percent.  What is stolen between the two
- * readings would be in one of them alone.
+ * For perf_cpu_time_max_percent, by the TSC, as sched_clock() would take 60 instructions more
+ * for each reading.  The CPU may come to another host meanwhile, and its TSC go back.
+ *
+ * What the host has stolen is none of the handler's time.  That is read around the TSC, so
+ * that what is stolen between the two readings is taken off once too often, and not counted.
  */
-static u64 kvm_pmu_clock(void)
+static void kvm_pmu_took(u64 steal, u64 tsc)
 {
-	int cpu = smp_processor_id();
-	u64 steal, now;
+	u64 cycles = clamp_t(s64, rdtsc_ordered() - tsc, 0, U32_MAX);
+	s64 ns = div_u64(cycles * NSEC_PER_MSEC, max(tsc_khz, 1u));
 
-	do {
-		steal = paravirt_steal_clock(cpu);
-		now = sched_clock();
-	} while (steal != paravirt_steal_clock(cpu));
+	ns -= paravirt_steal_clock(smp_processor_id()) - steal;
+	perf_sample_event_took(max(ns, 0LL));
+}
 
-	return now - steal;
+/* At what the host tells but overflows; most of the time there is nothing new. */
+static unsigned int kvm_pmu_look_at(struct kvm_pmu_cpu *cpu,
+				    struct kvm_pmu_counter *counter)
+{
+	unsigned int told = 0;
+
+	if (READ_ONCE(counter->record.flags) != counter->flags)
+		told += kvm_pmu_look_at_flags(cpu, counter);
+	if (counter->attr.flags & KVM_PERF_ATTR_RDPMC_USER)
+		told += kvm_pmu_look_at_pmc(cpu, counter);
+
+	return told;
 }
 
 /**
@@ -144,7 +158,8 @@ static u64 kvm_pmu_clock(void)
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	u64 start = kvm_pmu_clock();
+	u64 steal = paravirt_steal_clock(smp_processor_id());
+	u64 tsc = rdtsc_ordered();
 	unsigned int i;
 	u32 slots = 0;
 	u32 n = 0;
@@ -155,17 +170,17 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 
 	for (i = 0; i < READ_ONCE(cpu->nr_open); i++) {
 		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
-		told += kvm_pmu_look_at_flags(cpu, &cpu->counters[i]);
-		told += kvm_pmu_look_at_pmc(cpu, &cpu->counters[i]);
+		told += kvm_pmu_look_at(cpu, &cpu->counters[i]);
 	}
 
 	WRITE_ONCE(cpu->area->nr_branches, 0);
-	told += kvm_pmu_area_note_stale(cpu);
+	if (kvm_pmu_area_is_stale(cpu))
+		told += kvm_pmu_area_note_stale(cpu);
 	/* Noted before, it is for this NMI; just now, for another that comes at once. */
 	told += xchg(&cpu->nmi_due, false);
 
 	if (n + slots)
-		perf_sample_event_took(kvm_pmu_clock() - start);
+		kvm_pmu_took(steal, tsc);
 
 	cpu->overflows += n;
 	return n + slots + told;

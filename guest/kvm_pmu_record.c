@@ -16,7 +16,10 @@ static u64 kvm_pmu_read_field(const struct guest_perf_event *record,
 	u32 sequence;
 	u64 value;
 
-	/* Only matters where 64 bits are two loads. */
+	if (IS_ENABLED(CONFIG_64BIT))
+		return READ_ONCE(*field);
+
+	/* 64 bits are two loads. */
 	do {
 		sequence = READ_ONCE(record->sequence);
 		/* The value is read between the two sequence numbers. */

@@ -303,7 +303,7 @@ void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter)
 /**
  * kvm_pmu_look_at_pmc - see whether a counter is still where it was to be read
  * @cpu: this CPU's
- * @counter: the counter
+ * @counter: the counter, with KVM_PERF_ATTR_RDPMC_USER
  *
  * In NMI context.
  *
@@ -314,9 +314,6 @@ unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 {
 	u32 old = counter->pmc;
 	u16 changes;
-
-	if (!(counter->attr.flags & KVM_PERF_ATTR_RDPMC_USER))
-		return 0;
 
 	kvm_pmu_note_pmc(counter);
 	changes = counter->pmc / KVM_PERF_PMC_CHANGE_ONE -
