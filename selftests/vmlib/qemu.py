@@ -56,7 +56,9 @@ class Qemu:
     def guest(self):
         o, vm = self.o, self.vm
         hosts = vm.level == "guest" and vm.hosts
-        words = ["-machine", "microvm" if self.mmio else MACHINE,
+        # As virt-manager makes guests: QEMU would wake for its ticks, which the guest
+        # does not use.
+        words = ["-machine", "microvm" if self.mmio else f"{MACHINE},hpet=off",
                  "-accel", ",".join(["kvm", *o.accel_opt]),
                  "-cpu", ",".join(filter(None, [
                      GUEST_CPU[o.pmu],
