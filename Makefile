@@ -92,7 +92,8 @@ help:
 	@echo
 	@echo 'LINE=6.1 is the kernel line. KERNEL=debug builds a kernel of it with KASAN, lockdep'
 	@echo 'and more (15 minutes) for host and guest; GUEST_KERNEL=6.1 keeps it to the host.'
-	@echo 'VM_CPU=intel with run, bench or shell: on the machine with an Intel CPU.'
+	@echo 'VM_CPU=intel with run, bench or shell: on the machine with an Intel CPU; with'
+	@echo 'VM_CPU=zen4 LINE=6.12: on one with virtual NMIs and records of branches.'
 	@echo 'On real machines: see README.md.'
 
 run: $(machine) $(modules) $(initrd) $(programs) $(sample)
@@ -118,7 +119,7 @@ test-packages:
 		python3-matplotlib chromium golang-go python3-hypothesis \
 		python3-libvirt qemu-guest-agent openssh-server)
 
-bench: $(machine) $(modules) $(initrd) $(programs)
+bench: $(machine) $(modules) $(initrd) $(B)/tests/workload
 	@$(call install,nginx-light wrk)
 	@selftests/bench/bench
 
