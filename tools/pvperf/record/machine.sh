@@ -95,20 +95,19 @@ measure() {
 	done >>clock
 }
 
-# supervise ROLE LEASE: until the folder is gone
+# supervise LEASE: until the folder is gone
 supervise() {
-	silent=0 times=$ends
+	silent=0
 	while [ -d "$dir" ]; do
-		if [ "$1" = guest ] && [ ! -e stopped ]; then
-			measure $times
-			times=3
+		if [ -e enabled ] && [ ! -e stopped ]; then
+			measure 3
 		fi
 		if rm alive 2>/dev/null; then
 			silent=0
 		else
 			silent=$((silent + 1))
 		fi
-		[ $silent -lt "$2" ] || clean
+		[ $silent -lt "$1" ] || clean
 		sleep 1
 	done
 }
@@ -158,7 +157,7 @@ start() {
 	# Not with redirections of its own: the shell would keep what they replace.
 	{
 		exec </dev/null >/dev/null 2>&1
-		supervise "$role" "$lease"
+		supervise "$lease"
 	} &
 	# perf record would take another one.
 	perf stat -a -x, -o counted -e "$event" -- true 2>stat.log ||
@@ -189,11 +188,16 @@ trace() {
 	tell "$1" enable
 }
 
+# A guest's clock is measured from then on, as the host traces that by then.
 enable() {
-	tell record enable
 	if [ -e role ]; then
+		tell record enable
 		tell stat enable
 		mark b
+	else
+		measure "$ends"
+		tell record enable
+		touch enabled
 	fi
 }
 

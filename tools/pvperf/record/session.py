@@ -107,13 +107,11 @@ class Session:
         self.each([self.host], start, self.patience, self.stopping)
         if not self.host.ok():
             return
-        tracing = self.trace_hypercalls()
         self.each(self.guests, start, self.patience, self.stopping)
-        for thread in tracing:
-            thread.join(self.patience)
         for d in [self.host, *self.guests]:
             threading.Thread(target=self.keep_alive, args=(d,),
                              daemon=True).start()
+        self.trace_hypercalls()
 
     @staticmethod
     def traceable():
@@ -122,19 +120,21 @@ class Session:
                                  "/sys/kernel/debug/tracing"))
 
     def trace_hypercalls(self):
-        """Each VMM's in a trace of its own, which its guest alone can fill. Returns
-        threads, which end when all are traced."""
+        """Each VMM's in a trace of its own, which its guest alone can fill; all are
+        there before a guest makes any."""
         if not self.traceable():
-            return []
-        pids = {d.pid for d in self.guests if d.pid}
-        if any(d.pid is None for d in self.guests):
-            pids |= vmm.of_kvm() - {d.pid for d in self.passive}
+            return
+        paired = [d for d in self.guests if d.ok() and d.paired]
+        pids = {d.pid for d in paired if d.pid}
+        if any(d.pid is None for d in paired):
+            pids |= vmm.of_kvm() - {d.pid for d in self.guests + self.passive}
         self.vmms = {pid: clock.Hypercalls(pid) for pid in pids}
         threads = [threading.Thread(target=self.trace, args=(v,), daemon=True)
                    for v in self.vmms.values()]
         for thread in threads:
             thread.start()
-        return threads
+        for thread in threads:
+            thread.join(self.patience)
 
     def trace(self, hypercalls):
         pid = hypercalls.pid
