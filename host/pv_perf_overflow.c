@@ -266,6 +266,11 @@ static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
 	int ret;
 
 	list_for_each_entry(event, &here->events, node) {
+		/* Of those that the guest keeps for later there may be many. */
+		if (!(event->enabled | event->told |
+		      atomic_read(&event->overflows)))
+			continue;
+
 		ret = pv_perf_deliver_irqoff(vcpu, event);
 		nmi |= ret > 0;
 		/* These may sleep, and the request was for them, too. */
