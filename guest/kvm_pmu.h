@@ -156,6 +156,8 @@ struct kvm_pmu_slot {
  * struct kvm_pmu_cpu - the counters of a CPU
  * @counters: the counters
  * @nr_open: how many of them, from the first on, have ever been open
+ * @telling: those of which the host may tell something: a bit each from their ENABLE
+ *	on.  The NMI handler takes it off.
  * @ops: the operations of a flush
  * @op_counters: which counters they are for
  * @nr_ops: number of operations
@@ -200,11 +202,12 @@ struct kvm_pmu_slot {
  * @overflows: number of overflows handled
  *
  * Only its own CPU uses it, with interrupts off; the NMI handler looks at
- * @counters and @slots, and may stop, and start, one that has an event which counts.
+ * @counters and @slots, changes @telling, and may stop, and start, one that has an event which counts.
  */
 struct kvm_pmu_cpu {
 	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];
 	unsigned int nr_open;
+	unsigned long telling;
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
 	struct kvm_pmu_counter *op_counters[KVM_PERF_BATCH_MAX];
 	unsigned int nr_ops;

@@ -2,6 +2,7 @@
 /*
  * Paravirtual performance events, guest side: what the host tells by an NMI.
  */
+#include <linux/bitops.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
 #include <linux/perf_event.h>
@@ -18,7 +19,8 @@
 static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 			   struct pt_regs *regs, bool last)
 {
-	struct perf_sample_data data;
+	/* Initialized as far as it has to be; the rest is 200 bytes. */
+	struct perf_sample_data data __uninitialized;
 
 	perf_sample_data_init(&data, 0, event->hw.last_period);
 	if (last && has_branch_stack(event))
@@ -131,18 +133,56 @@ static void kvm_pmu_took(u64 steal, u64 tsc)
 	perf_sample_event_took(max(ns, 0LL));
 }
 
-/* At what the host tells but overflows; most of the time there is nothing new. */
-static unsigned int kvm_pmu_look_at(struct kvm_pmu_cpu *cpu,
-				    struct kvm_pmu_counter *counter)
+/*
+ * Nobody has it, and what the host had to tell of it was in its record when DISABLE was
+ * done.
+ */
+static bool kvm_pmu_is_silent(const struct kvm_pmu_counter *counter)
 {
-	unsigned int told = 0;
+	return READ_ONCE(counter->state) == KVM_PMU_FREE &&
+	       !READ_ONCE(counter->leaving) &&
+	       READ_ONCE(counter->host) != KVM_PMU_RUNNING;
+}
 
+/* @overflows: of those; @others: what else there is */
+struct kvm_pmu_told {
+	u32 overflows;
+	u32 others;
+};
+
+static void kvm_pmu_look_at(struct kvm_pmu_cpu *cpu, unsigned int index,
+			    struct pt_regs *regs, struct kvm_pmu_told *told)
+{
+	struct kvm_pmu_counter *counter = &cpu->counters[index];
+
+	told->overflows += kvm_pmu_handle_overflows(cpu, counter, regs);
+	/* Most of the time there is nothing new. */
 	if (READ_ONCE(counter->record.flags) != counter->flags)
-		told += kvm_pmu_look_at_flags(cpu, counter);
+		told->others += kvm_pmu_look_at_flags(cpu, counter);
 	if (counter->attr.flags & KVM_PERF_ATTR_RDPMC_USER)
-		told += kvm_pmu_look_at_pmc(cpu, counter);
+		told->others += kvm_pmu_look_at_pmc(cpu, counter);
+	if (kvm_pmu_is_silent(counter))
+		clear_bit(index, &cpu->telling);
+}
 
-	return told;
+/*
+ * Of those that are kept for later there may be many.  Where nothing is told of the
+ * others, one of them may have overflowed last before it was stopped by an NMI.
+ */
+static void kvm_pmu_look_at_all(struct kvm_pmu_cpu *cpu, struct pt_regs *regs,
+				struct kvm_pmu_told *told)
+{
+	unsigned long telling = READ_ONCE(cpu->telling);
+	unsigned int i;
+
+	for_each_set_bit(i, &telling, KVM_PMU_NR_COUNTERS)
+		kvm_pmu_look_at(cpu, i, regs, told);
+
+	if (told->overflows || told->others)
+		return;
+
+	for (i = 0; i < READ_ONCE(cpu->nr_open); i++)
+		kvm_pmu_look_at(cpu, i, regs, told);
 }
 
 /**
@@ -160,28 +200,22 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	u64 steal = paravirt_steal_clock(smp_processor_id());
 	u64 tsc = rdtsc_ordered();
-	unsigned int i;
+	struct kvm_pmu_told told = {};
 	u32 slots = 0;
-	u32 n = 0;
-	int told = 0;
 
 	if (READ_ONCE(cpu->area->slots))
 		slots = kvm_pmu_slots_handle(cpu, regs);
 
-	for (i = 0; i < READ_ONCE(cpu->nr_open); i++) {
-		n += kvm_pmu_handle_overflows(cpu, &cpu->counters[i], regs);
-		told += kvm_pmu_look_at(cpu, &cpu->counters[i]);
-	}
-
+	kvm_pmu_look_at_all(cpu, regs, &told);
 	WRITE_ONCE(cpu->area->nr_branches, 0);
 	if (kvm_pmu_area_is_stale(cpu))
-		told += kvm_pmu_area_note_stale(cpu);
+		told.others += kvm_pmu_area_note_stale(cpu);
 	/* Noted before, it is for this NMI; just now, for another that comes at once. */
-	told += xchg(&cpu->nmi_due, false);
+	told.others += xchg(&cpu->nmi_due, false);
 
-	if (n + slots)
+	if (told.overflows + slots)
 		kvm_pmu_took(steal, tsc);
 
-	cpu->overflows += n;
-	return n + slots + told;
+	cpu->overflows += told.overflows;
+	return told.overflows + slots + told.others;
 }

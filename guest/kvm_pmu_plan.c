@@ -2,6 +2,7 @@
 /*
  * Paravirtual performance events, guest side: what a flush asks the host for.
  */
+#include <linux/bitops.h>
 #include <linux/io.h>
 #include <linux/perf_event.h>
 
@@ -83,6 +84,8 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_plan_read(cpu, counter);
 
 	if (counter->host != KVM_PMU_RUNNING)
+		/* An NMI may tell of it as soon as it is. */
+		set_bit(counter - cpu->counters, &cpu->telling);
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_ENABLE, 0);
 }
 
