@@ -41,7 +41,8 @@ TRACE_EVENT(kvm_pv_perf_op,
 				   { KVM_PERF_OP_BATCH,		"BATCH" },
 				   { KVM_PERF_OP_RESET,		"RESET" },
 				   { KVM_PERF_OP_SET_LEFT,	"SET_LEFT" },
-				   { KVM_PERF_OP_SET_AREA,	"SET_AREA" }),
+				   { KVM_PERF_OP_SET_AREA,	"SET_AREA" },
+				   { KVM_PERF_OP_SET_COUNTS,	"SET_COUNTS" }),
 		  __entry->a1, __entry->a2, __entry->ret)
 );
 
