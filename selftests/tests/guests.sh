@@ -117,6 +117,33 @@ stop_both() {
 		perf script --ns -F cpu,time,event -i clock.data' >both.guest
 }
 
+# The same by hand: perf on the host and in two guests, without pv-perf.
+record_by_hand() {
+	local record="record -a -q -B -N -c $period"
+	in_guest $system web "perf $record -e cycles -o /tmp/hand.data \
+		>/dev/null 2>&1 </dev/null & echo \$! >/tmp/hand.pid"
+	in_guest "$other" db "perf $record -e cycles -o /tmp/hand.data \
+		>/dev/null 2>&1 </dev/null & echo \$! >/tmp/hand.pid"
+	# shellcheck disable=SC2086 # several words
+	perf $record -e cycles:H -o hand.data &
+	hand=$!
+	until_true in_guest $system web 'test -s /tmp/hand.data'
+	until_true in_guest "$other" db 'test -s /tmp/hand.data'
+	until_true test -s hand.data
+}
+
+stop_by_hand() {
+	kill -INT $hand
+	wait $hand
+	in_guest $system web 'kill -INT $(cat /tmp/hand.pid)'
+	in_guest "$other" db 'kill -INT $(cat /tmp/hand.pid)'
+}
+
+# What all CPUs execute while the same is done: by the host and its guests.
+cost_of() {
+	awk -F, '$3 ~ /^instructions/ { print $1 }' "cost.$1"
+}
+
 # How many functions with a hypercall that the host has seen, on how many vCPUs; how
 # far that is outside of its function at most; how long functions take, in ns.
 compare_both() {
@@ -319,6 +346,25 @@ is "of two vCPUs" "$cpus" 2
 echo "# outside: at most $worst ns; the functions take $median ns"
 ok "no hypercall is 10 us before or after its function" test "$worst" -lt 10000
 ok "and half of these take less than 20 us" test "$median" -lt 20000
+
+# What a session costs while it lasts.
+cat >cost.sh <<-END
+	$(declare -f in_guest)
+	VM_TREE=$VM_TREE
+	for n in 1 2; do $VM_TREE/build/tests/calltree; done &
+	in_guest $system web 'for n in 1 2; do /calltree; done >/dev/null 2>&1 </dev/null &
+		for n in 1 2; do /calltree; done; wait'
+	in_guest '$other' db /longloop
+	wait
+END
+count_cost="perf stat -x, -a -e instructions:HG"
+record_by_hand
+$count_cost -o cost.hand -- bash cost.sh
+stop_by_hand
+"$pv_perf" record -c $period -o cost --connect $system --connect "$other" --vm web \
+	--vm db -- $count_cost -o cost.session -- bash cost.sh >cost.out 2>&1
+is "a session of which the cost is known" $? 0
+within "it costs what perf on both sides does" "$(cost_of session)" "$(cost_of hand)" 2
 
 # Guests that fail, beside web, which does not: old has no agent, and db does nothing
 # but ask the host for its clock.
