@@ -83,10 +83,11 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 	else if (counter->host == KVM_PMU_RUNNING)
 		kvm_pmu_plan_read(cpu, counter);
 
-	if (counter->host != KVM_PMU_RUNNING)
+	if (counter->host != KVM_PMU_RUNNING) {
 		/* An NMI may tell of it as soon as it is. */
 		set_bit(counter - cpu->counters, &cpu->telling);
 		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_ENABLE, 0);
+	}
 }
 
 /* Leave a counter that nobody uses running, or stop it. */
