@@ -364,7 +364,9 @@ stop_by_hand
 "$pv_perf" record -c $period -o cost --connect $system --connect "$other" --vm web \
 	--vm db -- $count_cost -o cost.session -- bash cost.sh >cost.out 2>&1
 is "a session of which the cost is known" $? 0
-within "it costs what perf on both sides does" "$(cost_of session)" "$(cost_of hand)" 2
+echo "# instructions: $(cost_of session), with perf by hand $(cost_of hand)"
+ok "it costs no more than perf on both sides does" \
+	test "$(cost_of session)" -le $(($(cost_of hand) * 102 / 100))
 
 # Guests that fail, beside web, which does not: old has no agent, and db does nothing
 # but ask the host for its clock.
