@@ -172,17 +172,16 @@ static void kvm_pmu_look_at(struct kvm_pmu_cpu *cpu, unsigned int index,
 static void kvm_pmu_look_at_all(struct kvm_pmu_cpu *cpu, struct pt_regs *regs,
 				struct kvm_pmu_told *told)
 {
-	unsigned long telling = READ_ONCE(cpu->telling);
+	unsigned long which = READ_ONCE(cpu->telling);
+	unsigned long rest = GENMASK(KVM_PMU_NR_COUNTERS - 1, 0);
 	unsigned int i;
 
-	for_each_set_bit(i, &telling, KVM_PMU_NR_COUNTERS)
-		kvm_pmu_look_at(cpu, i, regs, told);
-
-	if (told->overflows || told->others)
-		return;
-
-	for (i = 0; i < READ_ONCE(cpu->nr_open); i++)
-		kvm_pmu_look_at(cpu, i, regs, told);
+	do {
+		rest &= ~which;
+		for_each_set_bit(i, &which, KVM_PMU_NR_COUNTERS)
+			kvm_pmu_look_at(cpu, i, regs, told);
+		which = rest;
+	} while (which && !told->overflows && !told->others);
 }
 
 /**

@@ -127,8 +127,9 @@ enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-static void pv_perf_delivered(struct kvm_vcpu *vcpu,
-			      struct pv_perf_event *event, unsigned int n)
+static __always_inline void pv_perf_delivered(struct kvm_vcpu *vcpu,
+					      struct pv_perf_event *event,
+					      unsigned int n)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 

@@ -31,7 +31,7 @@ static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)
 }
 
 /* What this backing event has counted, and those before it. */
-static void pv_perf_add_past(struct pv_perf_event *event,
+static __always_inline void pv_perf_add_past(struct pv_perf_event *event,
 			     struct pv_perf_reading *reading)
 {
 	reading->count += event->past_count;
