@@ -32,7 +32,7 @@ static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)
 
 /* What this backing event has counted, and those before it. */
 static __always_inline void pv_perf_add_past(struct pv_perf_event *event,
-			     struct pv_perf_reading *reading)
+					     struct pv_perf_reading *reading)
 {
 	reading->count += event->past_count;
 	reading->enabled += event->past_enabled;
