@@ -46,7 +46,7 @@ module_param(pv_perf_max_open_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_open_rate,
 		 "paravirtual perf events that a vCPU may open, move here or change elsewhere per second, more have to wait (default 10000)");
 
-/* What may come at once, as the time that it takes at the rate; twice that at most. */
+/* What may come at once, as the time that it takes at the rate; of overflows twice that. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
 
 /* So much longer may one wait that has to. */
@@ -232,19 +232,17 @@ int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
  *
  * Returns whether it is.
  */
-static bool pv_perf_charge(struct pv_perf_rate *rate, u64 n, unsigned int hz)
+static bool pv_perf_charge(struct pv_perf_rate *rate, s64 ns)
 {
-	/* The parameter may have become 0. */
-	s64 ns = div_u64(n * NSEC_PER_SEC, max(hz, 1u));
-
-	/* The clock goes on, and so is only read where it has to have done so. */
-	if (rate->time + ns - rate->clock > PV_PERF_BURST_NS) {
-		rate->clock = ktime_get_ns();
-		rate->time = max(rate->time, rate->clock);
-	}
-
-	rate->time += ns;
+	rate->clock = ktime_get_ns();
+	rate->time = max(rate->time, rate->clock) + ns;
 	return rate->time - rate->clock > PV_PERF_BURST_NS;
+}
+
+/* What @n take at a rate; the parameter may have become 0. */
+static s64 pv_perf_rate_ns(u64 n, unsigned int hz)
+{
+	return div_u64(n * NSEC_PER_SEC, max(hz, 1u));
 }
 
 /**
@@ -258,8 +256,9 @@ static bool pv_perf_charge(struct pv_perf_rate *rate, u64 n, unsigned int hz)
  */
 void pv_perf_charge_open(struct kvm_vcpu *vcpu)
 {
-	if (pv_perf_charge(&vcpu->arch.pv_perf->open_rate, 1,
-			   READ_ONCE(pv_perf_max_open_rate)))
+	s64 ns = pv_perf_rate_ns(1, READ_ONCE(pv_perf_max_open_rate));
+
+	if (pv_perf_charge(&vcpu->arch.pv_perf->open_rate, ns))
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
 
@@ -373,8 +372,16 @@ int pv_perf_check_room(struct kvm_vcpu *vcpu)
  */
 bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n)
 {
-	return pv_perf_charge(&vcpu->arch.pv_perf->overflow_rate, n,
-			      pv_perf_rate_allowed(vcpu->kvm));
+	struct pv_perf_rate *rate = &vcpu->arch.pv_perf->overflow_rate;
+	s64 ns = pv_perf_rate_ns(n, pv_perf_rate_allowed(vcpu->kvm));
+
+	/* The clock goes on, and so is only read where it has to have done so. */
+	if (rate->time + ns - rate->clock <= PV_PERF_BURST_NS) {
+		rate->time += ns;
+		return false;
+	}
+
+	return pv_perf_charge(rate, ns);
 }
 
 /**

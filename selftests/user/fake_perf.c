@@ -732,6 +732,7 @@ static void overflow(struct perf_event *event)
 
 static void count(struct perf_event *event, u64 n)
 {
+	bool overflowed = false;
 	u64 step;
 
 	while (n) {
@@ -742,9 +743,15 @@ static void count(struct perf_event *event, u64 n)
 		event->hw.counter += step;
 		n -= step;
 		if (is_sampling_event(event) &&
-		    event->hw.counter == local64_read(&event->hw.period_left))
+		    event->hw.counter == local64_read(&event->hw.period_left)) {
 			overflow(event);
+			overflowed = true;
+		}
 	}
+
+	/* Its NMI ends guest mode, and is where perf reads the counter. */
+	if (overflowed)
+		pmu_read(event);
 }
 
 void run_guest(u64 n)

@@ -1380,15 +1380,15 @@ static void test_slots(void)
 	*param_pv_perf_max_rate = 100;
 	is("at a rate", overflow_late(&slot[3]), true);
 	is("it has overflowed all the same", (s64)slot[3].left <= 0, true);
-	here()->arch.pv_perf->overflow_rate.time = 0;
+	here()->arch.pv_perf->overflow_rate = (struct pv_perf_rate){};
 	is("and is told later", exit_for(SVM_EXIT_CPUID), 1);
 	CHECK(overflow_late(&slot[3]));
 	mem->area.slots = 0;
-	here()->arch.pv_perf->overflow_rate.time = 0;
+	here()->arch.pv_perf->overflow_rate = (struct pv_perf_rate){};
 	is("not where the guest has found it", exit_for(SVM_EXIT_CPUID), 0);
 	mem->area.slots = BIT(3);
 	CHECK(overflow_late(&slot[3]) && !set_counts(io));
-	here()->arch.pv_perf->overflow_rate.time = 0;
+	here()->arch.pv_perf->overflow_rate = (struct pv_perf_rate){};
 	is("SET_COUNTS meanwhile", exit_for(SVM_EXIT_CPUID), 1);
 	*param_pv_perf_max_rate = 100000;
 	teardown();
@@ -2226,7 +2226,7 @@ static void run_until_throttled(u32 id)
 	enter_guest();
 }
 
-/* The clock is not read at each: see pv_perf_charge(). */
+/* The clock is not read at each: see pv_perf_charge_overflows(). */
 static void test_rate_after_rest(void)
 {
 	int n = 0;
@@ -2235,7 +2235,7 @@ static void test_rate_after_rest(void)
 	*param_pv_perf_max_rate = 20000;
 	open_sampling(1, 100);
 	call(3, 1);
-	overflows_in(NSEC_PER_MSEC, 0, 1);
+	overflows_in(100, 0, 1);
 	clock_ns += NSEC_PER_SEC;
 	while (n < 1000 && !event(1)->throttled) {
 		run_guest(100);
