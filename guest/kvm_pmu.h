@@ -202,7 +202,8 @@ struct kvm_pmu_slot {
  * @overflows: number of overflows handled
  *
  * Only its own CPU uses it, with interrupts off; the NMI handler looks at
- * @counters and @slots, changes @telling, and may stop, and start, one that has an event which counts.
+ * @counters and @slots, changes @telling, and may stop, and start, one that has an
+ * event which counts.
  */
 struct kvm_pmu_cpu {
 	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];

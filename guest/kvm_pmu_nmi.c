@@ -118,11 +118,13 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * For perf_cpu_time_max_percent, by the TSC, as sched_clock() would take 60 instructions more
- * for each reading.  The CPU may come to another host meanwhile, and its TSC go back.
+ * For perf_cpu_time_max_percent, by the TSC, as sched_clock() would take 60
+ * instructions more for each reading.  The CPU may come to another host meanwhile,
+ * and its TSC go back.
  *
- * What the host has stolen is none of the handler's time.  That is read around the TSC, so
- * that what is stolen between the two readings is taken off once too often, and not counted.
+ * What the host has stolen is none of the handler's time.  That is read around the
+ * TSC, so that what is stolen between the two readings is taken off once too often,
+ * and not counted.
  */
 static void kvm_pmu_took(u64 steal, u64 tsc)
 {
