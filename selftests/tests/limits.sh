@@ -21,6 +21,7 @@ esac
 # The attacker: in phase N what modes[N] says, until the victim has done its work.
 modes="spin overflow"
 loops=1
+# What is so short varies by 5 %.
 percent=10
 if long; then
 	modes="spin open overflow"
