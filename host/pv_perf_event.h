@@ -217,7 +217,7 @@ struct pv_perf_counts {
 /**
  * struct pv_perf_rate - how often a vCPU has done something
  * @time: when what it has done so far is due at the rate that it may have, in ns of
- *	CLOCK_MONOTONIC, or longer ago than @clock
+ *	CLOCK_MONOTONIC; what it did not do since @clock is not taken off yet
  * @clock: what that clock was when it was read last
  */
 struct pv_perf_rate {
