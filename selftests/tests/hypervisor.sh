@@ -236,29 +236,39 @@ proc_steal() {
 	awk '$1 == "cpu" { print $9 }' /proc/stat
 }
 
-# All that the host takes it takes meanwhile.
+control() {
+	local ack
+	echo "$1" >/dev/shm/ctl
+	read -r ack </dev/shm/ack
+}
+
+# The host takes all that it takes between two hypercalls, which are in its trace.
 while_host_steals() {
 	proc_steal
+	control enable
+	"$T/exits" hypercall 1
 	touch steal.go
 	while [ ! -e steal.done ]; do "$T/loop"; done
+	"$T/exits" hypercall 1
+	control disable
 	proc_steal
 }
 
 # Beside a program of the host that wants the same CPU.
 check_steal() {
+	mkfifo /dev/shm/ctl /dev/shm/ack
 	touch steal.ready
 	wait_for steal.start
 	perf stat -x, -a -o steal -e kvm/steal-ns/,kvm/preemptions/ \
-		"$self" while_host_steals >stat
+		-D -1 --control fifo:/dev/shm/ctl,/dev/shm/ack \
+		"$self" while_host_steals >stat 2>events
 	wait_for host.steal
 	within "steal, in ns, as the host's scheduler has it" \
 		"$(count kvm/steal-ns/ steal)" "$(awk '{ print $1 }' host.steal)" 1
 	within "and as in /proc/stat" "$(count kvm/steal-ns/ steal)" \
 		"$(awk 'NR == 1 { n = $1 } END { printf "%.0f", ($1 - n) * 10000000 }' stat)" 1
-	# The trace begins and ends some time beside the count, while files are asked for:
-	# by each, QEMU's threads may take the CPU.
 	within "preemptions, as in the host's trace of the scheduler" \
-		"$(count kvm/preemptions/ steal)" "$(awk '{ print $2 }' host.steal)" 5
+		"$(count kvm/preemptions/ steal)" "$(awk '{ print $2 }' host.steal)" 1
 }
 
 while_host_counts() {
@@ -342,13 +352,18 @@ wait_for steal.ready
 vcpu=$(cat /sys/kernel/debug/kvm/*/vcpu0/pid)
 before=$(run_delay)
 # A task that is preempted has the state 0, or one above all others.
-perf stat -x, -a -o switches -e sched:sched_switch \
-	--filter "prev_pid == $vcpu && (prev_state == 0 || prev_state >= 256)" sh -c "
+perf record -q -a -B -N -o $data -e sched:sched_switch \
+	--filter "prev_pid == $vcpu && (prev_state == 0 || prev_state >= 256)" \
+	-e kvm:kvm_hypercall --filter 'nr == 0x1000' sh -c "
 		touch steal.start
 		while [ ! -e steal.go ]; do sleep 0.05; done
 		taskset -c 1 sh -c '$T/longerloop; $T/longerloop'
 		touch steal.done
 		while [ ! -e steal ]; do sleep 0.05; done"
-echo "$(($(run_delay) - before)) $(count sched:sched_switch switches)" >host.steal.new
+delay=$(($(run_delay) - before))
+perf script -i $data -F event >switches 2>/dev/null
+echo "$delay $(awk '/kvm_hypercall/ { marks++ }
+	/sched_switch/ && marks == 1 { n++ }
+	END { print n + 0 }' switches)" >host.steal.new
 mv host.steal.new host.steal
 wait $guest
