@@ -54,8 +54,6 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
 	if (ret)
 		return ret;
 
-	if (list_empty(&event->counting_node))
-		list_add_tail(&event->counting_node, &event->home->counting);
 	WRITE_ONCE(event->enabled, true);
 	WRITE_ONCE(event->lost, false);
 	/* That it counts again; if it cannot be told, nor can the count. */
@@ -195,7 +193,7 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
 	u64 count;
 
 	mutex_lock(&here->lock);
-	list_for_each_entry(event, &here->counting, counting_node) {
+	list_for_each_entry(event, &here->events, node) {
 		if (!event->enabled)
 			continue;
 		any = true;

@@ -240,8 +240,6 @@ struct pv_perf_rate {
  * @at_entry: what VM entry and exit have to look at, bits of enum pv_perf_at_entry.
  *	Only the vCPU itself adds to it, and takes off.
  * @events: list of struct pv_perf_event
- * @counting: those of them that are enabled, and others of which the guest may not
- *	have been told all; protected by @lock
  * @nr_events: how many there are; only the vCPU itself adds to it
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
@@ -282,7 +280,6 @@ struct pv_perf_vcpu {
 	raw_spinlock_t enter_lock;
 	unsigned int at_entry;
 	struct list_head events;
-	struct list_head counting;
 	unsigned int nr_events;
 	struct kvm_vcpu *vcpu;
 	struct irq_work irq_work;
@@ -366,7 +363,6 @@ struct pv_perf_pmc_seen {
  *	perf.  Changes with the home's @enter_lock held.
  * @stopped_at: where @backing was when it was stopped, and goes on
  * @node: in the home's list
- * @counting_node: in the home's list of those that count, or in none
  * @freq: how often it is to overflow
  * @branches: which branches it wants recorded, KVM_PERF_ATTR_BRANCHES from bit 0 on
  * @backing: the host's event, on the home's thread; NULL once closed
@@ -414,7 +410,6 @@ struct pv_perf_event {
 	bool stopped;
 	struct pv_perf_position stopped_at;
 	struct list_head node;
-	struct list_head counting_node;
 	struct pv_perf_freq freq;
 	u32 branches;
 	struct perf_event *backing;

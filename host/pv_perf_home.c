@@ -163,7 +163,6 @@ void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 	home->pmc_open = false;
 	event->pmc_seen.idx = PV_PERF_PMC_NEVER;
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
-	list_add_tail(&event->counting_node, &home->counting);
 	WRITE_ONCE(home->nr_events, home->nr_events + 1);
 }
 
@@ -182,6 +181,5 @@ void pv_perf_unlink(struct pv_perf_event *event)
 	list_del(&event->node);
 	home->pmc_open = false;
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
-	list_del_init(&event->counting_node);
 	WRITE_ONCE(home->nr_events, home->nr_events - 1);
 }

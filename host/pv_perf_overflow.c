@@ -262,17 +262,15 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_event *event, *next;
+	struct pv_perf_event *event;
 	bool nmi = false;
 	int ret;
 
-	/* Of those that the guest keeps for later there may be many. */
-	list_for_each_entry_safe(event, next, &here->counting, counting_node) {
+	list_for_each_entry(event, &here->events, node) {
+		/* Of those that the guest keeps for later there may be many. */
 		if (!(event->enabled | event->told |
-		      atomic_read(&event->overflows))) {
-			list_del_init(&event->counting_node);
+		      atomic_read(&event->overflows)))
 			continue;
-		}
 
 		ret = pv_perf_deliver_irqoff(vcpu, event);
 		nmi |= ret > 0;
@@ -350,7 +348,7 @@ void pv_perf_update_records(struct kvm_vcpu *vcpu)
 	pv_perf_tell(vcpu);
 
 	mutex_lock(&here->lock);
-	list_for_each_entry(event, &here->counting, counting_node) {
+	list_for_each_entry(event, &here->events, node) {
 		if (event->enabled)
 			pv_perf_update_record(vcpu->kvm, event, 0, &count);
 	}

@@ -82,7 +82,6 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	refcount_set(&pv->refs, 1);
 	mutex_init(&pv->lock);
 	INIT_LIST_HEAD(&pv->events);
-	INIT_LIST_HEAD(&pv->counting);
 	raw_spin_lock_init(&pv->enter_lock);
 	pv->vcpu = vcpu;
 	pv->restored = true;
