@@ -242,14 +242,20 @@ control() {
 	read -r ack </dev/shm/ack
 }
 
-# The host takes all that it takes between two hypercalls, which are in its trace.
+# A hypercall that the host's trace shows; by the shell, as to start a program asks for files
+mark() {
+	local line
+	read -r line <"$(echo /sys/bus/event_source/devices/*/clock)"
+}
+
+# The host takes all that it takes between two marks.
 while_host_steals() {
 	proc_steal
 	control enable
-	"$T/exits" hypercall 1
+	mark
 	touch steal.go
 	while [ ! -e steal.done ]; do "$T/loop"; done
-	"$T/exits" hypercall 1
+	mark
 	control disable
 	proc_steal
 }
@@ -343,26 +349,25 @@ perf stat -x, -a -o host.trace -e kvm:kvm_exit --filter "exit_reason == $cpuid" 
 	sh -c 'touch host.go; while [ ! -e host.done ]; do sleep 0.05; done'
 echo $(($(exits) - before)) >host.exits.new
 mv host.exits.new host.exits
-# How long the vCPU's thread has waited for a CPU, in ns.
-run_delay() {
-	awk '{ print $2 }' "/proc/$vmm/task/$vcpu/schedstat"
-}
-
 wait_for steal.ready
 vcpu=$(cat /sys/kernel/debug/kvm/*/vcpu0/pid)
-before=$(run_delay)
-# A task that is preempted has the state 0, or one above all others.
+# How long the vCPU's thread has waited for a CPU, in ns, is the second word.
+schedstat=/proc/$vmm/task/$vcpu/schedstat
+# A task that is preempted has the state 0, or one above all others.  A mark is a READ of
+# KVM_PMU_NO_EVENT.
 perf record -q -a -B -N -o $data -e sched:sched_switch \
 	--filter "prev_pid == $vcpu && (prev_state == 0 || prev_state >= 256)" \
-	-e kvm:kvm_hypercall --filter 'nr == 0x1000' sh -c "
+	-e kvm:kvm_pv_perf_op --filter 'op == 5 && a1 == 0xfffffffe' sh -c "
 		touch steal.start
 		while [ ! -e steal.go ]; do sleep 0.05; done
+		cat $schedstat >/dev/shm/delay
 		taskset -c 1 sh -c '$T/longerloop; $T/longerloop'
+		cat $schedstat >>/dev/shm/delay
 		touch steal.done
 		while [ ! -e steal ]; do sleep 0.05; done"
-delay=$(($(run_delay) - before))
+delay=$(awk 'NR == 1 { n = $2 } END { printf "%.0f", $2 - n }' /dev/shm/delay)
 perf script -i $data -F event >switches 2>/dev/null
-echo "$delay $(awk '/kvm_hypercall/ { marks++ }
+echo "$delay $(awk '/kvm_pv_perf_op/ { marks++ }
 	/sched_switch/ && marks == 1 { n++ }
 	END { print n + 0 }' switches)" >host.steal.new
 mv host.steal.new host.steal
