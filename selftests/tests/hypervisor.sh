@@ -361,7 +361,7 @@ perf record -q -a -B -N -o $data -e sched:sched_switch \
 		touch steal.start
 		while [ ! -e steal.go ]; do sleep 0.05; done
 		cat $schedstat >/dev/shm/delay
-		taskset -c 1 sh -c '$T/longerloop; $T/longerloop'
+		for _ in 1 2 3 4; do taskset -c 1 $T/longerloop; done
 		cat $schedstat >>/dev/shm/delay
 		touch steal.done
 		while [ ! -e steal ]; do sleep 0.05; done"
