@@ -9,6 +9,9 @@
  * many there were.  VARIANT is the number of events, the period of samples or
  * their frequency; 0 is the same without events.
  *
+ * Operations that leave nothing to be done later are timed in pieces, of which the
+ * quickest stands for all: no timer tick has come meanwhile.
+ *
  * With a MARK of 1 it makes a hypercall, which fails, before and after the
  * operations: the host's trace shows it.  Runs without events are left out.
  */
@@ -23,6 +26,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,10 +38,13 @@
 #define MARK	0x4d41524b
 
 #define WARMUP	20
+#define PIECES	200
 #define MAX_FD	64
 
 static bool marking;
 static uint64_t started, elapsed, started_tsc, elapsed_tsc;
+/* Of the pieces. */
+static uint64_t least, least_tsc;
 
 static void mark(unsigned int which)
 {
@@ -61,18 +68,64 @@ static uint64_t now(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-static void start(void)
+static void start_clock(void)
 {
-	mark(1);
 	started_tsc = __builtin_ia32_rdtsc();
 	started = now();
 }
 
-static void stop(void)
+static void stop_clock(void)
 {
 	elapsed = now() - started;
 	elapsed_tsc = __builtin_ia32_rdtsc() - started_tsc;
+}
+
+static void start(void)
+{
+	mark(1);
+	start_clock();
+}
+
+static void stop(void)
+{
+	stop_clock();
 	mark(2);
+}
+
+static long piece_size(long n)
+{
+	return MAX(n / PIECES, 1);
+}
+
+static void start_pieces(void)
+{
+	least = least_tsc = UINT64_MAX;
+	start();
+}
+
+static void next_piece(void)
+{
+	stop_clock();
+	least = MIN(least, elapsed);
+	least_tsc = MIN(least_tsc, elapsed_tsc);
+	start_clock();
+}
+
+/* Before the @k-th of @n operations; those below 0 are not timed. */
+static void next_operation(long k, long n)
+{
+	if (!k)
+		start_pieces();
+	else if (k > 0 && !(k % piece_size(n)))
+		next_piece();
+}
+
+static void stop_pieces(long n)
+{
+	next_operation(n, n);
+	stop();
+	elapsed = least * n / piece_size(n);
+	elapsed_tsc = least_tsc * n / piece_size(n);
 }
 
 static void die(const char *what)
@@ -152,6 +205,7 @@ static long run_switch(long nr, long n, bool differ)
 {
 	int to[2], from[2];
 	pid_t pid;
+	long k;
 
 	if (pipe(to) || pipe(from))
 		die("pipe");
@@ -162,10 +216,11 @@ static long run_switch(long nr, long n, bool differ)
 		_exit(0);
 	}
 	open_events(nr, false, 0);
-	bounce(from[0], to[1], WARMUP, true);
-	start();
-	bounce(from[0], to[1], n / 2, true);
-	stop();
+	for (k = -WARMUP; k < n / 2; k++) {
+		next_operation(k, n / 2);
+		bounce(from[0], to[1], 1, true);
+	}
+	stop_pieces(n / 2);
 	waitpid(pid, NULL, 0);
 	close_events();
 	return n;
@@ -188,12 +243,11 @@ static long run_read(long nr, long n)
 		leader = leader < 0 ? fd : leader;
 	}
 	for (k = -WARMUP; k < n; k++) {
-		if (!k)
-			start();
+		next_operation(k, n);
 		if (nr && read(leader, buf, sizeof(buf)) < 0)
 			die("read");
 	}
-	stop();
+	stop_pieces(n);
 	close_events();
 	return n;
 }
@@ -242,12 +296,11 @@ static long run_self(long nr, long n)
 			die("mmap");
 	}
 	for (k = -WARMUP; k < n; k++) {
-		if (!k)
-			start();
+		next_operation(k, n);
 		if (nr)
 			read_self(fd, page);
 	}
-	stop();
+	stop_pieces(n);
 	if (nr)
 		munmap(page, size);
 	close_events();
@@ -293,7 +346,8 @@ static long run_fork(long nr, long n)
 /* Branches in user mode; the operations are the overflows. */
 static long run_sample(long period, long n)
 {
-	uint64_t left = n * (period ? period : 1000);
+	uint64_t branches = piece_size(n) * (period ? period : 1000), left;
+	long k;
 
 	if (period) {
 		struct perf_event_attr attr = {
@@ -305,9 +359,12 @@ static long run_sample(long period, long n)
 
 		open_event(&attr, -1);
 	}
-	start();
-	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left));
-	stop();
+	for (k = 0; k < n; k += piece_size(n)) {
+		next_operation(k, n);
+		left = branches;
+		__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left));
+	}
+	stop_pieces(n);
 	close_events();
 	return n;
 }
@@ -320,11 +377,10 @@ static long run_exit(long nr, long n)
 
 	open_events(nr, false, 0);
 	for (k = -WARMUP; k < n; k++) {
-		if (!k)
-			start();
+		next_operation(k, n);
 		__cpuid(0, a, b, c, d);
 	}
-	stop();
+	stop_pieces(n);
 	close_events();
 	return n;
 }
