@@ -23,6 +23,7 @@ bare() {
 # Every counter, bit and event of the emulated PMU.
 bare amd-pmu EPYC,pmu=on,+perfctr-core,+perfmon-v2
 bare amd-vnmi EPYC,+svm,+vgif,+vnmi
+bare amd-nrips EPYC,+svm
 bare amd-lbr EPYC,pmu=on,+perfmon-v2,+amd-lbr-v2,+amd-lbr-pmc-freeze
 
 # The clock, which otherwise goes on by seconds while the host reads a file.
