@@ -84,8 +84,11 @@ nested_measures() {
 	perf record -q -B -N -e cycles:u -c 100000 -o nested.data "$T/calltree"
 	perf record -q -B -N -e instructions:u -c 10000 -o nested.loop "$T/loop"
 	# User mode: at its default frequency samples of the kernel, through three
-	# levels, would be all that is done.
-	(while :; do "$T/longerloop"; done) &
+	# levels, would be all that is done.  And not through 9p, which the guest
+	# serves in the time that the samples leave.
+	cp "$T/longerloop" /dev/shm
+	(while :; do /dev/shm/longerloop; done) &
+	until pidof longerloop >/dev/null; do sleep 0.1; done
 	timeout -s INT 8 perf top -e cycles:u --stdio -d 1 >nested.top 2>&1 \
 		< <(exec sleep 1000)
 	kill $!
