@@ -117,7 +117,7 @@ test-packages:
 		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
 		bpftrace unifdef patchutils uuid-dev gcc-multilib \
 		python3-matplotlib chromium golang-go python3-hypothesis \
-		python3-libvirt qemu-guest-agent openssh-server)
+		python3-libvirt qemu-guest-agent openssh-server netcat-openbsd)
 
 bench: $(machine) $(modules) $(initrd) $(B)/tests/workload
 	@$(call install,nginx-light wrk)
