@@ -26,7 +26,7 @@ ok() {
 
 # is NAME GOT WANT
 is() {
-	[ "$2" = "$3" ] || echo "# $1: got '$2', want '$3'"
+	[ "$2" = "$3" ] || echo "$1: got '$2', want '$3'" | sed 's/^/# /'
 	ok "$1" test "$2" = "$3"
 }
 
