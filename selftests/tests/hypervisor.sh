@@ -242,7 +242,7 @@ control() {
 	read -r ack </dev/shm/ack
 }
 
-# A hypercall that the host's trace shows; by the shell, as to start a program asks for files
+# A hypercall that the host's trace shows; by the shell, as to start a program asks for files.
 mark() {
 	local line
 	read -r line <"$(echo /sys/bus/event_source/devices/*/clock)"
