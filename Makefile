@@ -46,7 +46,7 @@ record32 := $(B)/tests/record32_test
 # Its checks take their time; what they cannot see need not be tested with them.
 ifdef KERNEL
 export VM_PATIENCE := 10
-TESTS ?= $(filter-out bochs check install intel matrix nested qemu series user,\
+TESTS ?= $(filter-out bochs check install intel intel-smp matrix nested qemu series user,\
 	$(notdir $(basename $(wildcard selftests/tests/*.sh))))
 endif
 
@@ -62,8 +62,8 @@ help:
 	@echo 'make test       run every test (an hour), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests; LONG=1'
 	@echo '                has limits, nested, record and host do all that they can (+25 min)'
-	@echo 'make test-intel bochs, intel, vm, pressure, hypercall, errors, exits and hypervisor,'
-	@echo '                on the emulated Intel machine (an hour)'
+	@echo 'make test-intel bochs, intel, intel-smp, vm, pressure, hypercall, errors, exits'
+	@echo '                and hypervisor, on the emulated Intel machine (an hour)'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
@@ -105,7 +105,7 @@ test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(G)/agent-initrd
 
 # What "make test" has of it, and more.
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(programs) $(doctor)
-	@VM_CPUS='amd intel' selftests/run bochs intel vm
+	@VM_CPUS='amd intel' selftests/run bochs intel intel-smp vm
 	@VM_CPU=intel selftests/run pressure hypercall errors exits hypervisor
 
 # Packages that only some targets need.

@@ -51,10 +51,6 @@ counts host
 samples host
 doctor host
 
-"$T/life_test" >out 2>&1
-is "life_test ends well" $? 0
-tap_file life_test out
-
 # The debug store of every CPU, which takes an interrupt to each.
 (
 	cd /sys/kernel/tracing || exit 1
