@@ -97,24 +97,28 @@ bool pv_perf_backing_is_fixed(const struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_may_be_fixed - might perf give it such a counter?
+ * pv_perf_backing_fixed - which such counter might perf give it?
  * @backing: the backing event
  *
- * Those of the three that every CPU with fixed counters has: whether there is
- * one now, perf knows.
+ * Of the three that every CPU with fixed counters has: whether it is free, perf
+ * knows.
+ *
+ * Return: a bit for it, or 0 for none.
  */
-bool pv_perf_backing_may_be_fixed(const struct perf_event *backing)
+unsigned long pv_perf_backing_fixed(const struct perf_event *backing)
 {
 	if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
-		return false;
+		return 0;
 
 	switch (backing->hw.config & X86_RAW_EVENT_MASK) {
 	case 0x00c0:	/* instructions */
+		return BIT(0);
 	case 0x003c:	/* cycles */
+		return BIT(1);
 	case 0x0300:	/* reference cycles */
-		return true;
+		return BIT(2);
 	default:
-		return false;
+		return 0;
 	}
 }
 

@@ -84,29 +84,72 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 	mutex_unlock(&here->lock);
 }
 
-static bool pv_perf_uses_counter(struct pv_perf_event *event)
+/* What is parked or throttled has no counter, and comes here when it goes on. */
+static bool pv_perf_has_counter(const struct pv_perf_event *event)
 {
 	return event->enabled && !event->lost && !event->throttled &&
-	       !event->parked && !pv_perf_backing_is_fixed(event->backing);
+	       !event->parked;
 }
 
-/*
- * May the vCPU have what this event takes of general-purpose counters?  What is
- * parked or throttled has none, and comes here when it goes on.
- */
-static bool pv_perf_may_use_counter(struct pv_perf_vcpu *home,
-				    struct pv_perf_event *starting,
-				    const struct perf_event *backing)
+/* May the vCPU have @n general-purpose counters more than what it has without @but? */
+static bool pv_perf_may_use_counters(struct pv_perf_vcpu *home,
+				     const struct pv_perf_event *but,
+				     unsigned int n)
 {
-	unsigned int n = pv_perf_backing_counters(backing);
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &home->events, node) {
-		if (event != starting && pv_perf_uses_counter(event))
+		if (event != but && pv_perf_has_counter(event) &&
+		    !pv_perf_backing_is_fixed(event->backing))
 			n += pv_perf_backing_counters(event->backing);
 	}
 
 	return n <= pv_perf_counters_allowed(home->vcpu->kvm);
+}
+
+/* The general-purpose counters that it takes where @fixed are taken; takes its own. */
+static unsigned int pv_perf_counters_beside(const struct perf_event *backing,
+					    unsigned long *fixed)
+{
+	unsigned long own = pv_perf_backing_fixed(backing) & ~*fixed;
+
+	*fixed |= own;
+	return own ? 0 : pv_perf_backing_counters(backing);
+}
+
+/*
+ * Might the vCPU have this event's as well, if perf had one event in each fixed counter?
+ * It moves events only as one comes, the older ones first.
+ */
+static bool pv_perf_may_fit(struct pv_perf_vcpu *home,
+			    const struct pv_perf_event *starting,
+			    const struct perf_event *backing)
+{
+	struct pv_perf_event *event;
+	unsigned long fixed = 0;
+	unsigned int n;
+
+	n = pv_perf_counters_beside(backing, &fixed);
+	list_for_each_entry(event, &home->events, node) {
+		if (event != starting && pv_perf_has_counter(event))
+			n += pv_perf_counters_beside(event->backing, &fixed);
+	}
+
+	return n <= pv_perf_counters_allowed(home->vcpu->kvm);
+}
+
+/* @only_fixed: of the vCPU's events one more has to have a fixed counter than before */
+static bool pv_perf_has_started(struct pv_perf_vcpu *home,
+				const struct pv_perf_event *starting,
+				const struct perf_event *backing,
+				bool only_fixed)
+{
+	unsigned int n = pv_perf_backing_is_fixed(backing) ?
+			 0 : pv_perf_backing_counters(backing);
+
+	return !pv_perf_backing_has_no_counter(backing) &&
+	       !pv_perf_any_robbed(home) &&
+	       (!only_fixed || pv_perf_may_use_counters(home, starting, n));
 }
 
 /**
@@ -123,7 +166,7 @@ static bool pv_perf_may_use_counter(struct pv_perf_vcpu *home,
  *
  * Beyond the limit on counters perf is not even asked: to find out, it would
  * take one from an event of the host, which is not given it back before perf
- * next rotates those.  Only where it might be a fixed one does perf have to say.
+ * next rotates those.  Only where fixed counters may do does perf have to say.
  *
  * May sleep, with kvm->srcu held for reading.
  *
@@ -144,14 +187,13 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	list_for_each_entry(other, &home->events, node)
 		pv_perf_note_lost(other);
 
-	only_fixed = !pv_perf_may_use_counter(home, event, backing);
-	if (only_fixed && !pv_perf_backing_may_be_fixed(backing))
+	only_fixed = !pv_perf_may_use_counters(home, event,
+					       pv_perf_backing_counters(backing));
+	if (only_fixed && !pv_perf_may_fit(home, event, backing))
 		return -EBUSY;
 
 	perf_event_enable(backing);
-	if (!pv_perf_backing_has_no_counter(backing) &&
-	    !pv_perf_any_robbed(home) &&
-	    !(only_fixed && !pv_perf_backing_is_fixed(backing)))
+	if (pv_perf_has_started(home, event, backing, only_fixed))
 		return 0;
 
 	perf_event_disable(backing);

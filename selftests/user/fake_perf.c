@@ -264,11 +264,26 @@ static void assign(struct perf_event *event, int idx)
 		pmu_start(event, PERF_EF_RELOAD);
 }
 
-/* Pinned events in the order of their age: no counter, and it is in error. */
+/* Does one come that has not counted? */
+static bool any_comes(struct task_struct *task)
+{
+	struct perf_event *event;
+
+	list_for_each_entry(event, &task->events, node)
+		if (event->state == PERF_EVENT_STATE_INACTIVE)
+			return true;
+	return false;
+}
+
+/*
+ * Pinned events in the order of their age: no counter, and it is in error.  As in
+ * x86_schedule_events(), others are moved only then.
+ */
 static void resched(struct task_struct *task)
 {
 	int left = NR_COUNTERS - cpus[task->cpu].taken;
 	int fixed, needs, used = 0, next = 0;
+	bool anew = any_comes(task);
 	struct perf_event *event;
 
 	list_for_each_entry(event, &task->events, node) {
@@ -280,8 +295,10 @@ static void resched(struct task_struct *task)
 		if (!task->running) {
 			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
 		} else if (needs <= left) {
-			assign(event, fixed ? INTEL_PMC_IDX_FIXED +
-					      __builtin_ctz(fixed) : next);
+			if (anew)
+				assign(event, fixed ? INTEL_PMC_IDX_FIXED +
+						      __builtin_ctz(fixed) :
+						      next);
 			left -= needs;
 			next += needs;
 			sched_event_in(event);
