@@ -10,8 +10,11 @@ TREE = os.environ["VM_TREE"]
 LINE = os.path.join(TREE, "build",
                     "linux-" + os.environ["VM_GUEST_KERNEL"])
 QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
-PV = "host,migratable=no,pmu=off"
-NO_PV = "host,pmu=off,kvm-pv-perf=off"
+# QEMU refuses a CPU that has branch records, as Intel's has, but no PMU.
+NO_PMU = "pmu=off" + (",lbr-fmt=0" if os.path.exists("/sys/module/kvm_intel")
+                      else "")
+PV = "host,migratable=no," + NO_PMU
+NO_PV = f"host,{NO_PMU},kvm-pv-perf=off"
 RDPMC = "kvm,pv-perf-rdpmc=on"
 
 LONG = 500000004                # instructions of longloop

@@ -123,8 +123,12 @@ has "the host's perf does not always count beside a guest that may have all coun
 pkill -9 -f 'accel kvm'
 wait $victim
 share 0
+# Only perf can say whether a fixed counter is free, and takes one of the host's then,
+# until its next tick.
+least=100
+[ ! -e /sys/module/kvm_intel ] || least=95
 is "and does beside one that wants them" \
-	"$(awk -F, '$3 ~ /^instructions/ { print $5 }' share)" 100.00
+	"$(awk -F, -v l=$least '$3 ~ /^instructions/ { print $5 >= l }' share)" 1
 echo "$max_counters" >/sys/module/kvm/parameters/pv_perf_max_counters
 
 # The VMM dies while events count, which so far have cost no exit.
