@@ -615,6 +615,8 @@ static void check_host(bool can_install)
 
 	printf("\nStart guests with the feature and without a virtual PMU, with QEMU:\n"
 	       "    -cpu host,migratable=no,pmu=off\n");
+	if (!is_amd())
+		printf("If QEMU says that LBR is unsupported without pmu=on, add lbr-fmt=0.\n");
 	if (is_amd() && is_yes(MODULE "kvm/parameters/enable_pmu"))
 		printf("If pv-perf-doctor in the guest says that it has another PMU all the same,\n"
 		       "load kvm with enable_pmu=0: some versions of QEMU do not turn AMD's off.\n");
