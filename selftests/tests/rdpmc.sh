@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # A guest that reads counters by RDPMC, in its kernel and in user mode: counts are as
 # exact as by the host, also where the host profiles meanwhile; it reads nobody else's;
-# and it may only where the host and the VMM allow it.  RDPMC_TIMES=60 has the host
-# profile for minutes of the machine's time.
-# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 2400
+# and it may only where the host and the VMM allow it.  With LONG=1 the host profiles for
+# minutes of the machine's time.
+# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 5400
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm
@@ -169,7 +169,9 @@ if [ "$VM_LEVEL" = guest ]; then
 	in_guest
 fi
 
-echo "${RDPMC_TIMES:-1}" >times
+times=1
+! long || times=20
+echo $times >times
 "$VM_TREE/build/pv-perf-doctor" host >doctor
 has "the doctor on the host says how to allow it" 'pv-perf-rdpmc=on' doctor
 has "and that guests count none of the hypervisor's events" \
