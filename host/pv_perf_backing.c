@@ -122,6 +122,19 @@ unsigned long pv_perf_backing_fixed(const struct perf_event *backing)
 	}
 }
 
+/**
+ * pv_perf_backing_forget_counter - have perf place it anew, and all others with it
+ * @backing: the backing event
+ *
+ * perf gives an event that is enabled the counter which it had, where that is free, and
+ * then moves none (x86_schedule_events()).  Does nothing where it has one now.
+ */
+void pv_perf_backing_forget_counter(struct perf_event *backing)
+{
+	if (READ_ONCE(backing->state) < PERF_EVENT_STATE_INACTIVE)
+		WRITE_ONCE(backing->hw.idx, -1);
+}
+
 /*
  * One whose count is up to date may have another counter since, with what that
  * has counted for somebody else.

@@ -91,12 +91,12 @@ static bool pv_perf_has_counter(const struct pv_perf_event *event)
 	       !event->parked;
 }
 
-/* May the vCPU have @n general-purpose counters more than what it has without @but? */
-static bool pv_perf_may_use_counters(struct pv_perf_vcpu *home,
-				     const struct pv_perf_event *but,
-				     unsigned int n)
+/* The general-purpose counters that the vCPU's events have without @but. */
+static unsigned int pv_perf_counters_used(struct pv_perf_vcpu *home,
+					  const struct pv_perf_event *but)
 {
 	struct pv_perf_event *event;
+	unsigned int n = 0;
 
 	list_for_each_entry(event, &home->events, node) {
 		if (event != but && pv_perf_has_counter(event) &&
@@ -104,7 +104,7 @@ static bool pv_perf_may_use_counters(struct pv_perf_vcpu *home,
 			n += pv_perf_backing_counters(event->backing);
 	}
 
-	return n <= pv_perf_counters_allowed(home->vcpu->kvm);
+	return n;
 }
 
 /* The general-purpose counters that it takes where @fixed are taken; takes its own. */
@@ -118,16 +118,20 @@ static unsigned int pv_perf_counters_beside(const struct perf_event *backing,
 }
 
 /*
- * Might the vCPU have this event's as well, if perf had one event in each fixed counter?
- * It moves events only as one comes, the older ones first.
+ * May perf have to move an event for this one, and would it be @most then?  It moves
+ * events only as one comes, the older ones into fixed counters first.
  */
 static bool pv_perf_may_fit(struct pv_perf_vcpu *home,
 			    const struct pv_perf_event *starting,
-			    const struct perf_event *backing)
+			    const struct perf_event *backing,
+			    unsigned int most)
 {
 	struct pv_perf_event *event;
 	unsigned long fixed = 0;
 	unsigned int n;
+
+	if (!pv_perf_backing_fixed(backing))
+		return false;
 
 	n = pv_perf_counters_beside(backing, &fixed);
 	list_for_each_entry(event, &home->events, node) {
@@ -135,21 +139,41 @@ static bool pv_perf_may_fit(struct pv_perf_vcpu *home,
 			n += pv_perf_counters_beside(event->backing, &fixed);
 	}
 
-	return n <= pv_perf_counters_allowed(home->vcpu->kvm);
+	return n <= most;
 }
 
-/* @only_fixed: of the vCPU's events one more has to have a fixed counter than before */
+/*
+ * perf has moved one out of a fixed counter for an older one, which has not started, and
+ * leaves it there.
+ */
+static void pv_perf_return_moved(struct pv_perf_vcpu *home,
+				 const struct pv_perf_event *refused)
+{
+	struct pv_perf_event *event;
+
+	list_for_each_entry(event, &home->events, node) {
+		if (event == refused || !pv_perf_has_counter(event) ||
+		    !pv_perf_backing_fixed(event->backing) ||
+		    pv_perf_backing_is_fixed(event->backing))
+			continue;
+		perf_event_disable(event->backing);
+		pv_perf_backing_forget_counter(event->backing);
+		perf_event_enable(event->backing);
+	}
+}
+
 static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 				const struct pv_perf_event *starting,
 				const struct perf_event *backing,
-				bool only_fixed)
+				unsigned int most)
 {
-	unsigned int n = pv_perf_backing_is_fixed(backing) ?
-			 0 : pv_perf_backing_counters(backing);
+	unsigned int n = pv_perf_counters_used(home, starting);
+
+	if (!pv_perf_backing_is_fixed(backing))
+		n += pv_perf_backing_counters(backing);
 
 	return !pv_perf_backing_has_no_counter(backing) &&
-	       !pv_perf_any_robbed(home) &&
-	       (!only_fixed || pv_perf_may_use_counters(home, starting, n));
+	       !pv_perf_any_robbed(home) && n <= most;
 }
 
 /**
@@ -176,6 +200,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		  struct perf_event *backing)
 {
 	struct pv_perf_event *other;
+	unsigned int used, most;
 	bool only_fixed;
 
 	lockdep_assert_held(&home->lock);
@@ -187,16 +212,23 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	list_for_each_entry(other, &home->events, node)
 		pv_perf_note_lost(other);
 
-	only_fixed = !pv_perf_may_use_counters(home, event,
-					       pv_perf_backing_counters(backing));
-	if (only_fixed && !pv_perf_may_fit(home, event, backing))
+	used = pv_perf_counters_used(home, event);
+	/* The limit may have fallen, or the host taken a fixed one from them. */
+	most = max(used, pv_perf_counters_allowed(home->vcpu->kvm));
+	only_fixed = used + pv_perf_backing_counters(backing) > most;
+	if (only_fixed && !pv_perf_may_fit(home, event, backing, most))
 		return -EBUSY;
 
+	if (only_fixed)
+		pv_perf_backing_forget_counter(backing);
 	perf_event_enable(backing);
-	if (pv_perf_has_started(home, event, backing, only_fixed))
+	if (pv_perf_has_started(home, event, backing,
+				only_fixed ? most : UINT_MAX))
 		return 0;
 
 	perf_event_disable(backing);
 	pv_perf_restart_robbed(home);
+	if (only_fixed)
+		pv_perf_return_moved(home, event);
 	return -EBUSY;
 }

@@ -264,32 +264,52 @@ static void assign(struct perf_event *event, int idx)
 		pmu_start(event, PERF_EF_RELOAD);
 }
 
-/* Does one come that has not counted? */
-static bool any_comes(struct task_struct *task)
+/* Is the counter that it had last free? */
+static bool has_place(struct task_struct *task, struct perf_event *event)
+{
+	int left = NR_COUNTERS - cpus[task->cpu].taken;
+	struct perf_event *other;
+
+	if (event->hw.idx == -1 || counters(event) > 1 ||
+	    (event->hw.idx < INTEL_PMC_IDX_FIXED && event->hw.idx >= left))
+		return false;
+
+	list_for_each_entry(other, &task->events, node)
+		if (other != event && other->hw.idx == event->hw.idx &&
+		    other->state >= PERF_EVENT_STATE_INACTIVE)
+			return false;
+	return true;
+}
+
+static bool all_have_places(struct task_struct *task)
 {
 	struct perf_event *event;
 
 	list_for_each_entry(event, &task->events, node)
-		if (event->state == PERF_EVENT_STATE_INACTIVE)
-			return true;
-	return false;
+		if (event->state >= PERF_EVENT_STATE_INACTIVE &&
+		    !has_place(task, event))
+			return false;
+	return true;
 }
 
 /*
  * Pinned events in the order of their age: no counter, and it is in error.  As in
- * x86_schedule_events(), others are moved only then.
+ * x86_schedule_events(), all are where they were last, if they can.
  */
 static void resched(struct task_struct *task)
 {
 	int left = NR_COUNTERS - cpus[task->cpu].taken;
 	int fixed, needs, used = 0, next = 0;
-	bool anew = any_comes(task);
+	bool anew = !all_have_places(task);
 	struct perf_event *event;
 
 	list_for_each_entry(event, &task->events, node) {
 		if (event->state < PERF_EVENT_STATE_INACTIVE)
 			continue;
-		fixed = fixed_counter(event) & ~used;
+		fixed = fixed_counter(event) & ~used &
+			~cpus[task->cpu].taken_fixed;
+		if (!anew && event->hw.idx < INTEL_PMC_IDX_FIXED)
+			fixed = 0;
 		used |= fixed;
 		needs = fixed ? 0 : counters(event);
 		if (!task->running) {

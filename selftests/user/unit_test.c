@@ -1824,9 +1824,27 @@ static void test_fixed_counters(void)
 	call(3, 1);
 	call(3, 2);
 	call(4, 1);
-	is("also for one that cannot be there", call(3, 5), 0);
+	is("but not for one that cannot be there", call(3, 5), -KVM_EBUSY);
+	is("where the first that comes back is", call(3, 1), 0);
+	call(4, 1);
+	call(4, 2);
+
+	/* As with the NMI watchdog, which has the one for cycles. */
+	cpus[0].taken_fixed = 2;
+	open_raw(8, 0x3c);
+	is("instructions in a fixed counter, cycles not", call(3, 2) ?:
+	   call(3, 8), 0);
+	is("an older event of instructions does not fit", call(3, 1),
+	   -KVM_EBUSY);
+	call(4, 8);
+	is("nor has it moved the other for good", call(3, 5), 0);
 	call(4, 5);
-	is("and another has the other", call(3, 1), 0);
+	call(2, 8);
+	cpus[0].taken_fixed = 0;
+	call(3, 1);
+	call(3, 2);
+	call(4, 1);
+	call(3, 1);
 	open_raw(4, 0x3c);
 	is("cycles have one of their own", call(3, 4), 0);
 	is("others have none", call(3, 5), -KVM_EBUSY);

@@ -185,6 +185,7 @@ struct task_struct {
 struct cpu {
 	pthread_mutex_t irq;
 	int taken;	/* counters that the host uses itself, the last ones */
+	int taken_fixed;	/* bits of fixed ones that it does */
 	u64 pmc[NR_COUNTERS];	/* what is in those that nobody has */
 	u64 fixed[NR_FIXED];
 	/* Of the last branch record stack. */
