@@ -686,9 +686,11 @@ static void leave_with_nmi(void)
 	pthread_t self = pthread_self(), thread;
 	uint64_t end = now_us() + 120000000;
 	int left = 0, dropped = 0, wrong = 0;
+	cpu_set_t all;
 
 	create(1, guest_sample);
 	signal(SIGALRM, ignore);
+	sched_getaffinity(0, sizeof(all), &all);
 	/* Threads begin where their creator is. */
 	run_on(1);
 	start_thread(&thread, interrupt, &self);
@@ -704,6 +706,7 @@ static void leave_with_nmi(void)
 	}
 	pthread_cancel(thread);
 	pthread_join(thread, NULL);
+	sched_setaffinity(0, sizeof(all), &all);
 	ksft_print_msg("left the guest %d times, %d with an NMI injected, which came %d times\n",
 		       left, dropped, wrong);
 	ksft_test_result(dropped >= 10 && !wrong,

@@ -128,7 +128,7 @@ share 0
 least=100
 [ ! -e /sys/module/kvm_intel ] || least=95
 is "and does beside one that wants them" \
-	"$(awk -F, -v l=$least '$3 ~ /^instructions/ { print $5 >= l }' share)" 1
+	"$(awk -F, -v l=$least '$3 ~ /^instructions/ { print ($5 >= l) }' share)" 1
 echo "$max_counters" >/sys/module/kvm/parameters/pv_perf_max_counters
 
 # The VMM dies while events count, which so far have cost no exit.
