@@ -118,8 +118,9 @@ static unsigned int pv_perf_counters_beside(const struct perf_event *backing,
 }
 
 /*
- * May perf have to move an event for this one, and would it be @most then?  It moves
- * events only as one comes, the older ones into fixed counters first.
+ * With this event, would the vCPU's take no more than @most general-purpose counters if
+ * each fixed counter had one that it can count?  perf sees to that only as it places all
+ * anew.
  */
 static bool pv_perf_may_fit(struct pv_perf_vcpu *home,
 			    const struct pv_perf_event *starting,
@@ -143,8 +144,8 @@ static bool pv_perf_may_fit(struct pv_perf_vcpu *home,
 }
 
 /*
- * perf has moved one out of a fixed counter for an older one, which has not started, and
- * leaves it there.
+ * perf has moved an event out of a fixed counter for an older one, which has been refused,
+ * and leaves it where it is.
  */
 static void pv_perf_return_moved(struct pv_perf_vcpu *home,
 				 const struct pv_perf_event *refused)
@@ -190,7 +191,8 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
  *
  * Beyond the limit on counters perf is not even asked: to find out, it would
  * take one from an event of the host, which is not given it back before perf
- * next rotates those.  Only where fixed counters may do does perf have to say.
+ * next rotates those.  Only where a fixed counter might do it is: whether that is
+ * free, perf knows.
  *
  * May sleep, with kvm->srcu held for reading.
  *
@@ -228,7 +230,8 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 
 	perf_event_disable(backing);
 	pv_perf_restart_robbed(home);
-	if (only_fixed)
+	/* Not each time: a guest may ask in a loop. */
+	if (pv_perf_counters_used(home, event) > used)
 		pv_perf_return_moved(home, event);
 	return -EBUSY;
 }
