@@ -15,7 +15,6 @@
  *					and keeps them until it is killed
  *	  life_test reopen N		a vCPU that opens and closes an event N
  *					times
- *	  life_test signals		of the first only the signals
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -962,12 +961,6 @@ int main(int argc, char **argv)
 	}
 
 	ksft_print_header();
-	if (argc > 1 && !strcmp(argv[1], "signals")) {
-		ksft_set_plan(1);
-		test_leave();
-		ksft_finished();
-	}
-
 	ksft_set_plan(14);
 	test_records();
 	test_threads();
