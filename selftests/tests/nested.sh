@@ -67,7 +67,7 @@ load() {
 }
 
 nested_measures() {
-	local seconds=8
+	local seconds=8 rate=4000
 
 	touch nested.ready
 	wait_for guest.ready
@@ -91,10 +91,10 @@ nested_measures() {
 	cp "$T/longerloop" /dev/shm
 	(while :; do /dev/shm/longerloop; done) &
 	until pidof longerloop >/dev/null; do sleep 0.1; done
-	# As many instructions on either machine.
-	[ "$kvm_vendor" != kvm-intel ] || seconds=40
-	timeout -s INT $seconds perf top -e cycles:u --stdio -d 1 >nested.top 2>&1 \
-		< <(exec sleep 1000)
+	# As many instructions on either machine, for all and for a sample.
+	[ "$kvm_vendor" != kvm-intel ] || { seconds=60 && rate=800; }
+	timeout -s INT $seconds perf top -F $rate -e cycles:u --stdio -d 1 \
+		>nested.top 2>&1 < <(exec sleep 1000)
 	kill $!
 	dmesg >nested.dmesg
 }
