@@ -41,7 +41,7 @@ config_interface: textconfig
 display_library: nogui
 plugin_ctrl: unmapped=true, biosdev=true, speaker=false, extfpuirq=true, \
 parallel=false, serial=true
-cpu: model={model}, count={cpus}, ips={ips}, {quantum}\
+cpu: model={model}, count={cpus}, ips={ips}, \
 perfmon_version=4, reset_on_triple_fault=0, ignore_bad_msrs=0, \
 msrs="{msrs}", mwait_is_nop=0
 memory: guest={mem}, host={mem}, block_size=2048
@@ -139,9 +139,8 @@ class Machine:
         self.write("params", params)
         self.write("config", (CONFIG.format(
             model=self.model, cpus=self.cpus, ips=IPS, mem=self.mem, sync=sync,
-            quantum="quantum=5, " if self.cpus > 1 else "", bios=BIOS,
-            vga_bios=VGA_BIOS, msrs=MSRS, folder=self.folder, console=console,
-            log=log) + image(1, self.path("kernel"), self.start)
+            bios=BIOS, vga_bios=VGA_BIOS, msrs=MSRS, folder=self.folder,
+            console=console, log=log) + image(1, self.path("kernel"), self.start)
             + image(2, self.path("params"), BOOT_PARAMS) + more).encode())
 
     def run(self, stderr):
