@@ -13,7 +13,9 @@ QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
 # QEMU refuses a CPU that has branch records, as Intel's has, but no PMU.
 NO_PMU = "pmu=off" + (",lbr-fmt=0" if os.path.exists("/sys/module/kvm_intel")
                       else "")
-PV = "host,migratable=no," + NO_PMU
+# With migratable=no a CPU has an invariant TSC where the host's has, as Intel's, and
+# QEMU does not migrate that.
+PV = "host,migratable=no,invtsc=off," + NO_PMU
 NO_PV = f"host,{NO_PMU},kvm-pv-perf=off"
 RDPMC = "kvm,pv-perf-rdpmc=on"
 
