@@ -61,7 +61,7 @@ help:
 	@echo '                minutes the first time), boots machine, host and guest'
 	@echo 'make test       run every test (an hour), build what is missing'
 	@echo '                TESTS="stat record" runs only these, of selftests/tests; LONG=1'
-	@echo '                has limits, nested, rdpmc, record and host do all that they can'
+	@echo '                has limits, nested, rdpmc and record do all that they can'
 	@echo '                (+50 min)'
 	@echo 'make test-intel bochs, intel, intel-smp, vm, pressure, hypercall, errors, exits'
 	@echo '                and hypervisor, on the emulated Intel machine (an hour)'
