@@ -6,9 +6,9 @@
 #include <linux/kernel.h>
 #include <linux/math64.h>
 #include <linux/perf_event.h>
+#include <linux/sched/cputime.h>
 
 #include <asm/nmi.h>
-#include <asm/paravirt.h>
 #include <asm/tsc.h>
 
 #include "compat.h"
