@@ -64,8 +64,7 @@ be_victim() {
 	echo "$VM_NAME" >victim.name
 	cp "$T/longloop" /dev/shm
 	for phase in $(phases); do
-		wait_for "$phase.attacked"
-		sleep 0.5
+		wait_for "$phase.counted"
 		start=$(date +%s%N)
 		for _ in $(seq $loops); do /dev/shm/longloop; done
 		echo $((($(date +%s%N) - start) / 1000)) >"$phase.us"
@@ -101,10 +100,13 @@ duel() {
 		elif [ "$phase" = other-spin ]; then
 			pin 0 "$(pgrep -f "accel kvm.*vm.name=$(cat victim.name) ")"
 		fi
-		perf stat -x, -C 0 -e instructions:GH -o "$phase.cpu0" \
-			sh -c "touch $phase.go; while [ ! -e $phase.done ]; do sleep 0.2; done" &
+		touch "$phase.go"
 		wait_for "$phase.attacked"
 		sleep 0.5
+		# What it takes to wait for one another is no cost.
+		perf stat -x, -C 0 -e instructions:GH -o "$phase.cpu0" \
+			sh -c "touch $phase.counted; while [ ! -e $phase.done ]; do sleep 0.2; done" &
+		wait_for "$phase.counted"
 		start=$(date +%s%N)
 		overflows >"$phase.overflows"
 		wait_for "$phase.done"
