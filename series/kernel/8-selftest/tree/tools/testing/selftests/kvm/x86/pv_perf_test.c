@@ -603,7 +603,7 @@ TEST(too_much)
 {
 	struct kvm_vm *vm = vm_create(1);
 	u32 caps[] = { KVM_CAP_PV_PERF_EVENTS, KVM_CAP_PV_PERF_RATE,
-		       KVM_CAP_PV_PERF_COUNTERS };
+		       KVM_CAP_PV_PERF_COUNTERS, KVM_CAP_PV_PERF_COUNTS };
 	int i, max;
 
 	for (i = 0; i < ARRAY_SIZE(caps); i++) {
