@@ -107,7 +107,6 @@ test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(G)/agent-initrd
 # What "make test" has of it, and more; KVM's own tests with stock modules and ours.
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(doctor) \
 		$(tools) $(B)/linux-7.3/modules.built $(B)/linux-7.3/initrd series | test-packages
-	@$(call install,libelf-dev)
 	@VM_CPU=intel VM_CPUS=intel selftests/run bochs intel intel-smp vm errors exits host \
 		hostile hypercall hypervisor limits lost migrate nested pressure rdpmc record stat
 	@VM_CPU=intel series/compare-selftests $(B)/series/kernel $(newest)
@@ -119,7 +118,7 @@ install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
 		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
-		bpftrace unifdef patchutils uuid-dev gcc-multilib \
+		bpftrace unifdef patchutils uuid-dev libelf-dev gcc-multilib \
 		python3-matplotlib chromium golang-go python3-hypothesis \
 		python3-libvirt qemu-guest-agent openssh-server netcat-openbsd)
 

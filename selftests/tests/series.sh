@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The patches for mainline: they are written, apply without fuzz, are all of the
-# hooks, and checkpatch --strict finds nothing that is not explained.  The test
+# hooks, build, and checkpatch --strict finds nothing that is not explained.  The test
 # for the ABI among them passes on the emulated machine.
 # vm: none
 tree=$(realpath "$(dirname "$0")/../..")
@@ -27,6 +27,11 @@ written "the patches for QEMU" series/write-qemu \
 for file in $out/kernel/000{1..8}-*.patch $out/qemu/000{1..3}-*.patch; do
 	ok "${file##*/}" test -s "$file"
 done
+
+series/build-kernel --together "build/linux-$line/source" $out/kernel x86_64 \
+	>"$log" 2>&1
+is "all of the kernel's build" $? 0
+sed -n '/error/s/^/# /p' "$log"
 
 series/build-selftests $out/kernel pv_perf_test >"$log" 2>&1
 is "KVM's selftests are built" $? 0
