@@ -76,13 +76,18 @@ static void open_event(struct event *e, int cpu, unsigned int *seed)
 	}
 }
 
-/* A sample is a header and an address. */
+/* What says that an event is throttled is there, too. */
 static void drain(struct event *e)
 {
 	uint64_t head = __atomic_load_n(&e->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t tail = e->page->data_tail;
+	const struct perf_event_header *record;
 
-	__atomic_add_fetch(&overflows, (head - e->page->data_tail) / 16,
-			   __ATOMIC_RELAXED);
+	for (; tail < head; tail += record->size) {
+		record = (void *)e->page + 4096 + tail % (PAGES * 4096);
+		if (record->type == PERF_RECORD_SAMPLE)
+			__atomic_add_fetch(&overflows, 1, __ATOMIC_RELAXED);
+	}
 	__atomic_store_n(&e->page->data_tail, head, __ATOMIC_RELEASE);
 }
 
