@@ -10,6 +10,9 @@ vm=$tree/selftests/vm
 T=$tree/build/tests
 kvm=/sys/kernel/debug/kvm
 
+# What is to be seen on the screen of perf top.
+top_shows=' [0-9.]+% +longerloop +\[\.\] _start'
+
 # What each level leaves in the scratch folder has its name.
 
 wait_for() {
@@ -67,7 +70,7 @@ load() {
 }
 
 nested_measures() {
-	local seconds=8 rate=4000
+	local rate=4000 loops
 
 	touch nested.ready
 	wait_for guest.ready
@@ -90,12 +93,19 @@ nested_measures() {
 	# serves in the time that the samples leave.
 	cp "$T/longerloop" /dev/shm
 	(while :; do /dev/shm/longerloop; done) &
+	loops=$!
 	until pidof longerloop >/dev/null; do sleep 0.1; done
-	# As many instructions on either machine, for all and for a sample.
-	[ "$kvm_vendor" != kvm-intel ] || { seconds=60 && rate=800; }
-	timeout -s INT $seconds perf top -F $rate -e cycles:u --stdio -d 1 \
-		>nested.top 2>&1 < <(exec sleep 1000)
+	# As many instructions for a sample on either machine.
+	[ "$kvm_vendor" != kvm-intel ] || rate=800
+	perf top -F $rate -e cycles:u --stdio -d 1 >nested.top 2>&1 \
+		< <(exec sleep 1000) &
+	for _ in $(seq 300); do
+		! grep -qE "$top_shows" nested.top || break
+		sleep 1
+	done
 	kill $!
+	wait $!
+	kill $loops
 	dmesg >nested.dmesg
 }
 
@@ -238,7 +248,7 @@ for pair in a:20 aa:10 b:10 bb:20 bbb:10 c:30; do
 		awk -v g="$got" -v w="${pair#*:}" \
 		'BEGIN { exit !(g != "" && g >= w - 2 && g <= w + 2) }'
 done
-has "perf top in the nested guest" ' [0-9.]+% +longerloop +\[\.\] _start' nested.top
+has "perf top in the nested guest" "$top_shows" nested.top
 
 # $1 has ended, as the level below it, $2, has seen
 ended() {
