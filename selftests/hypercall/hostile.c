@@ -548,8 +548,8 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls)
 {
 	static const char * const names[NR_OPS] = {
 		"none", "OPEN", "CLOSE", "ENABLE", "DISABLE", "READ", "QUERY",
-		"SET_PERIOD", "BATCH", "RESET", "SET_LEFT",
-		"SET_AREA",
+		"SET_PERIOD", "BATCH", "RESET", "SET_LEFT", "SET_AREA",
+		"SET_COUNTS",
 	};
 	/* Each must have been seen, or the test does not get where it shall. */
 	static const struct {
@@ -571,6 +571,7 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls)
 		{ KVM_PERF_OP_RESET, 0 }, { KVM_PERF_OP_SET_LEFT, 0 },
 		{ KVM_PERF_OP_SET_AREA, 0 }, { KVM_PERF_OP_SET_AREA, KVM_EINVAL },
 		{ KVM_PERF_OP_SET_AREA, KVM_EFAULT },
+		{ KVM_PERF_OP_SET_COUNTS, 0 }, { KVM_PERF_OP_SET_COUNTS, KVM_EINVAL },
 	};
 	unsigned long wrong = 0, batched = 0, n;
 	unsigned long faults = 0, zeros = 0, values = 0;
