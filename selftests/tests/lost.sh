@@ -97,17 +97,31 @@ is_scaled() {
 
 # Nothing else has a counter.
 echo 0 >/proc/sys/kernel/nmi_watchdog
+# Ready before the guest is, as perf takes its time to start.
+# Not in a file of 9p, where a pipe has no other end.
+mkfifo /dev/shm/control /dev/shm/ack
+taskset -c 1 perf stat -x, -o host --control fifo:/dev/shm/control,/dev/shm/ack -D -1 -C 0 \
+	-e "$(times $((counters + more)) rc0:D)" 2>/dev/null &
+robber=$!
+# tell COMMAND: to that perf
+tell() {
+	echo "$1" >/dev/shm/control
+	read -r _ </dev/shm/ack
+}
+
 # The guest has a CPU for itself: what is scaled is scaled by time.
 taskset -c 0 "$vm" guest -- "$self" >guest.log 2>&1 &
 guest=$!
 
 wait_for robbed.begin
-# Until then its perf takes longer on one machine than on another.
 until cat /sys/kernel/debug/kvm/*/pv_perf | grep -qw active; do sleep 0.1; done
 sleep 0.2
-taskset -c 1 perf stat -x, -o host -C 0 \
-	-e "$(times $((counters + more)) rc0:D)" sleep 1
+tell enable
+sleep 1
+tell disable
 wait_for robbed.end
+kill -INT $robber
+wait $robber
 is "pinned events of the host have all counters" \
 	"$(grep -c ',100.00' host)" $((counters + more))
 is_scaled "instructions that lost their counter for a second" instructions:u \
