@@ -8,6 +8,8 @@
 
 #include <linux/kvm_para.h>
 #include <linux/limits.h>
+#include <linux/lockdep.h>
+#include <linux/mmap_lock.h>
 #include <linux/perf_event.h>
 #include <linux/static_call.h>
 #include <linux/syscore_ops.h>
@@ -37,6 +39,9 @@ void kvm_pmu_compat_exit_user(void);
 DECLARE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 
 #define cr4_update_pce		static_call(kvm_pmu_cr4_update)
+
+/* The kernel's own uses dump_mm() with CONFIG_DEBUG_VM, which is not exported. */
+#define mmap_assert_write_locked(mm)	lockdep_assert_held_write(&(mm)->mmap_lock)
 
 /* Not exported, but found. */
 extern bool kvm_pmu_has_overflow;

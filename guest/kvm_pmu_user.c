@@ -13,8 +13,7 @@
  * read again, of which the host says nothing.
  */
 #include <linux/irq_work.h>
-#include <linux/lockdep.h>
-#include <linux/mm_types.h>
+#include <linux/mmap_lock.h>
 #include <linux/mmu_context.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
@@ -112,8 +111,7 @@ void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm)
 	if (!(event->hw.flags & KVM_PMU_USER_READ))
 		return;
 
-	/* mmap_assert_write_locked() wants dump_mm(), which no module has. */
-	lockdep_assert_held_write(&mm->mmap_lock);
+	mmap_assert_write_locked(mm);
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1)
 		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_update_pce, NULL, 1);
 }
