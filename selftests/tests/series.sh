@@ -31,7 +31,7 @@ done
 series/build-kernel --together "build/linux-$line/source" $out/kernel x86_64 \
 	>"$log" 2>&1
 is "all of the kernel's build" $? 0
-sed -n '/error/s/^/# /p' "$log"
+sed -n '/error: /s/^/# /p' "$log"
 
 series/build-selftests $out/kernel pv_perf_test >"$log" 2>&1
 is "KVM's selftests are built" $? 0
