@@ -50,6 +50,8 @@ used() {
 		done
 		sleep 1
 	done
+	# What each CPU has counted of pages goes to /proc/vmstat late otherwise.
+	cat /proc/sys/vm/stat_refresh
 	awk '$1 == "perf_event" { print "perf_events", $2 }' /proc/slabinfo
 	awk '$1 == "nr_foll_pin_acquired" { n += $2 }
 		$1 == "nr_foll_pin_released" { n -= $2 }
