@@ -221,6 +221,7 @@ static void test_cpuid(void)
 	is("of 48 bits", a >> 16 & 0xff, 48);
 	is("3 fixed counters", d & 0x1f, 3);
 	is("of 48 bits", d >> 5 & 0xff, 48);
+	is("no cache references and misses, no mispredicted branches", b, 0x58);
 	is("writes of full width",
 	   rdmsr(MSR_PERF_CAPABILITIES) >> 13 & 1, 1);
 }

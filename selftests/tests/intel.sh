@@ -16,6 +16,10 @@ counts() {
 			"$(awk -F, '/:u/ { print $1 }' out | paste -sd' ')" \
 			"10000004 10000004 5000001 10000004"
 	done
+	perf stat -x, -o out -e cache-references:u,cache-misses:u,branch-misses:u \
+		"$T/loop"
+	is "$1: what this CPU does not count is not supported" \
+		"$(grep -c '^<not supported>,' out)" 3
 }
 
 samples() {
