@@ -68,17 +68,20 @@ static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 {
 	struct kvm *kvm = m->private;
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	int left = atomic_read(&vm->nr_events);
 	struct pv_perf_event *event;
 	unsigned long id;
 
-	seq_printf(m, "events %d of %u\n", atomic_read(&vm->nr_events),
-		   pv_perf_events_allowed(kvm));
+	seq_printf(m, "events %d of %u\n", left, pv_perf_events_allowed(kvm));
 	pv_perf_show_overflows(m, kvm);
 	seq_printf(m, "%10s %4s %18s %2s %4s %-10s %20s %16s %16s\n", "id",
 		   "type", "config", "uk", "vcpu", "state", "count",
 		   "enabled_ns", "running_ns");
 
+	/* No more than that: the guest may open new ones as fast as they are shown. */
 	xa_for_each(&vm->events, id, event) {
+		if (left-- <= 0)
+			break;
 		event = pv_perf_event_get_locked(kvm, id);
 		if (!event)
 			continue;

@@ -222,15 +222,19 @@ int pv_perf_event_close(struct kvm *kvm, u32 id)
  * pv_perf_close_vm_events - delete every event of a VM
  * @kvm: the VM
  *
- * Those that are being opened meanwhile may stay.
+ * No more than there are now: other vCPUs might open new ones as fast as this closes them.
+ * So where they do, some may stay.
  */
 void pv_perf_close_vm_events(struct kvm *kvm)
 {
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+	int left = atomic_read(&vm->nr_events);
 	struct pv_perf_event *event;
 	unsigned long id;
 
 	xa_for_each(&vm->events, id, event) {
+		if (left-- <= 0)
+			break;
 		pv_perf_event_close(kvm, id);
 		cond_resched();
 	}

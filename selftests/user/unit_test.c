@@ -4781,6 +4781,11 @@ static void open_1_exists(void)
 	mem->param = saved;
 }
 
+static void open_9(void)
+{
+	CHECK(!open_id(9));
+}
+
 static char debugfs_text[8192];
 
 static void debugfs_read(void)
@@ -4849,6 +4854,12 @@ static void test_races(void)
 	is("OPEN during RESET", do_open(), 0);
 	done();
 	is("may stay", call(5, 1), 0);
+	open_id(2);
+	at("mutex_lock", 0, open_9);
+	call(KVM_PERF_OP_RESET, 0);
+	done();
+	is("RESET closes no more than were there", event(9) != NULL, true);
+	is("and these", !event(1) && !event(2), true);
 	teardown();
 }
 
