@@ -375,6 +375,8 @@ struct pv_perf_pmc_seen {
  *	or a backing event on another thread replaces it
  * @notify: the guest wants an NMI where its record's flags get a bit
  * @told: what the record's flags are
+ * @owed: those of them that another vCPU's thread has written, and for which there has
+ *	not been that NMI
  * @rdpmc: the guest wants to read its counter, and may
  * @pmc_notify: the guest wants an NMI where @pmc is not what it was
  * @pmc: what the record says of it; changes with the home's lock held
@@ -419,6 +421,7 @@ struct pv_perf_event {
 	bool parked;
 	bool notify;
 	u32 told;
+	u32 owed;
 	bool rdpmc;
 	bool pmc_notify;
 	struct pv_perf_pmc pmc;

@@ -138,18 +138,25 @@ static __always_inline void pv_perf_delivered(struct kvm_vcpu *vcpu,
 	WRITE_ONCE(here->delivered, here->delivered + n);
 }
 
+/* Bring an event's record up to date; true if its flags are to come with an NMI. */
+static bool pv_perf_tell_anew(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+{
+	u32 told = event->told & ~event->owed;
+	u64 count;
+
+	if (pv_perf_update_record(vcpu->kvm, event, 0, &count))
+		return false;
+
+	event->owed = 0;
+	return event->notify && event->told & ~told;
+}
+
 /* Tell the guest that an event does not count, or does again; true for an NMI. */
 static bool pv_perf_tell_flags(struct kvm_vcpu *vcpu,
 			       struct pv_perf_event *event)
 {
-	u32 told = event->told;
-	u64 count;
-
-	if (!pv_perf_has_news(event) ||
-	    pv_perf_update_record(vcpu->kvm, event, 0, &count))
-		return false;
-
-	return event->notify && event->told & ~told;
+	return (event->owed || pv_perf_has_news(event)) &&
+	       pv_perf_tell_anew(vcpu, event);
 }
 
 /* Tell the guest of an event's overflows; true if there were any. */
@@ -173,6 +180,7 @@ static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 	if (pv_perf_update_record(vcpu->kvm, event, n, &count))
 		return false;
 
+	event->owed = 0;
 	pv_perf_delivered(vcpu, event, n);
 	return true;
 }
@@ -253,6 +261,7 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 		return -EAGAIN;
 	}
 
+	event->owed = 0;
 	pv_perf_delivered(vcpu, event, n);
 	if (pv_perf_charge_overflows(vcpu, n))
 		pv_perf_throttle(event);
@@ -276,7 +285,7 @@ static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
 		nmi |= ret > 0;
 		/* These may sleep, and the request was for them, too. */
 		if (ret < 0 || event->throttled ||
-		    (!ret && pv_perf_has_news(event)))
+		    (!ret && (event->owed || pv_perf_has_news(event))))
 			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 	}
 
@@ -336,13 +345,13 @@ EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);
  * @vcpu: the vCPU, which leaves KVM_RUN
  *
  * The VMM may save the guest's memory now, and restore it elsewhere.  What comes
- * with an NMI is told first: once it is in the record, no NMI would follow.
+ * with an NMI is told first; and again what comes while the records are written.
  */
 void pv_perf_update_records(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event;
-	u64 count;
+	bool nmi = false;
 
 	/* The request stays: it may be for more than this. */
 	pv_perf_tell(vcpu);
@@ -350,7 +359,10 @@ void pv_perf_update_records(struct kvm_vcpu *vcpu)
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node) {
 		if (event->enabled)
-			pv_perf_update_record(vcpu->kvm, event, 0, &count);
+			nmi |= pv_perf_tell_anew(vcpu, event);
 	}
 	mutex_unlock(&here->lock);
+
+	if (nmi)
+		pv_perf_inject_nmi(vcpu);
 }

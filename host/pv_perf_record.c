@@ -33,6 +33,24 @@ pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 }
 
 /*
+ * What the vCPU has the record say by its own operations, it is told by their result.
+ * It may be in the guest when another does, but not with what has a flag: it left as
+ * that came, and sees the request before it enters again.
+ */
+static void pv_perf_note_told(struct pv_perf_event *event, u32 flags)
+{
+	u32 new = flags & ~event->told;
+
+	event->told = flags;
+	event->owed &= flags;
+	if (!new || !event->notify || READ_ONCE(event->home->thread) == current)
+		return;
+
+	event->owed |= new;
+	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
+}
+
+/*
  * The sequence number is kept here because the guest may have written anything
  * into its copy.
  */
@@ -62,7 +80,7 @@ static int pv_perf_put_record(struct pv_perf_event *event,
 	user_access_end();
 
 	event->sequence += 2;
-	event->told = reading->flags;
+	pv_perf_note_told(event, reading->flags);
 	return 0;
 
 fault:

@@ -28,9 +28,12 @@ void pv_perf_note_lost(struct pv_perf_event *event)
 	if (!pv_perf_was_robbed(event))
 		return;
 
-	WRITE_ONCE(event->lost, true);
-	/* VM entry does not find it any more, and the guest is to be told. */
+	/*
+	 * The guest is to be told.  First, as VM entry does not find it any more once it
+	 * is marked; who sees the request waits for the home's lock.
+	 */
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
+	WRITE_ONCE(event->lost, true);
 }
 
 static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)

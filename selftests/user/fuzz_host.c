@@ -142,7 +142,8 @@ struct model_event {
 	bool enabled;
 	bool lost;		/* its counter, since it was enabled */
 	bool noted;		/* by the host */
-	u32 told;		/* flags of the record */
+	u32 told;		/* flags of the record, */
+	u32 owed;		/* and which of them its home is to get an NMI for */
 	u64 count;
 	u64 time_enabled, time_running;
 	u32 sequence;
@@ -423,6 +424,12 @@ static int model_open(int vcpu, gpa_t gpa)
 	return 0;
 }
 
+/* The vCPU whose thread this is has an event, or changes another's. */
+static bool model_is_home(const struct model_event *e)
+{
+	return current == tasks[e->home];
+}
+
 static int model_update(struct model_event *e, u64 *count)
 {
 	struct guest_perf_event r;
@@ -439,6 +446,12 @@ static int model_update(struct model_event *e, u64 *count)
 	/* 0: as it starts, at the period. */
 	r.period_left = e->attr.sample_period ? e->left ? : e->period : 0;
 	r.flags = model_flags(e);
+	e->owed &= r.flags;
+	if (r.flags & ~e->told && e->attr.flags & KVM_PERF_ATTR_NOTIFY &&
+	    !model_is_home(e)) {
+		e->owed |= r.flags & ~e->told;
+		request[e->home] = true;
+	}
 	e->told = r.flags;
 	memcpy(model_memory + e->record, &r, sizeof(r));
 	*count = e->count;
@@ -914,13 +927,20 @@ static void model_look(int vcpu)
 }
 
 /* True for an NMI. */
-static bool model_tell(struct model_event *e)
+static bool model_tell_anew(struct model_event *e)
 {
-	u32 told = e->told;
+	u32 told = e->told & ~e->owed;
 	u64 count;
 
-	return model_flags(e) != told && !model_update(e, &count) &&
-	       e->attr.flags & KVM_PERF_ATTR_NOTIFY && e->told & ~told;
+	if (model_update(e, &count))
+		return false;
+	e->owed = 0;
+	return e->attr.flags & KVM_PERF_ATTR_NOTIFY && e->told & ~told;
+}
+
+static bool model_tell(struct model_event *e)
+{
+	return (e->owed || model_flags(e) != e->told) && model_tell_anew(e);
 }
 
 /* True for an NMI. */
@@ -939,6 +959,7 @@ static bool model_deliver(struct model_event *e)
 		model_branches_tell(e->home);
 	if (model_update(e, &count))
 		return false;
+	e->owed = 0;
 	memcpy(&overflows, model_memory + e->record + 8, 4);
 	overflows += n;
 	memcpy(model_memory + e->record + 8, &overflows, 4);
@@ -996,14 +1017,17 @@ static void model_enter(int vcpu)
 static void model_leave(int vcpu)
 {
 	struct model_event *e;
-	u64 place = 0, count;
+	bool any = false;
+	u64 place = 0;
 
 	model_tell_all(vcpu);
 	while ((e = model_next(vcpu, place, false))) {
 		place = e->place;
 		if (e->enabled)
-			model_update(e, &count);
+			any |= model_tell_anew(e);
 	}
+	if (any)
+		model_nmi(vcpu, false);
 	model_counts_flush(vcpu);
 	model_write_area(vcpu, false);
 }

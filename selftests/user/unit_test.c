@@ -1634,7 +1634,8 @@ static void test_told(void)
 	   PERF_EVENT_STATE_ERROR);
 	on(0);
 	is("the home's entry does not go on", entry_goes_on(), false);
-	enter_guest();
+	is("and the home gets its NMI", enter_guest(), 1);
+	is("once", enter_guest(), 0);
 	is("moved, it counts", (on(1), call(3, 1)), 0);
 	is("and says so", r[1].flags, 0);
 	on(0);
