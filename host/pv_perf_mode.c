@@ -73,6 +73,14 @@ static void pv_perf_set_stopped_left(struct pv_perf_event *event, u64 left)
  */
 void pv_perf_set_left(struct pv_perf_event *event, u64 left)
 {
+	/*
+	 * Of what counts on another CPU perf stops the counter for that.  Its vCPU, which
+	 * leaves the guest for it, waits for the home's lock then: it would run on
+	 * uncounted, and not know.
+	 */
+	if (event->backing->hw.target != current)
+		kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
+
 	/* Before and after: its vCPU may go from one mode to the other. */
 	pv_perf_set_stopped_left(event, left);
 	pv_perf_backing_set_left(event->backing, left);

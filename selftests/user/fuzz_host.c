@@ -548,8 +548,11 @@ static int model_set_period(struct model_event *e, u64 period)
 	else
 		e->period = period;
 	e->attr.sample_period = period;
-	if (!e->unused)
-		model_set_left(e, 0);
+	if (e->unused)
+		return 0;
+	if (is_freq(e) && !model_is_home(e))
+		request[e->home] = true;
+	model_set_left(e, 0);
 	return 0;
 }
 
@@ -574,6 +577,9 @@ static int model_op_left(struct model_event *e, u64 *arg)
 	if (ret)
 		return ret;
 	model_set_unused(e, left > S64_MAX / 2);
+	/* Its home does not run while perf has it stopped. */
+	if (!model_is_home(e))
+		request[e->home] = true;
 	model_set_left(e, left);
 	return 0;
 }

@@ -4898,6 +4898,12 @@ static void frequency_500(void)
 	CHECK(!call3(KVM_PERF_OP_SET_PERIOD, 2, 500, 0));
 }
 
+/* Between the two, perf has it stopped. */
+static void home_waits(void)
+{
+	CHECK(kvm_test_request(KVM_REQ_PV_PERF, vcpus[0]));
+}
+
 static void left_200(void)
 {
 	CHECK(!call3(KVM_PERF_OP_SET_LEFT, 1, 200, 0));
@@ -4942,6 +4948,14 @@ static void test_move_during(void)
 	is("the next one", enter_guest(), 1);
 	is("overflows", r[1].overflows, 2);
 	is("count", r[1].count, 2000);
+
+	at("enable", 0, home_waits);
+	on(1);
+	CHECK(!call3(KVM_PERF_OP_SET_LEFT, 1, 500, 0));
+	on(0);
+	done();
+	is("SET_LEFT elsewhere keeps its vCPU from running uncounted",
+	   (enter_guest(), r[1].period_left), 1000);
 
 	move_during(1, left_200);
 	run_guest(199);
