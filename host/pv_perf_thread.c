@@ -233,13 +233,17 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 
 	backing = pv_perf_backing_create(event, pv_perf_overflow);
 	if (IS_ERR(backing)) {
-		/* Tried again when the vCPU is run the next time. */
+		/* An ENABLE tries again; and so does the next KVM_RUN, for that or a READ. */
 		pv_perf_park(event);
+		pv_perf_went_on(here, event, true);
 		return;
 	}
 
+	/* What has lost its counter stays so until the guest asks, or is past its limit. */
 	pv_perf_note_lost(event);
-	lost = pv_perf_start(here, event, backing) || event->lost;
+	lost = event->lost;
+	if (!lost && !throttled)
+		lost = pv_perf_start(here, event, backing);
 	/* Of which the guest knows nothing. */
 	pv_perf_rdpmc_hide(here->vcpu, event);
 	pv_perf_replace_backing(event, here, backing);

@@ -607,10 +607,17 @@ static void test_follow(void)
 	replace_thread();
 	create_error = -ENOMEM;
 	pv_perf_vcpu_run(vcpus[0]);
+	is("without memory for that the guest is told",
+	   (enter_guest(), r->flags), KVM_PERF_EVENT_LOST);
 	run_guest(5);
 	pv_perf_vcpu_run(vcpus[0]);
+	enter_guest();
 	run_guest(5);
-	is("READ after a run without memory", call(KVM_PERF_OP_READ, 1), 0);
+	is("what was lost stays so, with memory", r->flags,
+	   KVM_PERF_EVENT_LOST);
+	is("READ has it go on", call(KVM_PERF_OP_READ, 1), -KVM_EBUSY);
+	run_guest(5);
+	is("and is right from then on", call(KVM_PERF_OP_READ, 1), 0);
 	is("the count of what came after", r->count, 310);
 
 	replace_thread();
@@ -752,14 +759,19 @@ static void test_swap(void)
 	on(0);
 	create_error = -ENOMEM;
 	run_on(0, 5);
-	is("no memory to follow: it does not count", count_on(0, 0), 1010);
+	is("no memory to follow: READ says so", call_on(0, 5, 0), -KVM_EBUSY);
+	is("it does not count", mem->record[0].count, 1010);
 	on(1);
 	run_on(1, 5);
-	is("nor what its thread runs", count_on(1, 0), 1010);
+	is("READ from elsewhere", call_on(1, 5, 0), -KVM_EBUSY);
+	is("nor does it count what its thread runs", mem->record[0].count,
+	   1010);
 	is("but that counts", count_on(1, 1), 115);
 	on(0);
 	run_on(0, 5);
-	is("it follows later", count_on(0, 0), 1015);
+	is("READ where it can follow", call_on(0, 5, 0), -KVM_EBUSY);
+	run_on(0, 5);
+	is("has it go on", count_on(0, 0), 1015);
 	teardown();
 }
 
@@ -827,6 +839,8 @@ static void test_turns_throttled(void)
 	pv_perf_vcpu_run(vcpus[0]);
 	enter_guest();
 	is("it follows", event(1)->throttled, false);
+	is("and has lost its counter meanwhile", mem->record[1].flags,
+	   KVM_PERF_EVENT_LOST);
 	*param_pv_perf_max_rate = 100000;
 	teardown();
 }
@@ -3165,6 +3179,20 @@ static void test_filter(void)
 	is("READ has it go on", call(5, 1), -KVM_EBUSY);
 	run_guest(10);
 	is("where it was", (call(5, 1), r[1].count), 1020);
+	enter_guest();
+
+	/* It takes no counter that the guest has not asked for since. */
+	deny(0xc0);
+	enter_guest();
+	deny(0);
+	replace_thread();
+	pv_perf_vcpu_run(vcpus[0]);
+	enter_guest();
+	run_guest(10);
+	is("what has lost its counter does not find one on another thread",
+	   event(1)->backing->state, PERF_EVENT_STATE_OFF);
+	is("where it says so still", r[1].flags, KVM_PERF_EVENT_LOST);
+	is("and has no count", (call(5, 1), r[1].count), 1020);
 	teardown();
 }
 
