@@ -75,6 +75,7 @@ u64 pv_perf_backing_left_at(struct perf_event *backing,
 			    const struct pv_perf_position *at);
 struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
 void pv_perf_backing_pmu_enable(struct pmu *pmu);
-void pv_perf_backing_rewrite(struct perf_event *backing);
+struct pv_perf_position
+pv_perf_backing_position(const struct perf_event *backing);
 
 #endif /* __KVM_X86_PV_PERF_BACKING_H */

@@ -327,13 +327,12 @@ struct pv_perf_pmc {
 	u64 offset;
 };
 
-/* No number of a counter. */
-#define PV_PERF_PMC_NONE	(-1)	/* it did not count on this CPU */
-#define PV_PERF_PMC_NEVER	(-2)	/* nobody has looked */
+/* No number of a counter: it did not count on this CPU, or nobody has looked. */
+#define PV_PERF_PMC_NONE	(-1)
 
 /**
  * struct pv_perf_pmc_seen - an event's counter as VM entry has looked at it
- * @idx: perf's number of it, or PV_PERF_PMC_*
+ * @idx: perf's number of it, or PV_PERF_PMC_NONE
  * @tag: differs if perf has assigned it anew, most of the time
  * @delta: perf's count less its prev_count
  */
@@ -359,9 +358,12 @@ struct pv_perf_pmc_seen {
  * @not_nested: do not count nested guests: the guest's exclude_guest
  * @only_nested: count nested guests alone: the guest's exclude_host.  In @attr
  *	these two are the host's.
- * @stopped: because it does not count what the vCPU entered last, and not by
- *	perf.  Changes with the home's @enter_lock held.
+ * @stopped: because it does not count what the vCPU entered last, or because perf
+ *	has throttled it.  Changes with the home's @enter_lock held.
  * @stopped_at: where @backing was when it was stopped, and goes on
+ * @throttled_now: perf has throttled it, of which @stopped is not told yet.  Set in
+ *	NMI context
+ * @throttled_at: where @backing was then
  * @node: in the home's list
  * @freq: how often it is to overflow
  * @branches: which branches it wants recorded, KVM_PERF_ATTR_BRANCHES from bit 0 on
@@ -411,6 +413,8 @@ struct pv_perf_event {
 	bool only_nested;
 	bool stopped;
 	struct pv_perf_position stopped_at;
+	bool throttled_now;
+	struct pv_perf_position throttled_at;
 	struct list_head node;
 	struct pv_perf_freq freq;
 	u32 branches;

@@ -161,7 +161,7 @@ void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 	list_add_tail(&event->node, &home->events);
 	home->at_entry |= pv_perf_at_entry(event);
 	home->pmc_open = false;
-	event->pmc_seen.idx = PV_PERF_PMC_NEVER;
+	event->pmc_seen.idx = PV_PERF_PMC_NONE;
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 	WRITE_ONCE(home->nr_events, home->nr_events + 1);
 }

@@ -30,10 +30,11 @@ static inline bool pv_perf_counts_kernel(const struct pv_perf_event *event)
 	return !event->attr.exclude_kernel;
 }
 
-/* Is there anything that it does not count, but its counter would? */
+/* Is there anything that it does not count, but its counter would, or was it throttled? */
 static inline bool pv_perf_may_be_stopped(const struct pv_perf_event *event)
 {
-	return pv_perf_counts_one_mode(event) || pv_perf_counts_kernel(event);
+	return pv_perf_counts_one_mode(event) || pv_perf_counts_kernel(event) ||
+	       READ_ONCE(event->stopped);
 }
 
 #endif /* __KVM_X86_PV_PERF_HOME_H */

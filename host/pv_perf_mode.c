@@ -17,6 +17,9 @@
  * the period.  None of which counts anything, as the host is not counted.  So the
  * count that it had when it was stopped, and its place in its period, are those
  * that hold, and whatever perf takes for them meanwhile does not.
+ *
+ * So it is with what perf has throttled, which may get another counter, too.  Before
+ * Linux 7.0 perf starts it again without writing that.
  */
 #include <linux/kvm_host.h>
 #include <linux/lockdep.h>
@@ -39,12 +42,32 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 	/* Or perf has started it since. */
 	if (!event->stopped)
 		event->stopped_at = at;
-	event->stopped = true;
+	WRITE_ONCE(event->stopped, true);
+}
+
+/**
+ * pv_perf_stop_throttled - keep where an event was as perf throttled it
+ * @event: the event, its home locked; throttled_now is set
+ *
+ * Its vCPU has not entered the guest since: for that it has to take the home's lock,
+ * as there was an overflow.
+ */
+void pv_perf_stop_throttled(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home = event->home;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&home->enter_lock, flags);
+	WRITE_ONCE(event->throttled_now, false);
+	event->stopped_at = event->throttled_at;
+	WRITE_ONCE(event->stopped, true);
+	home->any_stopped = true;
+	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 }
 
 static void pv_perf_restart_event(struct pv_perf_event *event)
 {
-	event->stopped = false;
+	WRITE_ONCE(event->stopped, false);
 	pv_perf_backing_restart(event->backing, &event->stopped_at);
 }
 
@@ -81,6 +104,7 @@ void pv_perf_set_left(struct pv_perf_event *event, u64 left)
 	if (event->backing->hw.target != current)
 		kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 
+	pv_perf_note_throttled(event);
 	/* Before and after: its vCPU may go from one mode to the other. */
 	pv_perf_set_stopped_left(event, left);
 	pv_perf_backing_set_left(event->backing, left);
@@ -98,8 +122,10 @@ void pv_perf_set_left(struct pv_perf_event *event, u64 left)
  */
 int pv_perf_set_period(struct pv_perf_event *event, u64 period)
 {
-	int ret = perf_event_period(event->backing, period);
+	int ret;
 
+	pv_perf_note_throttled(event);
+	ret = perf_event_period(event->backing, period);
 	if (!ret)
 		pv_perf_set_stopped_left(event, 0);
 
@@ -113,10 +139,11 @@ static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 
 	/*
 	 * It may be stopped already, by us at an earlier entry or by perf, which
-	 * has throttled it.  If by perf alone, it is perf's to start it.
+	 * has throttled it.  Then it is perf's to start it.
 	 */
 	return stop ? !pv_perf_backing_is_stopped(event->backing) :
-		      event->stopped;
+		      event->stopped &&
+		      !pv_perf_backing_is_throttled(event->backing);
 }
 
 static bool pv_perf_must_stop(const struct pv_perf_event *event, bool nested)

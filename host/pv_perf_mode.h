@@ -15,11 +15,24 @@ static inline bool pv_perf_may_switch_modes(struct kvm_vcpu *vcpu)
 {
 	const struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 
-	if (here->at_entry & PV_PERF_AT_ENTRY_MODES)
+	if (here->any_stopped || here->at_entry & PV_PERF_AT_ENTRY_MODES)
 		return true;
 
 	return here->at_entry & PV_PERF_AT_ENTRY_NMI &&
-	       (vcpu->arch.nmi_injected || here->in_nmi || here->any_stopped);
+	       (vcpu->arch.nmi_injected || here->in_nmi);
+}
+
+void pv_perf_stop_throttled(struct pv_perf_event *event);
+
+/**
+ * pv_perf_note_throttled - if perf has throttled an event, it is where it was then
+ * @event: the event, its home locked, before its count is looked at
+ */
+static inline void pv_perf_note_throttled(struct pv_perf_event *event)
+{
+	/* Pairs with that of pv_perf_overflow(). */
+	if (smp_load_acquire(&event->throttled_now))
+		pv_perf_stop_throttled(event);
 }
 
 void pv_perf_set_left(struct pv_perf_event *event, u64 left);

@@ -13,10 +13,12 @@
 
 #include "compat.h"
 #include "pv_perf.h"
+#include "pv_perf_backing.h"
 #include "pv_perf_branches.h"
 #include "pv_perf_event.h"
 #include "pv_perf_freq.h"
 #include "pv_perf_limit.h"
+#include "pv_perf_mode.h"
 #include "pv_perf_overflow.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
@@ -43,6 +45,11 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	atomic_inc(&event->overflows);
 	if (pv_perf_has_freq(event))
 		pv_perf_freq_overflow(event, backing);
+	if (pv_perf_backing_is_throttled(backing)) {
+		event->throttled_at = pv_perf_backing_position(backing);
+		/* Pairs with that of pv_perf_note_throttled(). */
+		smp_store_release(&event->throttled_now, true);
+	}
 	WRITE_ONCE(home->counts.overflowed, true);
 	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
 
@@ -250,6 +257,7 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 	if (!atomic_read(&event->overflows))
 		return 0;
 
+	pv_perf_note_throttled(event);
 	n = atomic_xchg(&event->overflows, 0);
 	passed = atomic64_xchg(&event->passed, 0);
 	event->last_period = div_u64(passed, n);

@@ -368,21 +368,9 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 	pmc->offset = event->past_count + count - pv_perf_pmc_extend(prev);
 }
 
-/* Not by perf, which has assigned it since the guest ran. */
-static bool pv_perf_pmc_is_unwritten(const struct perf_event *backing)
-{
-	u64 value = native_read_pmc(backing->hw.event_base_rdpmc);
-
-	return (value ^ local64_read(&backing->hw.prev_count)) &
-	       GENMASK_ULL(PV_PERF_PMC_WIDTH - 1, 0);
-}
-
 /**
  * pv_perf_pmc_see - note which counter an event has
- * @event: the event, seen at each entry since it first was
- *
- * Before Linux 7.0, what perf throttles, moves meanwhile and starts again has what
- * its new counter has counted for somebody else.
+ * @event: the event
  */
 void pv_perf_pmc_see(struct pv_perf_event *event)
 {
@@ -392,11 +380,6 @@ void pv_perf_pmc_see(struct pv_perf_event *event)
 
 	if (pv_perf_backing_is_here(backing) && !READ_ONCE(backing->hw.state))
 		idx = backing->hw.idx;
-
-	if (idx >= 0 && seen->idx != PV_PERF_PMC_NEVER &&
-	    (idx != seen->idx || backing->hw.last_tag != seen->tag) &&
-	    pv_perf_pmc_is_unwritten(backing))
-		pv_perf_backing_rewrite(backing);
 
 	seen->idx = idx;
 	seen->tag = backing->hw.last_tag;

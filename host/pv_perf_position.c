@@ -150,7 +150,13 @@ void pv_perf_backing_copy_position(const struct perf_event *from,
 	pv_perf_backing_set_left(to, local64_read(&from->hw.period_left));
 }
 
-static struct pv_perf_position position_of(const struct perf_event *backing)
+/**
+ * pv_perf_backing_position - where is it?
+ * @backing: the backing event, whose counter perf has read and stopped
+ *
+ * In any context.
+ */
+struct pv_perf_position pv_perf_backing_position(const struct perf_event *backing)
 {
 	return (struct pv_perf_position) {
 		.count		= local64_read(&backing->count),
@@ -168,7 +174,7 @@ void pv_perf_backing_stop(struct perf_event *backing,
 			  struct pv_perf_position *at)
 {
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
-	*at = position_of(backing);
+	*at = pv_perf_backing_position(backing);
 }
 
 /**
@@ -237,18 +243,4 @@ struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing)
 void pv_perf_backing_pmu_enable(struct pmu *pmu)
 {
 	pmu->pmu_enable(pmu);
-}
-
-/**
- * pv_perf_backing_rewrite - have perf write its counter, which holds what is not its
- * @backing: counts on this CPU; interrupts are off
- */
-void pv_perf_backing_rewrite(struct perf_event *backing)
-{
-	struct pmu *pmu = pv_perf_backing_pmu_disable(backing);
-	struct pv_perf_position at = position_of(backing);
-
-	at.set = true;
-	pv_perf_backing_restart(backing, &at);
-	pv_perf_backing_pmu_enable(pmu);
 }

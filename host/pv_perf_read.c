@@ -10,6 +10,7 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_home.h"
+#include "pv_perf_mode.h"
 #include "pv_perf_read.h"
 #include "pv_perf_record.h"
 #include "pv_perf_start.h"
@@ -95,6 +96,7 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 
 	lockdep_assert_held(&event->home->lock);
 
+	pv_perf_note_throttled(event);
 	if (pv_perf_read_here(event, reading))
 		return;
 

@@ -22,6 +22,7 @@
 #include "pv_perf_event.h"
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
+#include "pv_perf_mode.h"
 #include "pv_perf_overflow.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
@@ -199,6 +200,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	perf_event_disable(event->backing);
 	/* No counter of the old home's CPU, nor of the new one yet. */
 	pv_perf_rdpmc_end(here->vcpu, event);
+	pv_perf_note_throttled(event);
 	if (event->stopped)
 		pv_perf_backing_restore(event->backing, &event->stopped_at);
 	count = pv_perf_event_count(event, &enabled, &running);
@@ -210,7 +212,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->past_enabled = enabled;
 	event->past_running = running;
 	event->backing = backing;
-	event->stopped = false;
+	WRITE_ONCE(event->stopped, false);
 	WRITE_ONCE(event->enabled, true);
 	WRITE_ONCE(event->lost, false);
 	event->throttled = false;

@@ -752,6 +752,8 @@ static void adjust_at_overflow(struct perf_event *event)
 		adjust_period(event, delta, event->hw.last_period);
 }
 
+bool throttles;
+
 /* x86_pmu_handle_irq() */
 static void overflow(struct perf_event *event)
 {
@@ -764,7 +766,11 @@ static void overflow(struct perf_event *event)
 	WRITE_ONCE(hw->last_period, local64_read(&hw->period_left));
 	if (event->attr.freq)
 		adjust_at_overflow(event);
+	if (throttles)
+		hw->interrupts = -1;
 	event->overflow_handler(event, &data, NULL);
+	if (throttles)
+		pmu_stop(event, 0);
 }
 
 static void count(struct perf_event *event, u64 n)
@@ -772,7 +778,7 @@ static void count(struct perf_event *event, u64 n)
 	bool overflowed = false;
 	u64 step;
 
-	while (n) {
+	while (n && !(event->hw.state & PERF_HES_STOPPED)) {
 		step = n;
 		if (is_sampling_event(event))
 			step = min(step, (u64)local64_read(&event->hw.period_left) -

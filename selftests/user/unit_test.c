@@ -3216,6 +3216,79 @@ static long open_mode(u32 id, u64 flags, u64 period)
 	return do_open() ? : call(KVM_PERF_OP_ENABLE, id);
 }
 
+/* perf throttles what overflows next. */
+static void run_throttled(u64 n)
+{
+	throttles = true;
+	run_guest(n);
+	throttles = false;
+}
+
+/* perf throttles it, gives it another counter, and starts it without writing that. */
+static void test_moved_throttled(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	param(1, 1);
+	mem->attr.flags = KVM_PERF_ATTR_EXCLUDE_KERNEL;
+	mem->attr.sample_period = 100;
+	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, 1));
+	run_throttled(100);
+	reassign(event(1)->backing, 1000);
+	on(1);
+	call(KVM_PERF_OP_READ, 1);
+	is("READ from elsewhere, before the guest is told", r[1].count, 100);
+	on(0);
+	enter_guest();
+	is("told, it is throttled", r[1].flags, KVM_PERF_EVENT_THROTTLED);
+	run_mode(false, 10);
+	is("and does not go on", (call(KVM_PERF_OP_READ, 1), r[1].count), 100);
+	tick(event(1)->backing);
+	is("READ of one that perf has started", (call(KVM_PERF_OP_READ, 1),
+						 r[1].count), 100);
+	is("what is left", r[1].period_left, 100);
+	run_mode(false, 30);
+	is("READ of one that goes on", (call(KVM_PERF_OP_READ, 1), r[1].count),
+	   130);
+	is("what is left", r[1].period_left, 70);
+	enter_guest();
+
+	/* Its place in the period is set meanwhile, or its period. */
+	run_throttled(70);
+	enter_guest();
+	reassign(event(1)->backing, 1000);
+	is("SET_LEFT", call3(KVM_PERF_OP_SET_LEFT, 1, 7, 0), 0);
+	tick(event(1)->backing);
+	run_mode(false, 6);
+	is("holds", (enter_guest(), r[1].overflows), 2);
+	run_mode(false, 1);
+	is("as it goes on", (enter_guest(), r[1].overflows), 3);
+	is("the count", r[1].count, 207);
+	run_throttled(100);
+	reassign(event(1)->backing, 1000);
+	is("SET_PERIOD", call3(KVM_PERF_OP_SET_PERIOD, 1, 50, 0), 0);
+	enter_guest();
+	run_mode(false, 49);
+	is("begins a period", (enter_guest(), r[1].overflows), 4);
+	run_mode(false, 1);
+	is("of that length", (enter_guest(), r[1].overflows), 5);
+	is("the count", r[1].count, 357);
+
+	/* It goes on elsewhere. */
+	run_throttled(50);
+	reassign(event(1)->backing, 1000);
+	on(1);
+	is("ENABLE elsewhere", call(KVM_PERF_OP_ENABLE, 1), 0);
+	enter_guest();
+	run_mode(false, 20);
+	is("READ there", (call(KVM_PERF_OP_READ, 1), r[1].count), 427);
+	is("what is left", r[1].period_left, 30);
+	on(0);
+	teardown();
+}
+
 /* Stopped for a mode, whatever perf does with it until the next entry. */
 static void test_stopped(void)
 {
@@ -3998,14 +4071,12 @@ static void test_rdpmc_unwritten(void)
 {
 	*param_pv_perf_rdpmc = 1;
 	setup_rdpmc();
-	start_rdpmc(1, 0);
+	start_rdpmc(1, 10);
 	CHECK(reads());
-	run_guest(10);
-	CHECK(reads());
-	throttle(event(1)->backing);
-	is("what perf has throttled is nowhere", (reads(), pmc(1)), 0);
+	run_throttled(10);
 	reassign(event(1)->backing, 1000);
-	start_again(event(1)->backing);
+	is("what perf has throttled and moved is nowhere", (reads(), pmc(1)), 0);
+	tick(event(1)->backing);
 	is("started with what somebody else has counted, it is read", reads(), true);
 	run_guest(5);
 	is("without that", (call(KVM_PERF_OP_READ, 1), mem->record[1].count), 15);
@@ -5205,6 +5276,7 @@ int main(void)
 	test_rdpmc_in_nmi();
 	test_rdpmc_unwritten();
 	test_rdpmc_changed();
+	test_moved_throttled();
 	test_stopped();
 	test_stopped_period();
 	test_sampling();

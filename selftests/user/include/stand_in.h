@@ -479,6 +479,8 @@ void run_guest(u64 n);
 void throttle(struct perf_event *event);
 /* How often a counter was written. */
 extern unsigned int written_counters;
+/* Does perf throttle what overflows? */
+extern bool throttles;
 void reassign(struct perf_event *event, u64 content);
 /* The host's NMI watchdog takes a counter of a task's CPU. */
 extern struct perf_event watchdog;

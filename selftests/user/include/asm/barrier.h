@@ -6,4 +6,6 @@
 /* All that x86 needs for them; what they order is accessed atomically. */
 #define smp_wmb()	barrier()
 #define smp_rmb()	barrier()
+#define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
 #endif
