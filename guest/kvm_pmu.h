@@ -465,6 +465,7 @@ void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_work(struct irq_work *work);
 void kvm_pmu_watch(struct timer_list *watch);
+void kvm_pmu_close_unused(void *info);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_call.c */

@@ -60,6 +60,14 @@ static int kvm_pmu_errno(long ret)
 	}
 }
 
+/* Open and close it. */
+static long kvm_pmu_try(struct kvm_pmu_probe *probe)
+{
+	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, probe->ops, 2);
+
+	return ret ? : probe->ops[0].result;
+}
+
 static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 {
 	struct kvm_pmu_probe *probe;
@@ -85,9 +93,12 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 	probe->ops[1].op = KVM_PERF_OP_CLOSE;
 	probe->ops[1].id = probe->param.id;
 
-	ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, probe->ops, 2);
-	if (!ret)
-		ret = probe->ops[0].result;
+	ret = kvm_pmu_try(probe);
+	if (ret == -KVM_ENOSPC) {
+		/* What is kept open for later takes room, too. */
+		on_each_cpu(kvm_pmu_close_unused, NULL, 1);
+		ret = kvm_pmu_try(probe);
+	}
 
 	kfree(probe);
 	return kvm_pmu_errno(ret);

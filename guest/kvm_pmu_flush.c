@@ -102,20 +102,26 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 	return any;
 }
 
+/* The host has counters for no more than what runs now. */
+static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_set_limit(cpu, kvm_pmu_running(cpu).general);
+}
+
 /*
- * The host has counters for no more than what runs now, if that is why something
- * has failed.  True if it may succeed when it is tried again: with fewer that run
- * unused, or with fewer that are kept open.
+ * True if what has failed may succeed when it is tried again: with fewer that are kept
+ * open, or with fewer that run unused, which are stopped for the limit.
  */
 static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
 {
-	if (!xchg(&cpu->no_counter, false) && !cpu->no_space)
-		return false;
+	bool no_counter = xchg(&cpu->no_counter, false);
+	bool no_space = xchg(&cpu->no_space, false);
+	bool closed = no_space && kvm_pmu_close_stopped(cpu);
 
-	kvm_pmu_set_limit(cpu, kvm_pmu_running(cpu).general);
+	if (no_counter || (no_space && !closed))
+		kvm_pmu_limit_to_running(cpu);
 
-	return kvm_pmu_any_unused(cpu) ||
-	       (xchg(&cpu->no_space, false) && kvm_pmu_close_stopped(cpu));
+	return closed || ((no_counter || no_space) && kvm_pmu_any_unused(cpu));
 }
 
 /* Has so much counted at the same time already? */
@@ -158,7 +164,6 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	}
 
 	cpu->changed = false;
-	cpu->no_space = false;
 	cpu->flushing = false;
 
 	if (failed || !kvm_pmu_is_proven(cpu))

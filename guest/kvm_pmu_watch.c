@@ -217,6 +217,25 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 	}
 }
 
+/**
+ * kvm_pmu_close_unused - close what this CPU keeps open for nobody
+ * @info: not used
+ *
+ * Interrupts are off, and perf is not at work on its events.
+ */
+void kvm_pmu_close_unused(void *info)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (!counter->event && counter->host != KVM_PMU_CLOSED)
+			kvm_pmu_close(counter);
+	}
+}
+
 /* Of each, as the host may have lost all but those that were opened since. */
 static bool kvm_pmu_ask_host(struct kvm_pmu_cpu *cpu)
 {

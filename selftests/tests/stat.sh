@@ -199,13 +199,17 @@ old=$(cat $limit)
 echo 3 >$limit
 "$VM_TREE/selftests/vm" guest -- sh -c "perf stat -x, -o out \
 	-e instructions:u,branches:u,cycles:u,instructions:u,branches:u,cycles:u \
-	$T/longloop; dmesg >dmesg"
+	$T/longloop; dmesg >dmesg
+	perf stat -x, -o differ -e instructions:u,branches:u,cycles:u,rc2:u,rc3:u,r41:u \
+	$T/longloop"
 is "6 events where the VM may have 3 open: all are multiplexed" \
 	"$(awk -F, '$1 > 0 && $5 < 99 { n++ } END { print n }' out)" 6
+is "6 that differ: each counts for half of the time" \
+	"$(awk -F, '$5 > 40 && $5 < 60 { n++ } END { print n }' differ)" 6
 has "and the guest's log tells why" 'the host allows no more events' dmesg
 echo "$old" >$limit
 is "nothing is left open on the host" \
 	"$(find /sys/kernel/debug/kvm -name pv_perf | wc -l)" 0
 is "the guest's part ends well" $status 0
-echo "1..5"
+echo "1..6"
 exit $tap_failed
