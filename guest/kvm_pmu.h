@@ -176,6 +176,7 @@ struct kvm_pmu_slot {
  * @proven: what has counted at the same time since the host last had too few
  *	counters, or none of these was in use
  * @limit: how many general-purpose counters can count at the same time
+ * @no_fixed: the fixed counters that cannot be had meanwhile, a bit for each kind
  * @limit_until: when to try more, in jiffies_64
  * @work: what cannot be done where it is noticed
  * @watch: looks after counters that run, or that nobody uses
@@ -225,6 +226,7 @@ struct kvm_pmu_cpu {
 	bool leaving;
 	struct kvm_pmu_use proven;
 	unsigned int limit;
+	unsigned long no_fixed;
 	u64 limit_until;
 	struct irq_work work;
 	struct timer_list watch;
@@ -447,7 +449,11 @@ void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 
 /* kvm_pmu_limit.c */
 unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit);
+unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_use *use);
+void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_counter *counter);
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
 void kvm_pmu_refuse(struct perf_event *event);
 bool kvm_pmu_is_refused(struct perf_event *event);
 

@@ -201,10 +201,11 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
+	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_use use = cpu->use;
 
 	kvm_pmu_add_use(&use, to_kvm_pmu_config(event)->kind);
-	return !kvm_pmu_host_is_gone() && use.general <= kvm_pmu_limit(cpu);
+	return !kvm_pmu_host_is_gone() && kvm_pmu_general(cpu, &use) <= limit;
 }
 
 /**

@@ -105,7 +105,17 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 /* The host has counters for no more than what runs now. */
 static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 {
-	kvm_pmu_set_limit(cpu, kvm_pmu_running(cpu).general);
+	struct kvm_pmu_use running = kvm_pmu_running(cpu);
+	const struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (READ_ONCE(counter->state) == KVM_PMU_STARTING &&
+		    counter->host == KVM_PMU_STOPPED)
+			kvm_pmu_note_no_counter(cpu, counter);
+	}
+	kvm_pmu_set_limit(cpu, &running);
 }
 
 /*
@@ -164,6 +174,8 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	}
 
 	cpu->changed = false;
+	cpu->no_counter = false;
+	cpu->no_space = false;
 	cpu->flushing = false;
 
 	if (failed || !kvm_pmu_is_proven(cpu))

@@ -7,6 +7,7 @@
  * count, and perf believes that it does.  So what was found out is remembered for
  * a while, and perf told before.
  */
+#include <linux/bitops.h>
 #include <linux/jiffies.h>
 #include <linux/perf_event.h>
 
@@ -24,20 +25,55 @@ unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 	if (kvm_pmu_host_is_gone())
 		return 0;
 
-	if (time_after64(get_jiffies_64(), cpu->limit_until))
+	if (time_after64(get_jiffies_64(), cpu->limit_until)) {
 		cpu->limit = kvm_pmu_host->nr_counters;
+		cpu->no_fixed = 0;
+	}
 
 	return cpu->limit;
 }
 
 /**
- * kvm_pmu_set_limit - for 0.1 seconds it is so many
- * @cpu: this CPU's
- * @limit: the number of those that do count
+ * kvm_pmu_general - how many general-purpose counters does that take?
+ * @cpu: this CPU's, after kvm_pmu_limit()
+ * @use: what counts at the same time
+ *
+ * One more for each fixed counter that somebody else has.
  */
-void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned int limit)
+unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_use *use)
 {
-	cpu->limit = limit;
+	unsigned int n = use->general;
+	unsigned int i;
+
+	for_each_set_bit(i, &cpu->no_fixed, KVM_PMU_GENERAL)
+		n += use->fixed[i] != 0;
+
+	return n;
+}
+
+/**
+ * kvm_pmu_note_no_counter - the host has not started a counter, or has taken one away
+ * @cpu: this CPU's; a kvm_pmu_set_limit() follows
+ * @counter: the counter
+ *
+ * One that could have a fixed counter needs a general one now.
+ */
+void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_counter *counter)
+{
+	if (counter->kind != KVM_PMU_GENERAL)
+		cpu->no_fixed |= BIT(counter->kind);
+}
+
+/**
+ * kvm_pmu_set_limit - for 0.1 seconds no more can count at the same time
+ * @cpu: this CPU's
+ * @use: what does count
+ */
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
+{
+	cpu->limit = kvm_pmu_general(cpu, use);
 	cpu->limit_until = get_jiffies_64() + KVM_PMU_LIMIT;
 }
 

@@ -109,7 +109,8 @@ static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
  * May it run on, for nobody, beside what takes @use already?  Branches would be
  * recorded for it, which costs the host at each entry.
  */
-static bool kvm_pmu_may_run(const struct kvm_pmu_counter *counter,
+static bool kvm_pmu_may_run(const struct kvm_pmu_cpu *cpu,
+			    const struct kvm_pmu_counter *counter,
 			    struct kvm_pmu_use *use, unsigned int limit)
 {
 	struct kvm_pmu_use with = *use;
@@ -119,7 +120,7 @@ static bool kvm_pmu_may_run(const struct kvm_pmu_counter *counter,
 
 	if (!counter->event)
 		kvm_pmu_add_use(&with, counter->kind);
-	if (with.general > limit)
+	if (kvm_pmu_general(cpu, &with) > limit)
 		return false;
 
 	*use = with;
@@ -146,7 +147,7 @@ void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 		counter->sequence = READ_ONCE(counter->record.sequence);
 		if (kvm_pmu_is_unused(counter))
 			kvm_pmu_plan_unused(cpu, counter,
-					    kvm_pmu_may_run(counter, &use,
+					    kvm_pmu_may_run(cpu, counter, &use,
 							    limit));
 	}
 

@@ -149,6 +149,7 @@ static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		counter = &cpu->counters[i];
 		if (!counter->lost)
 			continue;
+		kvm_pmu_note_no_counter(cpu, counter);
 		kvm_pmu_disable_host(counter);
 		kvm_pmu_settle_count(counter);
 		if (counter->state != KVM_PMU_COUNTING)
@@ -160,7 +161,7 @@ static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 	}
 
 	cpu->proven = kvm_pmu_running(cpu);
-	kvm_pmu_set_limit(cpu, cpu->proven.general);
+	kvm_pmu_set_limit(cpu, &cpu->proven);
 }
 
 /**
