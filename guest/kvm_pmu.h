@@ -408,6 +408,7 @@ void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
 void kvm_pmu_close(struct kvm_pmu_counter *counter);
 void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
+void kvm_pmu_settle_leaving(struct kvm_pmu_counter *counter);
 void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
 
@@ -431,6 +432,7 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_nmi.c */
+void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter);
 bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_counter *counter);
 void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,

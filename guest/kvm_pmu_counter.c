@@ -81,6 +81,19 @@ static enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_counter *counter)
 }
 
 /**
+ * kvm_pmu_settle_leaving - give the event that leaves a counter what its record has
+ * @counter: the counter, which the host has stopped if there is one
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_settle_leaving(struct kvm_pmu_counter *counter)
+{
+	if (counter->leaving)
+		kvm_pmu_counter_update(counter, counter->leaving);
+	WRITE_ONCE(counter->leaving, NULL);
+}
+
+/**
  * kvm_pmu_settle_count - give the events of a counter what its record has
  * @counter: the counter, which the host has stopped, and which is in no flush
  *
@@ -88,9 +101,7 @@ static enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_counter *counter)
  */
 void kvm_pmu_settle_count(struct kvm_pmu_counter *counter)
 {
-	if (counter->leaving)
-		kvm_pmu_counter_update(counter, counter->leaving);
-	WRITE_ONCE(counter->leaving, NULL);
+	kvm_pmu_settle_leaving(counter);
 	if (counter->state == KVM_PMU_COUNTING)
 		kvm_pmu_counter_update(counter, counter->event);
 }
@@ -304,6 +315,7 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		barrier();
 		WRITE_ONCE(counter->state, KVM_PMU_COUNTING);
 		kvm_pmu_page_changed(cpu, event);
+		kvm_pmu_look_again(cpu, counter);
 		return;
 	}
 
@@ -329,11 +341,15 @@ void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	counter = kvm_pmu_counter(cpu, event);
 	old = kvm_pmu_hold(counter);
-	/* Where it was starting, a flush may be about to set RUNNING, and sees. */
-	if (old < KVM_PMU_STARTING || counter->host != KVM_PMU_RUNNING)
+	if (old < KVM_PMU_STARTING)
 		return;
 
-	kvm_pmu_disable_host(counter);
+	if (counter->host == KVM_PMU_RUNNING)
+		kvm_pmu_disable_host(counter);
+	else if (old == KVM_PMU_STARTING)
+		/* A flush may be about to set RUNNING, and sees. */
+		return;
+
 	if (old == KVM_PMU_COUNTING)
 		kvm_pmu_counter_update(counter, event);
 	/* Of a flush, its operation has the final count of who leaves. */

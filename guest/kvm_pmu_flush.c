@@ -37,7 +37,8 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		WRITE_ONCE(counter->leaving, NULL);
+		/* An NMI has stopped it before it was planned what to ask. */
+		kvm_pmu_settle_leaving(counter);
 		if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
 			continue;
 		if (counter->host != KVM_PMU_RUNNING) {
@@ -45,8 +46,7 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 			continue;
 		}
 		kvm_pmu_set_counting(counter);
-		/* SET_LEFT, or an NMI since, may have told that it does not. */
-		kvm_pmu_look_at_flags(cpu, counter);
+		kvm_pmu_look_again(cpu, counter);
 	}
 	cpu->leaving = false;
 

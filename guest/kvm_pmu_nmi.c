@@ -81,6 +81,19 @@ bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 	return true;
 }
 
+/**
+ * kvm_pmu_look_again - as that, of a counter that counts for its event from now on
+ * @cpu: this CPU's
+ * @counter: the counter, which may have run before: what was told of it then was not
+ *	for this event, or was told while it could not be stopped
+ */
+void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
+{
+	counter->flags = 0;
+	if (READ_ONCE(counter->record.flags))
+		kvm_pmu_look_at_flags(cpu, counter);
+}
+
 /*
  * A sample is taken for an event that counts.  One that starts or leaves is in
  * perf's hands, in whose code a native PMU stands still: what overflows there has

@@ -79,6 +79,7 @@ static void kvm_pmu_leave(struct kvm_pmu_counter *counter, u64 count)
 	if (READ_ONCE(counter->record.sequence) != counter->sequence + 2)
 		local64_set(&leaving->hw.period_left, 0);
 	perf_event_update_userpage(leaving);
+	WRITE_ONCE(counter->leaving, NULL);
 }
 
 /**
