@@ -94,10 +94,16 @@ void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter
 		kvm_pmu_look_at_flags(cpu, counter);
 }
 
+/* Is a native PMU, or are its interrupts, off now? */
+static bool kvm_pmu_is_off(const struct kvm_pmu_cpu *cpu)
+{
+	return READ_ONCE(cpu->disabled) || READ_ONCE(cpu->flushing);
+}
+
 /*
  * A sample is taken for an event that counts.  One that starts or leaves is in
- * perf's hands, in whose code a native PMU stands still: what overflows there has
- * been counted, and that is all.
+ * perf's hands, and so may be the others of its group: in perf's code a native PMU
+ * stands still.  What overflows there has been counted, and that is all.
  */
 static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 				    struct kvm_pmu_counter *counter,
@@ -117,7 +123,7 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 		irq_work_queue(&cpu->work);
 		return n;
 	}
-	if (READ_ONCE(counter->state) != KVM_PMU_COUNTING)
+	if (READ_ONCE(counter->state) != KVM_PMU_COUNTING || kvm_pmu_is_off(cpu))
 		return n;
 
 	event = counter->event;
