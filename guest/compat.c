@@ -41,6 +41,7 @@ static struct syscore_ops kvm_pmu_compat_ops = {
 #endif
 
 #include "compat.h"
+#include "kvm_pmu.h"
 
 #ifndef KVM_PMU_HAS_STRUCT_SYSCORE
 static struct syscore *kvm_pmu_compat_syscore;
@@ -239,6 +240,24 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
 }
 
+/* Such a context is that of CPU contexts which perf schedules apart. */
+void kvm_pmu_compat_resched(struct kvm_pmu_cpu *cpu, struct pmu *pmu)
+{
+	struct pmu *old, *last = pmu;
+	unsigned int i;
+
+	perf_pmu_resched(pmu);
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (!cpu->counters[i].event)
+			continue;
+		old = cpu->counters[i].event->ctx->pmu;
+		if (old == last || old->pmu_cpu_context == pmu->pmu_cpu_context)
+			continue;
+		perf_pmu_resched(old);
+		last = old;
+	}
+}
+
 #else
 
 int kvm_pmu_compat_init(void)
@@ -254,6 +273,11 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 {
 	perf_pmu_unregister(pmu);
 	kfree(pmu);
+}
+
+void kvm_pmu_compat_resched(struct kvm_pmu_cpu *cpu, struct pmu *pmu)
+{
+	perf_pmu_resched(pmu);
 }
 
 #endif

@@ -17,9 +17,12 @@
 
 #include <asm/apic.h>
 
+struct kvm_pmu_cpu;
+
 int kvm_pmu_compat_init(void);
 void kvm_pmu_compat_exit(void);
 void kvm_pmu_compat_unregister(struct pmu *pmu);
+void kvm_pmu_compat_resched(struct kvm_pmu_cpu *cpu, struct pmu *pmu);
 
 /* Who loads a module wants to know why it was not. */
 bool kvm_pmu_para_available(void);

@@ -19,12 +19,13 @@ static struct pmu *kvm_pmu;
 
 /**
  * kvm_pmu_resched - have perf schedule the events of this CPU anew
+ * @cpu: this CPU's
  *
  * Interrupts are off, and perf is not at work on them.
  */
-void kvm_pmu_resched(void)
+void kvm_pmu_resched(struct kvm_pmu_cpu *cpu)
 {
-	perf_pmu_resched(kvm_pmu);
+	kvm_pmu_compat_resched(cpu, kvm_pmu);
 }
 
 /**

@@ -34,6 +34,30 @@ wait_for() {
 	while [ ! -e "$1" ]; do pause 0.1; done
 }
 
+# ready NAME EVENTS OPTION...: have perf count them when it is told to
+ready() {
+	local name=$1 events=$2
+	shift 2
+	# Not in a file of 9p, where a pipe has no other end.
+	mkfifo "/dev/shm/$name.control" "/dev/shm/$name.ack" 2>/dev/null
+	perf stat -x, -o "$name" --control "fifo:/dev/shm/$name.control,/dev/shm/$name.ack" \
+		-D -1 -e "$events" "$@" 2>/dev/null &
+	readied="$readied $!"
+}
+
+# shellcheck disable=SC2086 # several words
+end_ready() {
+	kill -INT $readied
+	wait $readied
+	readied=''
+}
+
+# tell NAME COMMAND: to that perf
+tell() {
+	echo "$2" >"/dev/shm/$1.control"
+	read -r _ <"/dev/shm/$1.ack"
+}
+
 # The host's part of a phase of the guest's, from its begin to its end.
 phase() {
 	echo >"$1.begin"
@@ -66,7 +90,31 @@ in_guest() {
 	# Two groups that do not fit together count in turn, each as a whole.
 	perf stat -x, -o two -e \
 		"{$event,$other,$event},{$event,$other,$event}" ./longloop
-	cp all less singles two "$VM_SCRATCH"
+	# The other goes on as this one ends, whose counters run on for a while.
+	ready first "{$(times $((counters - 1)) $event)}"
+	ready fixed cycles:u
+	tell first enable
+	pause 0.1
+	tell first disable
+	tell fixed enable
+	pause 0.05
+	tell fixed disable
+	end_ready
+
+	# On Linux 6.1 the context of a task knows the module that was there first.
+	mkfifo go
+	(read -r _ <go; exec ./longloop) &
+	loop=$!
+	ready again "$event" -p $loop
+	tell again enable
+	end_ready
+	rmmod kvm_pmu
+	insmod "$VM_TREE/build/linux-$VM_KERNEL/guest/kvm_pmu.ko"
+	ready again "$(times $counters $event)" -p $loop
+	tell again enable
+	echo >go
+	wait
+	cp all less singles two fixed again "$VM_SCRATCH"
 	echo >"$VM_SCRATCH/taken.end"
 
 	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
@@ -107,16 +155,9 @@ is_scaled() {
 # Nothing else has a counter.
 echo 0 >/proc/sys/kernel/nmi_watchdog
 # Ready before the guest is, as perf takes its time to start.
-# Not in a file of 9p, where a pipe has no other end.
-mkfifo /dev/shm/control /dev/shm/ack
-taskset -c 1 perf stat -x, -o host --control fifo:/dev/shm/control,/dev/shm/ack -D -1 -C 0 \
-	-e "$(times $((counters + more)) rc0:D)" 2>/dev/null &
-robber=$!
-# tell COMMAND: to that perf
-tell() {
-	echo "$1" >/dev/shm/control
-	read -r _ </dev/shm/ack
-}
+ready host "$(times $((counters + more)) rc0:D)" -C 0
+robber=${readied# }
+taskset -cp 1 "$robber" >/dev/null
 
 # Whether an event of a guest is active.
 is_counting() {
@@ -132,9 +173,9 @@ guest=$!
 wait_for robbed.begin
 until is_counting; do pause 0.1; done
 pause 0.5
-tell enable
+tell host enable
 pause 1
-tell disable
+tell host disable
 wait_for robbed.end
 kill -INT $robber
 wait $robber
@@ -164,6 +205,12 @@ is "and none of them is 0" "$(grep -c '^0,' singles)" 0
 is "of two groups none is 0" "$(grep -c '^0,' two)" 0
 is "and the events of a group count for the same time" \
 	"$(awk -F, 'NF > 4 { print $4 }' two | uniq -c | awk '{ print $1 }' | paste -sd,)" 3,3
+sed 's/^/# /' fixed again
+has "cycles count, whoever has their counter" '^[1-9][0-9]*,,cycles:u,[0-9]+,(9|100)' fixed
+# Of a loop that is 50 times as long.
+is "events take turns also where the module was loaded anew" "$(awk -F, -v e=$event \
+	-v all=$((in_loop * 50)) '$3 == e && $5 < 99 && $1 > all * .8 && $1 < all * 1.2 { n++ }
+	END { print n + 0 }' again)" $counters
 echo 0 >/proc/sys/kernel/nmi_watchdog
 [ "$more" = 0 ] || kill "$taker"
 
