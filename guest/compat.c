@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/kprobes.h>
 #include <linux/kvm_para.h>
 #include <linux/percpu.h>
@@ -269,9 +270,23 @@ void kvm_pmu_compat_exit(void)
 {
 }
 
+/*
+ * From 6.15 on it refuses while perf is about to free an event of the pmu, though that
+ * has given the module back already.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+static void kvm_pmu_unregister_when_idle(struct pmu *pmu)
+{
+	while (perf_pmu_unregister(pmu))
+		msleep(1);
+}
+#else
+#define kvm_pmu_unregister_when_idle	perf_pmu_unregister
+#endif
+
 void kvm_pmu_compat_unregister(struct pmu *pmu)
 {
-	perf_pmu_unregister(pmu);
+	kvm_pmu_unregister_when_idle(pmu);
 	kfree(pmu);
 }
 
