@@ -241,20 +241,23 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
 }
 
-/* Such a context is that of CPU contexts which perf schedules apart. */
-void kvm_pmu_compat_resched(struct kvm_pmu_cpu *cpu, struct pmu *pmu)
+/* Such a context has CPU contexts of its own, which perf schedules apart. */
+void kvm_pmu_compat_resched(struct pmu *pmu)
 {
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	struct pmu *old, *last = pmu;
+	struct perf_event *event;
 	unsigned int i;
 
-	perf_pmu_resched(pmu);
+	static_call_cond(kvm_pmu_perf_resched)(pmu);
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (!cpu->counters[i].event)
+		event = cpu->counters[i].event;
+		if (!event || event->pmu != pmu)
 			continue;
-		old = cpu->counters[i].event->ctx->pmu;
+		old = event->ctx->pmu;
 		if (old == last || old->pmu_cpu_context == pmu->pmu_cpu_context)
 			continue;
-		perf_pmu_resched(old);
+		static_call_cond(kvm_pmu_perf_resched)(old);
 		last = old;
 	}
 }
@@ -288,11 +291,6 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 {
 	kvm_pmu_unregister_when_idle(pmu);
 	kfree(pmu);
-}
-
-void kvm_pmu_compat_resched(struct kvm_pmu_cpu *cpu, struct pmu *pmu)
-{
-	perf_pmu_resched(pmu);
 }
 
 #endif

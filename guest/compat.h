@@ -17,12 +17,9 @@
 
 #include <asm/apic.h>
 
-struct kvm_pmu_cpu;
-
 int kvm_pmu_compat_init(void);
 void kvm_pmu_compat_exit(void);
 void kvm_pmu_compat_unregister(struct pmu *pmu);
-void kvm_pmu_compat_resched(struct kvm_pmu_cpu *cpu, struct pmu *pmu);
 
 /* Who loads a module wants to know why it was not. */
 bool kvm_pmu_para_available(void);
@@ -58,7 +55,13 @@ DECLARE_STATIC_CALL(kvm_pmu_perf_took, perf_sample_event_took);
 #define perf_event_overflow	static_call(kvm_pmu_perf_overflow)
 #define perf_event_account_interrupt	static_call(kvm_pmu_perf_account)
 #define paravirt_steal_clock	static_call(kvm_pmu_steal)
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+void kvm_pmu_compat_resched(struct pmu *pmu);
+#define perf_pmu_resched	kvm_pmu_compat_resched
+#else
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
+#endif
 #define perf_sample_event_took	static_call_cond(kvm_pmu_perf_took)
 
 /* What x86's own PMUs have for themselves, in arch/x86/events/perf_event.h. */

@@ -343,7 +343,7 @@ int kvm_pmu_register(const char *no_sampling);
 #ifdef MODULE
 void kvm_pmu_unregister(void);
 #endif
-void kvm_pmu_resched(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_resched(void);
 bool kvm_pmu_is_ours(const struct perf_event *event);
 
 /* kvm_pmu_init.c */

@@ -19,13 +19,12 @@ static struct pmu *kvm_pmu;
 
 /**
  * kvm_pmu_resched - have perf schedule the events of this CPU anew
- * @cpu: this CPU's
  *
  * Interrupts are off, and perf is not at work on them.
  */
-void kvm_pmu_resched(struct kvm_pmu_cpu *cpu)
+void kvm_pmu_resched(void)
 {
-	kvm_pmu_compat_resched(cpu, kvm_pmu);
+	perf_pmu_resched(kvm_pmu);
 }
 
 /**

@@ -185,7 +185,7 @@ void kvm_pmu_work(struct irq_work *work)
 		kvm_pmu_give_up_lost(cpu);
 
 	if (xchg(&cpu->resched, false))
-		kvm_pmu_resched(cpu);
+		kvm_pmu_resched();
 
 	if (xchg(&cpu->counts_resched, false))
 		kvm_pmu_hypervisor_resched(cpu);
