@@ -29,9 +29,8 @@ samples() {
 	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
-	# Linux 7.3 does not let it write from its ring buffer to a file of 9p.
-	perf record -q -e instructions:u -c 10000 -o /dev/shm/data "$T/loop"
-	perf script -i /dev/shm/data -F ip 2>/dev/null | sort | uniq -c >out
+	perf record -q -e instructions:u -c 10000 -o data "$T/loop"
+	perf script -i data -F ip 2>/dev/null | sort | uniq -c >out
 	is "$1: 1,000 samples at one address" "$(awk '{ print NR, $1 }' out)" \
 		"1 1000"
 }
