@@ -37,7 +37,7 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		/* An NMI has stopped it before it was planned what to ask. */
+		/* Of one that an NMI has stopped before there was anything to ask for. */
 		kvm_pmu_settle_leaving(counter);
 		if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
 			continue;

@@ -33,9 +33,9 @@ pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 }
 
 /*
- * What the vCPU has the record say by its own operations, it is told by their result.
- * It may be in the guest when another does, but not with what has a flag: it left as
- * that came, and sees the request before it enters again.
+ * What a vCPU has the record say by its own operations, it is told by their result.
+ * Another's may do so meanwhile, but whatever brings a flag has made the vCPU leave the
+ * guest: it sees the request before it enters again.
  */
 static void pv_perf_note_told(struct pv_perf_event *event, u32 flags)
 {

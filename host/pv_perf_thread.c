@@ -235,13 +235,13 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 
 	backing = pv_perf_backing_create(event, pv_perf_overflow);
 	if (IS_ERR(backing)) {
-		/* An ENABLE tries again; and so does the next KVM_RUN, for that or a READ. */
+		/* An ENABLE tries again, as does the next KVM_RUN, for a READ. */
 		pv_perf_park(event);
 		pv_perf_went_on(here, event, true);
 		return;
 	}
 
-	/* What has lost its counter stays so until the guest asks, or is past its limit. */
+	/* What has lost its counter is not among those that the limit is for. */
 	pv_perf_note_lost(event);
 	lost = event->lost;
 	if (!lost && !throttled)
