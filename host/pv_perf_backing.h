@@ -49,6 +49,12 @@ static inline bool pv_perf_backing_is_moved(const struct perf_event *backing)
 	return READ_ONCE(backing->hw.state) & PERF_HES_ARCH;
 }
 
+/* It may have been, and started and stopped since. */
+static inline void pv_perf_backing_set_moved(struct perf_event *backing)
+{
+	WRITE_ONCE(backing->hw.state, backing->hw.state | PERF_HES_ARCH);
+}
+
 /* Has perf stopped it for overflowing too often?  It starts it again at a tick. */
 static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing)
 {

@@ -39,8 +39,10 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 	struct pv_perf_position at;
 
 	pv_perf_backing_stop(event->backing, &at);
-	/* Or perf has started it since. */
-	if (!event->stopped)
+	/* Or perf has started it since, maybe with what somebody else has counted. */
+	if (event->stopped)
+		pv_perf_backing_set_moved(event->backing);
+	else
 		event->stopped_at = at;
 	WRITE_ONCE(event->stopped, true);
 }

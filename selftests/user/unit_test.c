@@ -3289,6 +3289,24 @@ static void test_moved_throttled(void)
 	teardown();
 }
 
+/* perf throttles it, moves it and starts it, and its vCPU stops it before it counts. */
+static void test_stopped_moved(void)
+{
+	setup();
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_GUEST, 100));
+	run_throttled(100);
+	enter_guest();
+	reassign(event(1)->backing, 1000);
+	tick(event(1)->backing);
+	run_mode(true, 10);
+	is("what is in its counter is another's",
+	   !!(event(1)->backing->hw.state & PERF_HES_ARCH), true);
+	run_mode(false, 30);
+	is("READ of one that goes on",
+	   (call(KVM_PERF_OP_READ, 1), mem->record[1].count), 130);
+	teardown();
+}
+
 /* Stopped for a mode, whatever perf does with it until the next entry. */
 static void test_stopped(void)
 {
@@ -5281,6 +5299,7 @@ int main(void)
 	test_rdpmc_unwritten();
 	test_rdpmc_changed();
 	test_moved_throttled();
+	test_stopped_moved();
 	test_stopped();
 	test_stopped_period();
 	test_sampling();
