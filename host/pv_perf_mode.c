@@ -78,6 +78,7 @@ static void pv_perf_set_stopped_left(struct pv_perf_event *event, u64 left)
 	struct pv_perf_vcpu *home = event->home;
 	unsigned long flags;
 
+	pv_perf_note_throttled(event);
 	if (!pv_perf_may_be_stopped(event))
 		return;
 
@@ -106,8 +107,7 @@ void pv_perf_set_left(struct pv_perf_event *event, u64 left)
 	if (event->backing->hw.target != current)
 		kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 
-	pv_perf_note_throttled(event);
-	/* Before and after: its vCPU may go from one mode to the other. */
+	/* Before and after: its vCPU may go from one mode to the other, or overflow. */
 	pv_perf_set_stopped_left(event, left);
 	pv_perf_backing_set_left(event->backing, left);
 	pv_perf_set_stopped_left(event, left);
@@ -126,7 +126,6 @@ int pv_perf_set_period(struct pv_perf_event *event, u64 period)
 {
 	int ret;
 
-	pv_perf_note_throttled(event);
 	ret = perf_event_period(event->backing, period);
 	if (!ret)
 		pv_perf_set_stopped_left(event, 0);

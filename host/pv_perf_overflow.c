@@ -258,8 +258,9 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 	if (!atomic_read(&event->overflows))
 		return 0;
 
-	pv_perf_note_throttled(event);
 	n = atomic_xchg(&event->overflows, 0);
+	/* After that: what throttles it from now on is told of by another request. */
+	pv_perf_note_throttled(event);
 	passed = atomic64_xchg(&event->passed, 0);
 	event->last_period = div_u64(passed, n);
 

@@ -73,7 +73,17 @@ static void set_left_stopped(struct perf_event *backing, u64 left)
 /*
  * perf lets the period be changed, but not what is left of it: that is between
  * a stop and a start of the counter, as when perf itself adjusts a period.
- * One that perf has throttled stays stopped.
+ */
+static void set_left_counting(struct perf_event *backing, u64 left)
+{
+	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	local64_set(&backing->hw.period_left, left);
+	backing->pmu->start(backing, PERF_EF_RELOAD);
+}
+
+/*
+ * One that perf has throttled stays stopped.  It may do that until its PMU is
+ * disabled, for an overflow whose NMI comes late.
  */
 static bool set_left_here(struct perf_event *backing, u64 left)
 {
@@ -83,13 +93,12 @@ static bool set_left_here(struct perf_event *backing, u64 left)
 
 	local_irq_save(flags);
 	here = pv_perf_backing_is_here(backing);
-	if (here && (backing->hw.state & PERF_HES_STOPPED)) {
-		set_left_stopped(backing, left);
-	} else if (here) {
+	if (here) {
 		pmu->pmu_disable(pmu);
-		pmu->stop(backing, PERF_EF_UPDATE);
-		local64_set(&backing->hw.period_left, left);
-		pmu->start(backing, PERF_EF_RELOAD);
+		if (backing->hw.state & PERF_HES_STOPPED)
+			set_left_stopped(backing, left);
+		else
+			set_left_counting(backing, left);
 		pmu->pmu_enable(pmu);
 	}
 	local_irq_restore(flags);

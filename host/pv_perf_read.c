@@ -100,9 +100,11 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 	if (pv_perf_read_here(event, reading))
 		return;
 
+	/* Before and after: what has stopped may go on meanwhile, and the reverse. */
 	stopped = pv_perf_is_stopped(event, &at);
 	pv_perf_backing_read(event->backing, reading);
-	if (stopped) {
+	pv_perf_note_throttled(event);
+	if (stopped || pv_perf_is_stopped(event, &at)) {
 		reading->count = at.count;
 		reading->period_left = pv_perf_backing_left_at(event->backing,
 							       &at);

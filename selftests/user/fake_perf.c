@@ -147,9 +147,14 @@ static void pmu_stop(struct perf_event *event, int flags)
  */
 static _Thread_local bool pmu_is_disabled;
 
+void (*disable_hook)(void);
+
+/* amd_pmu_check_overflow() waits for the NMI of a counter that has overflowed. */
 static void pmu_disable(struct pmu *pmu)
 {
 	CHECK(irqs_are_off() && !pmu_is_disabled);
+	if (disable_hook)
+		disable_hook();
 	pmu_is_disabled = true;
 }
 
@@ -490,7 +495,7 @@ int perf_event_period(struct perf_event *event, u64 value)
 {
 	struct task_struct *task = event->hw.target;
 
-	might_sleep_at("perf");
+	might_sleep_at("period");
 	if (!is_sampling_event(event) || !value || value > S64_MAX)
 		return -EINVAL;
 	if (event->attr.freq && value > max_sample_rate)
@@ -519,7 +524,7 @@ u64 perf_event_read_value(struct perf_event *event, u64 *enabled, u64 *running)
 	struct task_struct *task = event->hw.target;
 	u64 count;
 
-	might_sleep_at("perf");
+	might_sleep_at("value");
 	irq_lock(task->cpu);
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
 		pmu_read(event);
@@ -797,16 +802,23 @@ static void count(struct perf_event *event, u64 n)
 		pmu_read(event);
 }
 
-void run_guest(u64 n)
+/* What the guest has executed; interrupts are off. */
+void count_guest(u64 n)
 {
 	struct perf_event *event;
 
-	irq_lock(current->cpu);
+	CHECK(irqs_are_off());
 	__sync_fetch_and_add(&clock_ns, n);
 	list_for_each_entry(event, &current->events, node)
 		if (event->state == PERF_EVENT_STATE_ACTIVE &&
 		    !(event->hw.state & PERF_HES_STOPPED))
 			count(event, n);
+}
+
+void run_guest(u64 n)
+{
+	irq_lock(current->cpu);
+	count_guest(n);
 	irq_unlock(current->cpu);
 	irq_work_run();
 	hrtimer_run();

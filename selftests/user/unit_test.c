@@ -3289,6 +3289,103 @@ static void test_moved_throttled(void)
 	teardown();
 }
 
+static struct {
+	const char *where;
+	bool moved;
+} throttle_at;
+
+/* Of vCPU 0's event, while another's operation has to wait for that CPU. */
+static void throttle_there(const char *where)
+{
+	if (strcmp(where, throttle_at.where))
+		return;
+
+	sleep_hook = NULL;
+	on(0);
+	run_throttled(100);
+	if (throttle_at.moved)
+		reassign(event(1)->backing, 1000);
+	on(1);
+}
+
+static void throttle_while(const char *where, bool moved)
+{
+	throttle_at.where = where;
+	throttle_at.moved = moved;
+	sleep_hook = throttle_there;
+	on(1);
+}
+
+static void throttle_late(void)
+{
+	disable_hook = NULL;
+	throttles = true;
+	count_guest(100);
+	throttles = false;
+}
+
+/* perf throttles it while an operation waits for its CPU, or for its counter. */
+static void test_throttled_meanwhile(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_KERNEL, 100));
+	throttle_while("disable", false);
+	is("SET_LEFT from elsewhere", call3(KVM_PERF_OP_SET_LEFT, 1, 7, 0), 0);
+	on(0);
+	enter_guest();
+	run_mode(false, 6);
+	is("not before", (enter_guest(), r[1].overflows), 1);
+	run_mode(false, 1);
+	is("it overflows there", (enter_guest(), r[1].overflows), 2);
+	is("the count", r[1].count, 107);
+	throttle_while("period", false);
+	is("SET_PERIOD from elsewhere", call3(KVM_PERF_OP_SET_PERIOD, 1, 50, 0),
+	   0);
+	on(0);
+	enter_guest();
+	run_mode(false, 49);
+	is("begins a period", (enter_guest(), r[1].overflows), 3);
+	run_mode(false, 51);
+	is("of that length", (enter_guest(), r[1].overflows), 5);
+	CHECK(!call3(KVM_PERF_OP_SET_PERIOD, 1, 100, 0));
+	run_mode(false, 1);
+	is("the count", (call(KVM_PERF_OP_READ, 1), r[1].count), 308);
+	CHECK(!call3(KVM_PERF_OP_SET_LEFT, 1, 100, 0));
+
+	throttle_while("value", true);
+	is("READ from elsewhere", (call(KVM_PERF_OP_READ, 1), r[1].count), 408);
+	on(0);
+	enter_guest();
+	tick(event(1)->backing);
+	run_mode(false, 0);
+
+	disable_hook = throttle_late;
+	is("SET_LEFT as it overflows", call3(KVM_PERF_OP_SET_LEFT, 1, 7, 0), 0);
+	is("is throttled", event(1)->backing->hw.state & PERF_HES_STOPPED,
+	   PERF_HES_STOPPED);
+	enter_guest();
+	tick(event(1)->backing);
+	run_mode(false, 6);
+	is("not before", (enter_guest(), r[1].overflows), 7);
+	run_mode(false, 1);
+	is("it overflows there", (enter_guest(), r[1].overflows), 8);
+	is("the count", r[1].count, 515);
+
+	/* What it counts that nobody has started at VM entry is another's. */
+	run_throttled(100);
+	enter_guest();
+	reassign(event(1)->backing, 0);
+	tick(event(1)->backing);
+	run_throttled(100);
+	is("READ", (call(KVM_PERF_OP_READ, 1), r[1].count), 615);
+	enter_guest();
+	is("once told", r[1].count, 615);
+	teardown();
+}
+
 /* perf throttles it, moves it and starts it, and its vCPU stops it before it counts. */
 static void test_stopped_moved(void)
 {
@@ -5299,6 +5396,7 @@ int main(void)
 	test_rdpmc_unwritten();
 	test_rdpmc_changed();
 	test_moved_throttled();
+	test_throttled_meanwhile();
 	test_stopped_moved();
 	test_stopped();
 	test_stopped_period();

@@ -475,12 +475,14 @@ extern int max_sample_rate;
 
 /* This thread's guest runs and does @n of whatever is counted. */
 void run_guest(u64 n);
+void count_guest(u64 n);
 /* As if perf had found that it overflows too often, until the next tick. */
 void throttle(struct perf_event *event);
 /* How often a counter was written. */
 extern unsigned int written_counters;
 /* Does perf throttle what overflows? */
 extern bool throttles;
+extern void (*disable_hook)(void);
 void reassign(struct perf_event *event, u64 content);
 /* The host's NMI watchdog takes a counter of a task's CPU. */
 extern struct perf_event watchdog;
