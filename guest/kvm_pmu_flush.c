@@ -18,16 +18,6 @@
 
 #include "kvm_pmu.h"
 
-/* STARTING to COUNTING, unless an NMI is faster. */
-static void kvm_pmu_set_counting(struct kvm_pmu_counter *counter)
-{
-	counter->event->hw.state = 0;
-	if (cmpxchg(&counter->state, KVM_PMU_STARTING, KVM_PMU_COUNTING) !=
-	    KVM_PMU_STARTING)
-		kvm_pmu_set_stopped(counter->event);
-	perf_event_update_userpage(counter->event);
-}
-
 /* How many were to start, and do not run? */
 static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 {
@@ -112,7 +102,7 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
 		if (READ_ONCE(counter->state) == KVM_PMU_STARTING &&
-		    counter->host == KVM_PMU_STOPPED)
+		    counter->host != KVM_PMU_RUNNING)
 			kvm_pmu_note_no_counter(cpu, counter);
 	}
 	kvm_pmu_set_limit(cpu, &running);
