@@ -402,6 +402,7 @@ void kvm_pmu_config_destroy(void);
 /* kvm_pmu_counter.c */
 int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_set_counting(struct kvm_pmu_counter *counter);
 void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);

@@ -172,10 +172,11 @@ static void kvm_pmu_set_counter(struct kvm_pmu_cpu *cpu,
 
 static void kvm_pmu_clear_counter(struct kvm_pmu_counter *counter)
 {
-	WRITE_ONCE(counter->state, KVM_PMU_FREE);
-	/* As above, the other way round. */
-	barrier();
+	/* From here on an NMI that stops the event leaves the counter alone. */
 	counter->event->hw.idx = -1;
+	barrier();
+	WRITE_ONCE(counter->state, KVM_PMU_FREE);
+	/* As above. */
 	barrier();
 	WRITE_ONCE(counter->event, NULL);
 }
@@ -296,6 +297,19 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /**
+ * kvm_pmu_set_counting - from STARTING to COUNTING, unless an NMI is faster
+ * @counter: the counter, which the host runs
+ */
+void kvm_pmu_set_counting(struct kvm_pmu_counter *counter)
+{
+	counter->event->hw.state = 0;
+	if (cmpxchg(&counter->state, KVM_PMU_STARTING, KVM_PMU_COUNTING) !=
+	    KVM_PMU_STARTING)
+		kvm_pmu_set_stopped(counter->event);
+	perf_event_update_userpage(counter->event);
+}
+
+/**
  * kvm_pmu_counter_start - let an event count from the next flush on
  * @cpu: this CPU's
  * @event: the event, which has a counter
@@ -307,19 +321,16 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (counter->state != KVM_PMU_HELD)
 		return;
 
+	WRITE_ONCE(counter->state, KVM_PMU_STARTING);
 	/* Back where it was, unless an NMI has stopped it meanwhile. */
 	if (counter->leaving == event && counter->host == KVM_PMU_RUNNING) {
+		kvm_pmu_set_counting(counter);
+		/* An NMI that has stopped it before has given it its count. */
 		WRITE_ONCE(counter->leaving, NULL);
-		event->hw.state = 0;
-		/* An NMI may stop it as soon as it counts. */
-		barrier();
-		WRITE_ONCE(counter->state, KVM_PMU_COUNTING);
-		kvm_pmu_page_changed(cpu, event);
 		kvm_pmu_look_again(cpu, counter);
 		return;
 	}
 
-	WRITE_ONCE(counter->state, KVM_PMU_STARTING);
 	cpu->changed = true;
 }
 
