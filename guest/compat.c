@@ -6,6 +6,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/kmemleak.h>
 #include <linux/kprobes.h>
 #include <linux/kvm_para.h>
 #include <linux/percpu.h>
@@ -239,6 +240,8 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 	pmu->start_txn = kvm_pmu_nothing.start_txn;
 	pmu->commit_txn = kvm_pmu_nothing.commit_txn;
 	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
+	/* Whether such a task is left is not known. */
+	kmemleak_not_leak(pmu);
 }
 
 /* Such a context has CPU contexts of its own, which perf schedules apart. */
