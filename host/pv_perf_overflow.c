@@ -45,7 +45,7 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	atomic_inc(&event->overflows);
 	if (pv_perf_has_freq(event))
 		pv_perf_freq_overflow(event, backing);
-	/* Not if it has not counted since it was stopped: see pv_perf_mode.c. */
+	/* What was stopped, and has not been restarted since, stays where it was. */
 	if (pv_perf_backing_is_throttled(backing) && !READ_ONCE(event->stopped)) {
 		event->throttled_at = pv_perf_backing_position(backing);
 		/* Pairs with that of pv_perf_note_throttled(). */

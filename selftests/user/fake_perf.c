@@ -802,7 +802,6 @@ static void count(struct perf_event *event, u64 n)
 		pmu_read(event);
 }
 
-/* What the guest has executed; interrupts are off. */
 void count_guest(u64 n)
 {
 	struct perf_event *event;

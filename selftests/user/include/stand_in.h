@@ -475,6 +475,7 @@ extern int max_sample_rate;
 
 /* This thread's guest runs and does @n of whatever is counted. */
 void run_guest(u64 n);
+/* The same with interrupts off. */
 void count_guest(u64 n);
 /* As if perf had found that it overflows too often, until the next tick. */
 void throttle(struct perf_event *event);
@@ -482,6 +483,7 @@ void throttle(struct perf_event *event);
 extern unsigned int written_counters;
 /* Does perf throttle what overflows? */
 extern bool throttles;
+/* What happens as a PMU is disabled. */
 extern void (*disable_hook)(void);
 void reassign(struct perf_event *event, u64 content);
 /* The host's NMI watchdog takes a counter of a task's CPU. */
