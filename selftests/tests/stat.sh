@@ -28,7 +28,8 @@ kvm-intel)
 	counters='4 counters of the host and 3 fixed ones'
 	no_event=stalled-cycles-frontend
 	format=config:0-7
-	# What has found no place makes the limit one on general counters.
+	# Of cycles and instructions none needs a general-purpose counter, and it is
+	# those that are limited where one of the others finds no place.
 	share=10
 	;;
 esac
@@ -220,7 +221,7 @@ is "6 events where the VM may have 3 open: all are multiplexed" \
 is "6 that differ: each counts for at least $share % of the time" \
 	"$(awk -F, -v share=$share '$5 > share && $5 < 60 { n++ } END { print n }' differ)" 6
 has "and the guest's log tells why" 'the host allows no more events' dmesg
-# On Intel with a fixed counter, of which there is one more.
+# On Intel it has a fixed counter, so that all that it lacks is the place.
 is "a pinned event gets the place of one whose task sleeps" \
 	"$(cat place* | grep -c '^100000..,')" 5
 echo "$old" >$limit
