@@ -26,7 +26,7 @@ for VM_CPU in ${VM_CPUS:-amd}; do
 
 	"$vm" host --timeout 120 -- sh -c 'echo c >/proc/sysrq-trigger' >"$out" 2>&1
 	is "$VM_CPU: a panic is a failure" $? 125
-	has "$VM_CPU: with the console's last lines" 'Kernel panic - not syncing' "$out"
+	has "$VM_CPU: with the console's report" 'Kernel panic - not syncing' "$out"
 
 	"$vm" host --timeout 20 -- sleep 1000000 >"$out" 2>&1
 	is "$VM_CPU: a timeout" $? 124
@@ -34,8 +34,13 @@ done
 export VM_CPU=amd
 
 "$vm" guest --timeout 120 --pmu=none -- sh -c \
-	'echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg' >"$out" 2>&1
+	'echo on >/proc/sys/kernel/printk_devkmsg
+	 echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg
+	 for i in $(seq 200); do echo "line $i"; done >/dev/kmsg' >"$out" 2>&1
 is "a kernel warning in the guest is a failure" $? 125
+is "with the first report of the console and its end" \
+	"$(sed -n 's/^    \[.*\] \(line 1\|line 200\|WARNING.*\)$/\1/p' "$out" |
+	tr '\n' ' ')" "WARNING: CPU: 0 PID: 1 at a test line 1 line 200 "
 
 # On a CPU with two loops, what takes it B seconds takes it 3 B.
 TIMEFORMAT=%U
