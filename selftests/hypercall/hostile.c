@@ -34,6 +34,7 @@
 #define MAX_CPUS	16
 #define NR_OPS		13	/* 0, of which there is none, to 12 */
 #define CALLS		64	/* hypercalls per system call */
+#define ENOUGH		20000	/* hypercalls, for results that are seldom */
 
 #define pick(rng, a)	((a)[below(rng, ARRAY_SIZE(a))])
 
@@ -262,7 +263,9 @@ static uint64_t area_addr(uint64_t *rng, struct mapping *m)
 	unsigned int offset = one_in(rng, 2) * GUEST_PERF_AREA_ALIGN;
 
 	if (one_in(rng, 16))
-		return one_in(rng, 2) ? data_addr(rng, m) : hostile_addr(rng);
+		return data_addr(rng, m);
+	if (one_in(rng, 8))
+		return hostile_addr(rng) & -(uint64_t)GUEST_PERF_AREA_ALIGN;
 	if (!one_in(rng, 4))
 		*(uint32_t *)(m->area->data + offset) = one_in(rng, 4) ?
 			below(rng, 5000) : pick(rng, sizes);
@@ -295,7 +298,7 @@ static uint32_t any_op(uint64_t *rng)
 		KVM_PERF_OP_SET_AREA, KVM_PERF_OP_SET_COUNTS,
 	};
 
-	if (one_in(rng, 5000))
+	if (one_in(rng, 2500))
 		return KVM_PERF_OP_RESET;
 	if (many && !one_in(rng, 8))
 		return KVM_PERF_OP_OPEN;
@@ -609,7 +612,10 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls)
 	ksft_test_result(faults && zeros && values,
 			 "RDPMC was allowed, and was not\n");
 	ksft_test_result(!wrong, "all results are the contract's\n");
-	ksft_test_result(!missing, "all results that matter were seen\n");
+	if (missing && hypercalls < ENOUGH)
+		ksft_test_result_skip("too few to see all results that matter\n");
+	else
+		ksft_test_result(!missing, "all results that matter were seen\n");
 }
 
 int main(int argc, char **argv)
