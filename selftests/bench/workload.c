@@ -134,7 +134,11 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* What a user counts most; the last two are the first ones as raw events. */
+/*
+ * What a user counts most. Branch misses are as AMD's raw event, since the
+ * machine with an Intel CPU announces none; the last two are the first ones
+ * as raw events.
+ */
 static const struct {
 	uint32_t type;
 	uint64_t config;
@@ -142,7 +146,7 @@ static const struct {
 	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES },
 	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS },
 	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS },
-	{ PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES },
+	{ PERF_TYPE_RAW, 0xc3 },
 	{ PERF_TYPE_RAW, 0x76 },
 	{ PERF_TYPE_RAW, 0xc0 },
 };
