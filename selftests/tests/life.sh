@@ -40,7 +40,9 @@ free_kb() {
 	for cache in /sys/kernel/slab/*/shrink; do
 		echo 1 >"$cache"
 	done
-	awk '$1 == "MemFree:" { print $2 }' /proc/meminfo
+	# The pages that each CPU keeps at hand are free, too: now 10 MB, now 28.
+	awk '$1 == "MemFree:" { n += $2 } $1 == "count:" { n += 4 * $2 } END { print n }' \
+		/proc/meminfo /proc/zoneinfo
 }
 "$T/life_test" kill 3 1 >/dev/null
 slabs="perf_event task_struct mm_struct kvm_vcpu"
@@ -60,8 +62,8 @@ for slab in $slabs; do
 done
 free_after=$(free_kb)
 echo "# free memory: $free_before kB before, $free_after after"
-ok "killed: less than 16 MB of memory are gone" \
-	test $((free_before - free_after)) -lt 16384
+ok "killed: less than 4 MB of memory are gone" \
+	test $((free_before - free_after)) -lt 4096
 
 # A VMM's memory control group.
 slab_of() {
