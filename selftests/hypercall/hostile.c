@@ -298,7 +298,7 @@ static uint32_t any_op(uint64_t *rng)
 		KVM_PERF_OP_SET_AREA, KVM_PERF_OP_SET_COUNTS,
 	};
 
-	if (one_in(rng, 2500))
+	if (one_in(rng, 5000))
 		return KVM_PERF_OP_RESET;
 	if (many && !one_in(rng, 8))
 		return KVM_PERF_OP_OPEN;
