@@ -135,9 +135,9 @@ static void die(const char *what)
 }
 
 /*
- * What a user counts most. Branch misses are as AMD's raw event, since the
- * machine with an Intel CPU announces none; the last two are the first ones
- * as raw events.
+ * What a user counts most. Raw events are AMD's: branch misses, as the machine
+ * with an Intel CPU announces none by name, and the first two once more.
+ * There they count whatever has that code; what they cost is the same.
  */
 static const struct {
 	uint32_t type;
