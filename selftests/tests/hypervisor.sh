@@ -194,11 +194,17 @@ check_slots() {
 	is "one that had to wait for a slot takes samples" "$(samples io_instruction)" 100
 }
 
+# has_events PID N: it has N perf_events open
+has_events() {
+	[ "$(find "/proc/$1/fd" -lname 'anon_inode:\[perf_event\]' | wc -l)" = "$2" ]
+}
+
 # Of another task, and of a CPU.
 check_targets() {
 	mkfifo /dev/shm/go
 	sh -c "read go </dev/shm/go; exec $T/exits cpuid 1000" &
 	perf stat -x, -p $! -o task -e kvm/exits-cpuid/u,kvm/exits-io/u &
+	until_true has_events $! 2
 	sleep 1
 	echo >/dev/shm/go
 	wait
