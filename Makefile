@@ -36,7 +36,7 @@ doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop branches calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
-	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr amd-nrips intel-pmu \
+	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq intel-pmu \
 	fault-rip smp-clock life_test pressure_test self_monitor exits)
 tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
 	$(B)/perf/perf-7
@@ -436,7 +436,7 @@ $(B)/tests/life_test $(B)/tests/pressure_test: $(B)/tests/%: selftests/kvm/%.c s
 	@$(CC) $(kvm_flags) -Wall -no-pie -o $@ $< $(B)/tests/libkvm.a -lpthread
 
 # The tests that come with the patches for QEMU.
-$(addprefix $(B)/tests/,amd-pmu amd-vnmi amd-lbr amd-nrips): $(B)/tests/%: $(qemu)
+$(addprefix $(B)/tests/,amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq): $(B)/tests/%: $(qemu)
 	@mkdir -p $(@D)
 	@cd $(B)/qemu-src && D=tests/tcg/x86_64/system && $(CC) -nostdlib -O0 \
 		-ffreestanding -fno-pie -no-pie -static -fno-stack-protector \

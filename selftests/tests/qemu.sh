@@ -6,25 +6,30 @@ top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 
 # The guest programs that come with the patches, without a kernel.
-# bare PROGRAM CPU
+# bare PROGRAM CPU OPTION...
 bare() {
-	for icount in "" "-icount shift=0,sleep=off"; do
-		# shellcheck disable=SC2086 # $icount is words
-		timeout 600 "$top/build/qemu/qemu-system-x86_64" \
-			-L /usr/share/seabios -L /usr/share/qemu \
-			-nodefaults -display none -debugcon stdio \
-			-device isa-debug-exit,iobase=0xf4,iosize=0x4 -cpu "$2" \
-			-kernel "$top/build/tests/$1" $icount >"$top/build/tests/out" 2>&1
-		status=$?
-		[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
-		is "$1 ${icount:-without icount}" $status 0
-	done
+	timeout 600 "$top/build/qemu/qemu-system-x86_64" \
+		-L /usr/share/seabios -L /usr/share/qemu \
+		-nodefaults -display none -debugcon stdio \
+		-device isa-debug-exit,iobase=0xf4,iosize=0x4 \
+		-kernel "$top/build/tests/$1" -cpu "${@:2}" \
+		>"$top/build/tests/out" 2>&1
+	status=$?
+	[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
+	is "$1 ${*:3}" $status 0
+}
+# As that, and with the clock that counts instructions
+both() {
+	bare "$@"
+	bare "$@" -icount shift=0,sleep=off
 }
 # Every counter, bit and event of the emulated PMU.
-bare amd-pmu EPYC,pmu=on,+perfctr-core,+perfmon-v2
-bare amd-vnmi EPYC,+svm,+vgif,+vnmi
-bare amd-nrips EPYC,+svm
-bare amd-lbr EPYC,pmu=on,+perfmon-v2,+amd-lbr-v2,+amd-lbr-pmc-freeze
+both amd-pmu EPYC,pmu=on,+perfctr-core,+perfmon-v2
+both amd-vnmi EPYC,+svm,+vgif,+vnmi
+both amd-nrips EPYC,+svm
+both amd-lbr EPYC,pmu=on,+perfmon-v2,+amd-lbr-v2,+amd-lbr-pmc-freeze
+# Interrupts from a CPU that runs in parallel
+bare amd-virq EPYC,+svm,+x2apic -smp 2
 
 # The clock, which otherwise goes on by seconds while the host reads a file.
 "$top/selftests/vm" host -- sh -c "
