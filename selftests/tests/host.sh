@@ -73,8 +73,6 @@ taskset -c 1 "$vm" guest -- sh -c "cp $T/loop /dev/shm
 	echo 'p:took perf_sample_event_took ns=%di' >$tracing/kprobe_events
 	echo 'ns > 200000' >$tracing/events/kprobes/took/filter
 	echo 1 >$tracing/events/kprobes/took/enable
-	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
-	echo 20000 >/proc/sys/kernel/perf_event_max_sample_rate
 	touch competing
 	perf record -q -B -N -o /dev/shm/data -e instructions:u -c 100000 \
 		sh -c 'for _ in \$(seq 6); do /dev/shm/loop; done'

@@ -44,10 +44,8 @@ sample_kernel() {
 	# shellcheck disable=SC2086 # several words
 	perf stat -x, -o "$1.kernel.stat" -e instructions:k $work 2>/dev/null
 	# shellcheck disable=SC2086 # several words
-	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	perf record -q -B -N -m 1024 -e instructions:k -c 1000 -o "$1.kernel" $work \
 		2>/dev/null
-	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
 }
 
 # What is to be seen on the screens of perf top.
@@ -191,11 +189,8 @@ on_host() {
 	! long || many=100000
 	prepare
 	record_programs host
-	# It has a limit on that of its own.
-	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	"$vm" guest -- "$self" guest_first
 	echo $? >guest.status
-	echo 100000 >/proc/sys/kernel/perf_event_max_sample_rate
 	# Fewer with checks: one takes longer than events of the guest's kernel
 	# take to overflow again, and nothing else would be done.
 	case $VM_KERNEL in
