@@ -16,7 +16,7 @@ bare() {
 		>"$top/build/tests/out" 2>&1
 	status=$?
 	[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
-	is "$1 ${*:3}" $status 0
+	is "$*" $status 0
 }
 # As that, and with the clock that counts instructions
 both() {
