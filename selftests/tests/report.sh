@@ -126,6 +126,17 @@ for label in '5000000000.*: guest web user$' '18000000000.*: web$' '7500000000.*
 done
 has "and of vCPUs" 'vcpu: Total 34000000000' tags
 
+# What comes while perf record looks for new samples is twice in its file.
+"$make_session" twice
+zcat twice/web.samples.gz |
+	awk '{ print } NR > 1000 && NR <= 1007' >twice.text
+gzip -1 <twice.text >twice/web.samples.gz
+"$pv_perf" report twice >out
+has "samples that are there twice are told of" \
+	'guest web: samples of one thread at one time, .* twice: 7$' out
+is "and that guest's numbers, and no others, may be wrong" "$(table 1 out |
+	awk '{ print ($1 ~ /^~/), /guest web|lost/ }' | sort -u)" "$(printf '0 0\n1 1')"
+
 # perf itself, and what it makes of odd names.
 cat >odd.py <<-'END'
 	import ctypes, time

@@ -16,6 +16,8 @@ COUNTED = {
                    "out: {}"),
     "period": (True, "samples of another period than was asked for: {}"),
     "outside": (False, "samples from before or after all recorded, left out: {}"),
+    "twice": (True, "samples of one thread at one time, which perf record may have "
+              "written twice: {}"),
     "back": (False, "samples that go back in time: {}"),
     "double": (False, "samples of guests that have sampled themselves, left "
                "out: {}"),
