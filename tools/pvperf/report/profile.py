@@ -81,7 +81,7 @@ class Profile:
         if sample.time < self.time:
             self.notes["back"] += 1
         self.time = sample.time
-        self.look_whether_twice(sample)
+        self.note_twice(sample)
         key = sample[:5]
         number = self.cache.get(key, -1)
         if number == -1:
@@ -100,7 +100,7 @@ class Profile:
         self.count(number, frames, sample.period)
         return number
 
-    def look_whether_twice(self, sample):
+    def note_twice(self, sample):
         """A sample that comes while perf record looks for new ones is in its file
         twice (perf_mmap__push(), as of Linux 7.3).  Both count, as a clock may stand
         still."""
