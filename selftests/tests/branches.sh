@@ -60,6 +60,15 @@ record() {
 	sample "$1.refused.lbr" -e branches:u -c 2003 --call-graph lbr -- true
 	perf stat -x, -o "$1.stat" -e branches:u "$T/branches"
 	cat /sys/bus/event_source/devices/cpu/caps/branches >"$1.caps"
+	kernel_entries >"$1.entries"
+}
+
+# Where the code begins and ends that exceptions and interrupts enter, one a line.
+kernel_entries() {
+	awk 'begin && $1 != begin { print begin, $1; begin = "" }
+		$3 ~ /^(asm_exc_|asm_sysvec_|asm_.*_interrupt|(irq|spurious)_entries_start)/ {
+			begin = $1
+		}' /proc/kallsyms
 }
 
 guest() {
@@ -132,11 +141,11 @@ judge_all() {
 		judge "$1" "$filter" "$kinds"
 	done <<<"$filters"
 
-	look "$1.chain" chain
+	look "$1.chain" chain "$1.entries"
 	more "$1: user and kernel mode: samples" "$(seen samples "$1.chain")" 99
 	more "$1: addresses of the kernel" "$(seen kernel "$1.chain")" 1000
 	is "$1: gaps between one branch and the next" "$(seen gaps "$1.chain")" 0
-	look "$1.kernel" chain
+	look "$1.kernel" chain "$1.entries"
 	within "$1: in the kernel alone: full stacks" "$(seen full "$1.kernel")" \
 		"$(seen samples "$1.kernel")" 1
 
