@@ -115,3 +115,9 @@ finish() {
 count() {
 	awk -F, -v e="$1" '$3 == e { print $1; exit }' "$2"
 }
+
+# samples_of FILE: how many of one task perf record has taken; those that come while it
+# looks for new ones it may write twice (perf_mmap__push(), Linux 6.1 to 7.3)
+samples_of() {
+	perf script -i "$1" -F time,ip --ns 2>/dev/null | sort -u | wc -l
+}

@@ -77,7 +77,7 @@ in_guest() {
 	sleep 0.2
 	perf stat -x, -o after -e instructions:u,branches:u ./loop
 	perf record -q -B -N -e instructions:u -c 100000 -o data ./loop
-	perf script -i data -F ip 2>/dev/null | wc -l >samples
+	samples_of data >samples
 	cp robbed after samples "$VM_SCRATCH"
 	echo >"$VM_SCRATCH/robbed.end"
 
@@ -128,7 +128,9 @@ in_guest() {
 			./longloop
 		perf report -i data -D >dump 2>/dev/null
 		for what in THROTTLE UNTHROTTLE SAMPLE; do
-			echo "$what $(grep -c "PERF_RECORD_$what\\b" dump)"
+			# By time, without where in the file, which may have some twice.
+			echo "$what $(grep "PERF_RECORD_$what\\b" dump |
+				sed 's/ 0x.*//' | sort -u | wc -l)"
 		done >"$by"
 		dmesg >"$by.dmesg"
 		cp "$by" "$by.counts" "$by.dmesg" "$VM_SCRATCH"

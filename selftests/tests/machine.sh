@@ -29,7 +29,8 @@ perf stat -x, -o out -e branch-misses "$T/loop"
 is "an event that is not modelled reads 0" "$(count branch-misses out)" 0
 
 perf record -q -e instructions:u -c 10000 -o data "$T/loop"
-perf script -i data -F ip 2>/dev/null | sort | uniq -c >out
+perf script -i data -F time,ip --ns 2>/dev/null | sort -u | awk '{ print $2 }' |
+	sort | uniq -c >out
 is "perf record on the host: 1,000 samples at one address" \
 	"$(awk '{ print NR, $1 }' out)" "1 1000"
 
