@@ -270,14 +270,14 @@ within "all samples are what the CPUs did" $total \
 sed 's/^/# /' out
 whole=$(field all "sum(s['host']['counted'].values())")
 
-# near NAME EVENTS WANT WHOLE: to within 2 percentage points of the whole
+# near NAME EVENTS WANT WHOLE [POINTS]: to within 2 or so many percentage points of the whole
 near() {
 	local percent
 	percent=$(awk -v g="$2" -v w="$3" -v all="$4" 'BEGIN {
 		printf "%.2f %.2f", 100 * g / all, 100 * w / all }')
 	echo "# $1: ${percent% *} % against ${percent#* } %"
-	ok "$1" awk -v p="$percent" 'BEGIN {
-		split(p, n, " "); exit !(n[2] > 0 && (n[1] - n[2]) ^ 2 <= 4) }'
+	ok "$1" awk -v p="$percent" -v max="${5:-2}" 'BEGIN {
+		split(p, n, " "); exit !(n[2] > 0 && (n[1] - n[2]) ^ 2 <= max ^ 2) }'
 }
 
 # sum_of N REGEX: the events that the Nth table has of what matches
@@ -315,9 +315,10 @@ while read -r name part; do
 	near "by function: $name in web" \
 		"$(sum_of 3 "^guest web user $name .*calltree\$")" $((part * 80000000)) \
 		800000000
+	# Each of 200 calls has one sample or none: a standard deviation of 0.7 points.
 	near "by function: $name on the host" \
 		"$(sum_of 3 "^host user $name .*calltree\$")" $((part * 40000000)) \
-		400000000
+		400000000 3
 done <<-END
 	aa 1
 	a 2
@@ -366,7 +367,7 @@ stop_by_hand
 is "a session of which the cost is known" $? 0
 echo "# instructions: $(cost_of session), with perf by hand $(cost_of hand)"
 ok "it costs no more than perf on both sides does" awk -v s="$(cost_of session)" \
-	-v h="$(cost_of hand)" 'BEGIN { exit !(s > 0 && s + 0 <= h * 1.02) }'
+	-v h="$(cost_of hand)" 'BEGIN { exit !(s > 0 && s + 0 <= h * 1.05) }'
 
 # Guests that fail, beside web, which does not: old has no agent, and db does nothing
 # but ask the host for its clock.
