@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Every operation and error of the contract, by raw hypercalls from a guest.
-# vm: host --host-cpus 2 --timeout 600
+# vm: host --host-cpus 2 --timeout 1200
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm

@@ -33,9 +33,8 @@ in_guest() {
 	mount -t tmpfs none /lib/modules
 	perf stat -x, -I 50 -e instructions:u,branches:u,dTLB-load-misses:u \
 		-o stat "$self" work
-	perf stat -x, -I 50 -o many "$T/longloop" \
-		-e cycles:u,instructions:u,branches:u,branch-misses:u \
-		-e r76:u,rc0:u,rc2:u,rc3:u
+	perf stat -x, -I 50 -o many -e cycles:u,instructions:u,branches:u \
+		-e branch-misses:u,r76:u,rc0:u,rc2:u,rc3:u "$T/longloop"
 	perf stat -x, -I 10 -o exits -a -e instructions:u,dTLB-load-misses \
 		-e kvm/exits/,kvm/halt-ns/ "$self" compute_and_read
 	perf record -q -B -N -e '{instructions:u,branches:u}:S' -c 10000000 \
