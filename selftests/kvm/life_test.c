@@ -774,13 +774,13 @@ static uint64_t get_vcpu_back(pthread_t thread)
 	return now_us() - began;
 }
 
-#define OPEN_RATE	100
+#define OPEN_RATE	40
 #define WAITS		20
 /* What took so many us has waited for the vCPU, or for others on a busy machine. */
-#define WAITED		100000
+#define WAITED		250000
 
 /*
- * A vCPU that opens events too often has to wait for 330 ms after each batch,
+ * A vCPU that opens events too often has to wait for 825 ms after each batch,
  * and that is nobody else's affair: what waited for it would do so each time.
  */
 static void test_wait(void)
@@ -812,7 +812,7 @@ static void test_wait(void)
 	pthread_join(thread, NULL);
 	set_parameter("pv_perf_max_open_rate", rate);
 
-	ksft_print_msg("opened %lu in %lu ms; of %d times the memory slots took 100 ms to change %u times, the vCPU to come back %u\n",
+	ksft_print_msg("opened %lu in %lu ms; of %d times the memory slots took 250 ms to change %u times, the vCPU to come back %u\n",
 		       opened, began / 1000, WAITS, slots, back);
 	/* A batch more than the time has brought. */
 	ksft_test_result(opened > OPENS && opened * 1000000 / OPEN_RATE <=
