@@ -207,7 +207,8 @@ wait $guest
 is "the guest ends well" $? 0
 tap_file guest guest.tap
 
-# Beside the NMI watchdog, too, which counts cycles.
+# Beside the NMI watchdog, too, which counts cycles. The guest's first counter is kept for
+# a while, and gone after a second.
 echo 1 >/proc/sys/kernel/nmi_watchdog
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 "$vm" guest --accel-opt pv-perf-rdpmc=on -- sh -c "
