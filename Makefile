@@ -113,7 +113,8 @@ test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs)
 
 # Packages that only some targets need.
 install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
-	$(stage) more-packages 'installing $1' selftests/machine/install-packages $1
+	$(stage) more-packages 'installing $(filter-out --only,$1)' \
+		selftests/machine/install-packages $1
 
 test-packages:
 	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
@@ -158,12 +159,13 @@ bochs: $(bochs)
 kernel: $(K)/release
 modules: $(modules)
 
-# On a real machine.  The version is that of the last commit, or the time.
+# On a real machine, which gets no more packages than that takes.  The version is that
+# of the last commit, or the time.
 version := $(shell git diff-index --quiet HEAD -- 2>/dev/null && \
 	git log -1 --format=%cd --date=format:%Y%m%d.%H%M%S || date +%Y%m%d.%H%M%S)
 
 deb: $(doctor)
-	@$(call install,debhelper dh-dkms)
+	@$(call install,--only build-essential debhelper dh-dkms)
 	@$(stage) deb 'making the packages' tools/build-deb $(version)
 	@ls $(B)/deb/*.deb
 
@@ -180,6 +182,7 @@ doctor: $(doctor)
 	@$(doctor)
 
 $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
+	@$(call install,--only gcc libc6-dev)
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -Wextra -Iabi -o $@ $<
 
