@@ -112,6 +112,10 @@ unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
 	struct x86_pmu_capability cap;
 	unsigned int kept = 1;
 
+	/* Where it is a hybrid CPU's, perf does not want to be asked. */
+	if (!pmu->nr_counters)
+		return 1;
+
 	perf_get_x86_pmu_capability(&cap);
 	if (cap.num_counters_gp && !cap.num_counters_fixed)
 		kept++;

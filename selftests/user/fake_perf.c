@@ -21,6 +21,8 @@ u64 perf_get_hw_event_config(int event)
 
 void perf_get_x86_pmu_capability(struct x86_pmu_capability *cap)
 {
+	/* Which type of core's would it be?  perf warns. */
+	CHECK(!cpu_has_hybrid);
 	*cap = pmu_capability;
 }
 

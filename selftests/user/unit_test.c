@@ -170,6 +170,9 @@ static void test_available(void)
 	pmu_capability.num_counters_gp = NR_COUNTERS;
 	cpu_has_hybrid = true;
 	is("not on a hybrid CPU", pv_perf_available(), false);
+	setup();
+	is("a VM there: ENOSYS", call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
+	teardown();
 	cpu_has_hybrid = false;
 	*param_pv_perf = false;
 	is("not with pv_perf=0", pv_perf_available(), false);
