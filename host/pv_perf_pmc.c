@@ -44,17 +44,13 @@ static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)
  */
 static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
 {
-	switch (boot_cpu_data.x86_vendor) {
-	case X86_VENDOR_AMD:
-	case X86_VENDOR_HYGON:
+	/* Else it is AMD's or Hygon's: see pv_perf_pmu_splits_guest(). */
+	if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
 		return true;
-	case X86_VENDOR_INTEL:
-		return cap->version < 6 && cap->num_counters_gp <= 8 &&
-		       !pv_perf_fixed_have_gaps(cap) &&
-		       !boot_cpu_has(X86_FEATURE_TSX_FORCE_ABORT);
-	default:
-		return false;
-	}
+
+	return cap->version < 6 && cap->num_counters_gp <= 8 &&
+	       !pv_perf_fixed_have_gaps(cap) &&
+	       !boot_cpu_has(X86_FEATURE_TSX_FORCE_ABORT);
 }
 
 /**

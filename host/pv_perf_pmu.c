@@ -32,8 +32,12 @@ static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
 	if (pv_perf_is_amd())
 		return boot_cpu_has(X86_FEATURE_PERFCTR_CORE);
 
-	/* VM entry and exit switch IA32_PERF_GLOBAL_CTRL: since version 2. */
-	return cap->version >= 2;
+	/*
+	 * VM entry and exit switch IA32_PERF_GLOBAL_CTRL: since version 2.  KVM has
+	 * them do so by what perf says, which does that for Intel's CPUs alone: with
+	 * others that have VMX it takes exclude_host, and counts the host all the same.
+	 */
+	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL && cap->version >= 2;
 }
 
 /* The PMU of the CPU.  raw_event_mask: as x86_pmu_hw_config() masks it. */

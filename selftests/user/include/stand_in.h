@@ -321,6 +321,7 @@ int schedule_hrtimeout_range(ktime_t *expires, u64 delta, int mode);
 #define X86_VENDOR_INTEL	0
 #define X86_VENDOR_AMD		2
 #define X86_VENDOR_HYGON	9
+#define X86_VENDOR_ZHAOXIN	10
 
 struct cpuinfo_x86 {
 	int x86;
