@@ -215,11 +215,15 @@ static bool pv_perf_tell_event(struct kvm_vcpu *vcpu,
  * @vcpu: the vCPU, on its own thread
  *
  * One that is pending already does: the guest looks at all its events on any NMI.
+ * One that is to be injected once more does not while a nested guest runs: it is
+ * the nested guest's, injected by the guest.
  */
 void pv_perf_inject_nmi(struct kvm_vcpu *vcpu)
 {
+	bool injected = vcpu->arch.nmi_injected && !is_guest_mode(vcpu);
+
 	WRITE_ONCE(vcpu->arch.pv_perf->counts.nmi_is_ours, true);
-	if (!vcpu->arch.nmi_pending && !vcpu->arch.nmi_injected &&
+	if (!injected && !vcpu->arch.nmi_pending &&
 	    !atomic_read(&vcpu->arch.nmi_queued))
 		kvm_inject_nmi(vcpu);
 }

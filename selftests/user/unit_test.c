@@ -1660,6 +1660,24 @@ static void test_told(void)
 	is("and says so", r[1].flags, 0);
 	on(0);
 
+	/* The NMI that is to be injected again is a nested guest's. */
+	take_counters(tasks[0], 0);
+	CHECK(!call(3, 1));
+	take_counters(tasks[0], NR_COUNTERS);
+	here()->arch.guest_mode = true;
+	here()->arch.nmi_injected = true;
+	is("lost before an entry to it", entry_goes_on(), false);
+	is("that one is not the guest's", enter_guest(), 1);
+	here()->arch.nmi_injected = false;
+	here()->arch.guest_mode = false;
+	take_counters(tasks[0], 0);
+	CHECK(!call(3, 1));
+	take_counters(tasks[0], NR_COUNTERS);
+	here()->arch.nmi_injected = true;
+	is("lost before an entry to the guest", entry_goes_on(), false);
+	is("one that is injected is enough", enter_guest(), 0);
+	here()->arch.nmi_injected = false;
+
 	/* A record that cannot be written must not keep the vCPU from running. */
 	take_counters(tasks[0], NR_COUNTERS);
 	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = true;
