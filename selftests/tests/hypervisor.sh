@@ -146,7 +146,7 @@ check_samples() {
 	# By the innermost function; not all kernels have one for HLT alone.
 	is "all by the idle loop, whose interrupt has not begun" \
 		"$(awk '!NF { inner = 1; next }
-			inner && $2 ~ /^(native_safe_halt|default_idle)$/ { n++ }
+			inner && $2 ~ /^((pv_)?native_safe_halt|default_idle)$/ { n++ }
 			{ inner = 0 } END { print n + 0 }' chains)" \
 		"$(awk '$2 == "do_idle" { n++ } END { print n ? n : "some" }' chains)"
 }
