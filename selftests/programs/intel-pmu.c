@@ -42,6 +42,8 @@
 #define WIDTH_MASK	((1ULL << 48) - 1)
 #define LBR_FRZ		(1ULL << 58)
 #define CTR_FRZ		(1ULL << 59)
+#define OVF_BUF		(1ULL << 62)
+#define COND_CHGD	(1ULL << 63)
 
 /* DEBUGCTL */
 #define LBR			(1 << 0)
@@ -50,6 +52,8 @@
 
 /* LBR_SELECT: all but calls that are relative */
 #define ONLY_CALLS		0x1f4
+/* ... all but what is far, exceptions among it */
+#define ONLY_FAR		0xfc
 
 static u64 rdmsr(u32 msr)
 {
@@ -77,7 +81,7 @@ static u64 rdpmc(u32 counter)
  * Exceptions. A fault goes on behind the instruction, which has 2 bytes (RDMSR,
  * WRMSR, RDPMC, UD2).
  */
-static volatile unsigned int faults, nmis;
+static volatile unsigned int faults, nmis, debugs;
 static volatile u64 nmi_rip;
 
 __attribute__((used)) static void handle_nmi(u64 rip)
@@ -92,6 +96,10 @@ asm("on_fault_code:\n"
 	"	addq	$2, (%rsp)\n"
 	"	incl	faults(%rip)\n"
 	"	iretq\n"
+	"on_debug:\n"
+	"	andl	$~0x100, 16(%rsp)\n"	/* TF */
+	"	incl	debugs(%rip)\n"
+	"	iretq\n"
 	"on_nmi:\n"
 	"	push	%rax; push %rcx; push %rdx; push %rsi; push %rdi\n"
 	"	push	%r8; push %r9; push %r10; push %r11\n"
@@ -103,10 +111,12 @@ asm("on_fault_code:\n"
 	"	iretq\n");
 void on_fault_code(void);
 void on_fault(void);
+void on_debug(void);
 void on_nmi(void);
 
 static void set_up(void)
 {
+	set_gate(1, on_debug);
 	set_gate(2, on_nmi);
 	set_gate(6, on_fault);
 	set_gate(13, on_fault_code);
@@ -337,6 +347,12 @@ static void test_version_4(void)
 	all_off();
 	wrmsr(MSR_GLOBAL_STATUS_SET, 2);
 	is("a status is set", rdmsr(MSR_GLOBAL_STATUS), 2);
+	wrmsr(MSR_GLOBAL_STATUS_SET, OVF_BUF);
+	is("another one, too", rdmsr(MSR_GLOBAL_STATUS), OVF_BUF | 2);
+	wrmsr(MSR_GLOBAL_OVF_CTRL, COND_CHGD | OVF_BUF);
+	is("and reset", rdmsr(MSR_GLOBAL_STATUS), 2);
+	is("a reserved one is refused",
+	   write_faults(MSR_GLOBAL_STATUS_SET, COND_CHGD), true);
 	all_off();
 
 	*APIC_LVTPC = LVT_NMI;
@@ -390,6 +406,22 @@ static void test_branch_records(void)
 	all_off();
 }
 
+static void test_debug_exception(void)
+{
+	u64 tos = rdmsr(MSR_LBR_TOS);
+
+	wrmsr(MSR_LBR_SELECT, ONLY_FAR);
+	wrmsr(MSR_DEBUGCTL, LBR);
+	asm volatile("pushf\n"
+		     "orl	$0x100, (%%rsp)\n"
+		     "popf\n"
+		     "nop" : : : "memory", "cc");
+	is("a single step is a debug exception", debugs, 1);
+	is("which switches the branch records off", rdmsr(MSR_DEBUGCTL), 0);
+	is("and is not among them", rdmsr(MSR_LBR_TOS), tos);
+	wrmsr(MSR_DEBUGCTL, 0);
+}
+
 int main(void)
 {
 	set_up();
@@ -404,6 +436,7 @@ int main(void)
 	if (version() >= 4)
 		test_version_4();
 	test_branch_records();
+	test_debug_exception();
 	finish();
 	return 0;
 }

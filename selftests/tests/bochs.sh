@@ -17,7 +17,7 @@ bare() {
 		"1..$((tap_n - before))"
 }
 
-# Every counter and bit of the emulated PMU, with 16 branch records and with 32.
+# The emulated PMU, with 16 branch records and with 32.
 for model in corei7_haswell_4770 corei7_skylake_x; do
 	bare "intel-pmu on $model" --model $model intel-pmu
 done
