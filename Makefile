@@ -108,7 +108,8 @@ test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(G)/agent-initrd
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(doctor) \
 		$(tools) $(B)/linux-7.3/modules.built $(B)/linux-7.3/initrd series | test-packages
 	@VM_CPU=intel VM_CPUS=intel selftests/run bochs intel intel-smp vm errors exits host \
-		hostile hypercall hypervisor limits lost migrate nested pressure rdpmc record stat
+		hostile hypercall hypervisor limits lost migrate nested pressure rdpmc record \
+		skid stat
 	@VM_CPU=intel series/compare-selftests $(B)/series/kernel $(newest)
 
 # Packages that only some targets need.

@@ -42,7 +42,7 @@ display_library: nogui
 plugin_ctrl: unmapped=true, biosdev=true, speaker=false, extfpuirq=true, \
 parallel=false, serial=true
 cpu: model={model}, count={cpus}, ips={ips}, \
-perfmon_version=4, reset_on_triple_fault=0, ignore_bad_msrs=0, \
+perfmon_version=4, perfmon_skid={skid}, reset_on_triple_fault=0, ignore_bad_msrs=0, \
 msrs="{msrs}", mwait_is_nop=0
 memory: guest={mem}, host={mem}, block_size=2048
 romimage: file={bios}, options=fastboot
@@ -110,8 +110,8 @@ def image(number, path, address):
 class Machine:
     """A Bochs with a program in memory that the boot sector enters."""
 
-    def __init__(self, cpus=1, mem=MAX_MEM, model=MODEL):
-        self.cpus, self.mem, self.model = cpus, mem, model
+    def __init__(self, cpus=1, mem=MAX_MEM, model=MODEL, skid=0):
+        self.cpus, self.mem, self.model, self.skid = cpus, mem, model, skid
         self.folder = tempfile.mkdtemp(prefix="vm-")
 
     def path(self, name):
@@ -138,9 +138,10 @@ class Machine:
     def configure(self, console, log, params, more="", sync="none"):
         self.write("params", params)
         self.write("config", (CONFIG.format(
-            model=self.model, cpus=self.cpus, ips=IPS, mem=self.mem, sync=sync,
-            bios=BIOS, vga_bios=VGA_BIOS, msrs=MSRS, folder=self.folder,
-            console=console, log=log) + image(1, self.path("kernel"), self.start)
+            model=self.model, cpus=self.cpus, ips=IPS, skid=self.skid,
+            mem=self.mem, sync=sync, bios=BIOS, vga_bios=VGA_BIOS, msrs=MSRS,
+            folder=self.folder, console=console, log=log)
+            + image(1, self.path("kernel"), self.start)
             + image(2, self.path("params"), BOOT_PARAMS) + more).encode())
 
     def run(self, stderr):
@@ -300,7 +301,7 @@ class Bochs:
 
     def start(self, log):
         """Sets process, and ports: status, stdin, stdout, stderr."""
-        self.machine = Machine(self.o.host_cpus, self.mem)
+        self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid)
         if self.o.tty:
             self.terminal = Terminal(lambda: self.process.terminate())
         self.configure()
