@@ -46,8 +46,8 @@ record32 := $(B)/tests/record32_test
 # Its checks take their time; what they cannot see need not be tested with them.
 ifdef KERNEL
 export VM_PATIENCE := 10
-TESTS ?= $(filter-out bochs check install intel intel-smp matrix nested qemu series user,\
-	$(notdir $(basename $(wildcard selftests/tests/*.sh))))
+TESTS ?= $(filter-out bochs check install intel intel-smp matrix nested qemu series skid \
+	user,$(notdir $(basename $(wildcard selftests/tests/*.sh))))
 endif
 
 # How long `make fuzz` runs, in seconds.
