@@ -21,6 +21,7 @@ bare() {
 for model in corei7_haswell_4770 corei7_skylake_x; do
 	bare "intel-pmu on $model" --model $model intel-pmu
 done
+bare "pmu-skid" --skid 20 pmu-skid
 for cpus in 1 2; do
 	bare "fault-rip, CPUs: $cpus" --cpus $cpus fault-rip
 	bare "smp-clock, CPUs: $cpus" --cpus $cpus smp-clock

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Test of overflows that interrupt SKID instructions late, on the bare machine
+ * (run-bare --skid 20).
+ */
+#include "intel-pmu.h"
+
+#define SKID	20
+
+static void set_up(void)
+{
+	set_gate(2, on_nmi);
+	set_up_machine();
+	*APIC_SPURIOUS = 0x1ff;
+}
+
+/* Counters of instructions: the first overflows after so many, the second does not. */
+static void start_at(u64 left)
+{
+	wrmsr(MSR_GLOBAL_CTRL, 0);
+	wrmsr(MSR_GLOBAL_OVF_CTRL, CTR_FRZ | 1);
+	*APIC_LVTPC = LVT_NMI;
+	wrmsr(MSR_EVTSEL0, INSTRUCTIONS | INT);
+	wrmsr(MSR_EVTSEL0 + 1, INSTRUCTIONS);
+	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - left);
+	wrmsr(MSR_FULL_PMC0 + 1, 0);
+}
+
+/* WRMSR, which starts the counters, is one instruction, HLT the tenth. */
+#define BEFORE_HLT	9
+
+__attribute__((noipa))
+static void halt(void)
+{
+	asm volatile("wrmsr; .rept 8; nop; .endr; hlt"
+		     : : "c"(MSR_GLOBAL_CTRL), "a"(3), "d"(0) : "memory");
+}
+
+int main(void)
+{
+	set_up();
+	start_at(1 + 50);
+	is("an overflow interrupts so many instructions late", overflow(1, 0),
+	   50 + SKID);
+	is("once", nmis, 1);
+
+	wrmsr(MSR_DEBUGCTL, FREEZE_PERFMON_ON_PMI);
+	start_at(BEFORE_HLT - 5);
+	halt();
+	is("a HLT meanwhile brings it on", nmis, 2);
+	is("and the counters freeze there", rdmsr(MSR_PMC0 + 1), BEFORE_HLT);
+	start_at(BEFORE_HLT + 1);
+	halt();
+	is("an overflow by HLT itself ends it", nmis, 3);
+	is("and the counters freeze behind it", rdmsr(MSR_PMC0 + 1),
+	   BEFORE_HLT + 1);
+	finish();
+	return 0;
+}
