@@ -63,8 +63,8 @@ help:
 	@echo '                TESTS="stat record" runs only these, of selftests/tests; LONG=1'
 	@echo '                has limits, nested, rdpmc and record do all that they can'
 	@echo '                (+50 min)'
-	@echo 'make test-intel those of the tests that the emulated Intel machine has, there (an'
-	@echo '                hour); LINE=6.12 or 7.3: with that kernel'
+	@echo 'make test-intel those of the tests that the emulated Intel machine has, there (two'
+	@echo '                hours); LINE=6.12 or 7.3: with that kernel'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
 	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
@@ -417,18 +417,20 @@ $(record32): selftests/user/record32_test.c guest/kvm_pmu_record.c \
 	@$(CC) -m32 -O2 -Wall -Iabi -I$(source)/tools/testing/selftests \
 		-o $@ $< -lpthread
 
-# With the kernel's KVM selftests: a VMM whose guest is in the same C file.  No
-# red zone and no vectors, as there are NMIs.
-kvm_selftests := $(source)/tools/testing/selftests/kvm
+# With the kernel's KVM selftests: a VMM whose guest is in the same C file.  Those of
+# 6.1, whatever LINE is: others have them in other files.  No red zone and no vectors,
+# as there are NMIs.
+kvm_source := $(B)/linux-6.1/source
+kvm_selftests := $(kvm_source)/tools/testing/selftests/kvm
 kvm_sources := $(addprefix lib/,assert.c elf.c guest_modes.c io.c kvm_util.c \
 	rbtree.c sparsebit.c string_override.c test_util.c $(addprefix x86_64/, \
 	apic.c processor.c svm.c ucall.c vmx.c handlers.S))
 kvm_flags := -O2 -g -std=gnu99 -fno-stack-protector -fno-pie -mno-red-zone \
-	-fno-tree-vectorize -I$(source)/tools/include \
-	-I$(source)/tools/arch/x86/include -I$(kvm_selftests)/include \
+	-fno-tree-vectorize -I$(kvm_source)/tools/include \
+	-I$(kvm_source)/tools/arch/x86/include -I$(kvm_selftests)/include \
 	-I$(kvm_selftests)/include/x86_64 -I$(kvm_selftests)/.. -Iabi
 
-$(B)/tests/libkvm.a: $(K)/release
+$(B)/tests/libkvm.a: $(B)/linux-6.1/release
 	@rm -rf $@ $(B)/tests/libkvm && mkdir -p $(B)/tests/libkvm
 	@$(foreach s,$(kvm_sources),$(CC) $(kvm_flags) -ffreestanding \
 		-I$(kvm_selftests)/$(dir $s) -c $(kvm_selftests)/$s \
