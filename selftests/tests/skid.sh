@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Overflows that interrupt late, as on real CPUs: where the guest has exited meanwhile,
-# the host gets the interrupt, and the guest its sample.
-# vm: host --cpu intel --skid 20 --timeout 1200
+# Overflows that interrupt late, as on real CPUs, and later, so that more are caught: where
+# the guest has exited meanwhile, the host gets the interrupt, and the guest its sample,
+# at once also if it has halted.
+# vm: host --cpu intel --skid 200 --timeout 1200
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
@@ -16,6 +17,7 @@ check() {
 	perf record -q -e instructions:u -c "$period" -o data "$@"
 	# The environment is larger by what perf record adds.
 	within "$title: samples" "$(samples_of data)" $((count / period)) 3
+	sum=$((sum + $(samples_of data)))
 }
 
 if [ "$VM_LEVEL" = guest ]; then
@@ -24,29 +26,65 @@ if [ "$VM_LEVEL" = guest ]; then
 	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+	sum=0
 	perf stat -x, -o out -e instructions:u "$T/loop"
 	is "counts are as without" "$(count instructions:u out)" 10000004
 	check "no exits" 10000 "$T/loop"
 	# From one exit to the next it is 24 instructions.
-	check "with an exit before each interrupt" 1009 "$T/exits" cpuid 20000
-	# The vCPU is about to halt then.
-	check "and the halt of the CPU" 101 "$T/exits" halt 100
+	check "with an exit before most interrupts" 1009 "$T/exits" cpuid 20000
+	# The idle loop counts, up to its HLT.
+	mkfifo never
+	perf record -q -a -D 300 -e instructions:k -c 10007 -o /dev/shm/data bash -c \
+		'exec 3<>never; for n in {1..300}; do read -t 0.005 -u 3; done'
+	more "the kernel has samples" "$(samples_of /dev/shm/data)" 1000
+	sum=$((sum + $(samples_of /dev/shm/data)))
+	echo "# samples: $sum"
 	finish
 fi
 
-tracing=/sys/kernel/tracing/events/kvm
+tracing=/sys/kernel/tracing
 # hits HIST REGEX: of the line that matches
 hits() {
-	awk -v r="$2" '!/^#/ && $0 ~ r { n = $NF } END { print n + 0 }' "$tracing/$1/hist"
+	awk -v r="$2" '!/^#/ && $0 ~ r { n = $NF } END { print n + 0 }' \
+		"$tracing/events/kvm/$1/hist"
 }
 
-echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
-echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
+# late_halts: of overflows that interrupt behind the exit of a HLT, how many, and how
+# many of them are delivered only once something else has woken the vCPU, after over a
+# millisecond
+late_halts() {
+	awk '/ kvm_exit: / { halted = 1; waited = 0 }
+	     / kvm_entry: / { halted = 0 }
+	     / kvm_vcpu_wakeup: / && match($0, /time [0-9]+ ns/) {
+		waited = substr($0, RSTART + 5) + 0
+	     }
+	     / kvm_pv_perf_overflow: / && halted {
+		halted = 0
+		n++
+		late += waited > 1000000
+	     }
+	     END { print n + 0, late + 0 }' "$1"
+}
+
+echo 'hist:keys=exit_reason' >$tracing/events/kvm/kvm_exit/trigger
+echo 'hist:keys=common_type' >$tracing/events/kvm/kvm_pv_perf_overflow/trigger
+# EXIT_REASON_HLT
+echo 'exit_reason == 12' >$tracing/events/kvm/kvm_exit/filter
+echo 40000 >$tracing/buffer_size_kb
+for event in kvm_exit kvm_entry kvm_vcpu_wakeup kvm_pv_perf_overflow; do
+	echo 1 >$tracing/events/kvm/$event/enable
+done
 "$VM_TREE/selftests/vm" guest -- "$0" >guest.tap
 is "the guest ends well" $? 0
+echo 0 >$tracing/tracing_on
 tap_file guest guest.tap
 overflows=$(hits kvm_pv_perf_overflow hitcount)
 nmis=$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')
 echo "# overflows: $overflows, exits for NMIs: $nmis"
 more "of them the host got the interrupt itself" $((overflows - nmis)) 200
+more "and of the others the guest has exited" "$nmis" 1000
+is "as many samples as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" "$overflows"
+read -r halts late < <(late_halts $tracing/trace)
+more "the interrupt came behind a HLT" "$halts" 2
+is "which does not halt the vCPU then" "$late" 0
 finish
