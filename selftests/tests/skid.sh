@@ -83,7 +83,9 @@ nmis=$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')
 echo "# overflows: $overflows, exits for NMIs: $nmis"
 more "of them the host got the interrupt itself" $((overflows - nmis)) 200
 more "and of the others the guest has exited" "$nmis" 1000
-is "as many samples as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" "$overflows"
+# One that comes as its event ends, or finds perf's buffer full, has none.
+within "as many samples as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" \
+	"$overflows" 0.3
 read -r halts late < <(late_halts $tracing/trace)
 more "the interrupt came behind a HLT" "$halts" 2
 is "which does not halt the vCPU then" "$late" 0
