@@ -66,7 +66,7 @@ help:
 	@echo 'make test-intel those of the tests that the emulated Intel machine has, there (two'
 	@echo '                hours); LINE=6.12 or 7.3: with that kernel'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
-	@echo '                (20 minutes; installs nginx); build/bench.json, build/bench.svg'
+	@echo '                (20 minutes; installs nginx, matplotlib); build/bench.json, build/bench.svg'
 	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
 	@echo 'make two-guests  a flame graph of a host, nginx in one guest and PostgreSQL in'
 	@echo '                another, as pv-perf record and report make it (10 minutes)'
@@ -125,7 +125,7 @@ test-packages:
 		python3-libvirt qemu-guest-agent openssh-server netcat-openbsd)
 
 bench: $(machine) $(modules) $(initrd) $(B)/tests/workload
-	@$(call install,nginx-light wrk)
+	@$(call install,nginx-light wrk python3-matplotlib)
 	@selftests/bench/bench
 
 nginx-exits: $(machine) $(modules) $(initrd)
