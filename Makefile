@@ -37,7 +37,7 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop branches calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq intel-pmu \
-	pmu-skid fault-rip smp-clock life_test pressure_test self_monitor exits)
+	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor exits)
 tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
 	$(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
@@ -453,7 +453,7 @@ $(addprefix $(B)/tests/,amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq): $(B)/tests
 		-o $(CURDIR)/$@ -lgcc
 
 # On the bare machine
-$(addprefix $(B)/tests/,intel-pmu pmu-skid fault-rip smp-clock): $(B)/tests/%: \
+$(addprefix $(B)/tests/,intel-pmu intel-lbr pmu-skid fault-rip smp-clock): $(B)/tests/%: \
 		selftests/programs/%.c selftests/programs/bare.h \
 		selftests/programs/intel-pmu.h | packages
 	@mkdir -p $(@D)

@@ -17,25 +17,19 @@ static u64 rdpmc(u32 counter)
  * Exceptions. A fault goes on behind the instruction, which has 2 bytes (RDMSR,
  * WRMSR, RDPMC, UD2).
  */
-static volatile unsigned int faults, debugs;
+static volatile unsigned int faults;
 
 asm("on_fault_code:\n"
 	"	add	$8, %rsp\n"
 	"on_fault:\n"
 	"	addq	$2, (%rsp)\n"
 	"	incl	faults(%rip)\n"
-	"	iretq\n"
-	"on_debug:\n"
-	"	andl	$~0x100, 16(%rsp)\n"	/* TF */
-	"	incl	debugs(%rip)\n"
 	"	iretq\n");
 void on_fault_code(void);
 void on_fault(void);
-void on_debug(void);
 
 static void set_up(void)
 {
-	set_gate(1, on_debug);
 	set_gate(2, on_nmi);
 	set_gate(6, on_fault);
 	set_gate(13, on_fault_code);
@@ -92,17 +86,6 @@ static void do_work(enum work work, u64 times)
 	}
 }
 
-static void all_off(void)
-{
-	int n;
-
-	wrmsr(MSR_GLOBAL_CTRL, 0);
-	wrmsr(MSR_FIXED_CTRL, 0);
-	for (n = 0; n < 4; n++)
-		wrmsr(MSR_EVTSEL0 + n, 0);
-	wrmsr(MSR_GLOBAL_OVF_CTRL, rdmsr(MSR_GLOBAL_STATUS));
-}
-
 /* What the enabled counter `counter`, of rdpmc, counts meanwhile */
 __attribute__((noipa))
 static u64 count(u32 counter, u64 global, enum work work, u64 times)
@@ -128,14 +111,6 @@ static u64 with_select(u32 select, enum work work)
 	all_off();
 	wrmsr(MSR_EVTSEL0, select);
 	return differs(0, 1, work);
-}
-
-static u32 version(void)
-{
-	u32 a = 10, b, c = 0, d;
-
-	asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-	return a & 0xff;
 }
 
 static void test_cpuid(void)
@@ -273,59 +248,6 @@ static void test_version_4(void)
 	wrmsr(MSR_DEBUGCTL, 0);
 }
 
-extern char lbr_call[], lbr_called[];
-
-__attribute__((noipa))
-static void test_branch_records(void)
-{
-	u64 depth = 16, tos = rdmsr(MSR_LBR_TOS);
-
-	all_off();
-	wrmsr(MSR_LBR_SELECT, ONLY_CALLS);
-	wrmsr(MSR_DEBUGCTL, LBR);
-	asm volatile("lbr_call:	call lbr_called\n"
-		     "		jmp 1f\n"
-		     "lbr_called:	ret\n"
-		     "1:" : : : "memory");
-	wrmsr(MSR_DEBUGCTL, 0);
-	tos = (tos + 1) % depth;
-	is("one branch record that is selected", rdmsr(MSR_LBR_TOS), tos);
-	is("from where", rdmsr(MSR_LBR_FROM0 + tos), (u64)lbr_call);
-	is("to where", rdmsr(MSR_LBR_TO0 + tos), (u64)lbr_called);
-
-	*APIC_LVTPC = LVT_NMI;
-	wrmsr(MSR_DEBUGCTL, LBR | FREEZE_LBRS_ON_PMI);
-	wrmsr(MSR_EVTSEL0, INSTRUCTIONS | INT);
-	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - 51);
-	overflow(1, 0);
-	is("they freeze on the interrupt, whose handler has a call",
-	   rdmsr(MSR_LBR_TOS), tos);
-	if (version() >= 4)
-		is("which the status says", rdmsr(MSR_GLOBAL_STATUS),
-		   LBR_FRZ | 1);
-	else
-		is("by being switched off", rdmsr(MSR_DEBUGCTL),
-		   FREEZE_LBRS_ON_PMI);
-	wrmsr(MSR_DEBUGCTL, 0);
-	all_off();
-}
-
-static void test_debug_exception(void)
-{
-	u64 tos = rdmsr(MSR_LBR_TOS);
-
-	wrmsr(MSR_LBR_SELECT, ONLY_FAR);
-	wrmsr(MSR_DEBUGCTL, LBR);
-	asm volatile("pushf\n"
-		     "orl	$0x100, (%%rsp)\n"
-		     "popf\n"
-		     "nop" : : : "memory", "cc");
-	is("a single step is a debug exception", debugs, 1);
-	is("which switches the branch records off", rdmsr(MSR_DEBUGCTL), 0);
-	is("and is not among them", rdmsr(MSR_LBR_TOS), tos);
-	wrmsr(MSR_DEBUGCTL, 0);
-}
-
 int main(void)
 {
 	set_up();
@@ -339,8 +261,6 @@ int main(void)
 	test_fixed_overflow();
 	if (version() >= 4)
 		test_version_4();
-	test_branch_records();
-	test_debug_exception();
 	finish();
 	return 0;
 }

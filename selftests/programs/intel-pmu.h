@@ -53,10 +53,18 @@
 #define FREEZE_LBRS_ON_PMI	(1 << 11)
 #define FREEZE_PERFMON_ON_PMI	(1 << 12)
 
-/* LBR_SELECT: all but calls that are relative */
-#define ONLY_CALLS		0x1f4
-/* ... all but what is far, exceptions among it */
-#define ONLY_FAR		0xfc
+/* LBR_SELECT: what is not recorded; CPL is that where the branch ends */
+#define CPL_EQ_0	(1 << 0)
+#define CPL_NEQ_0	(1 << 1)
+#define JCC		(1 << 2)
+#define NEAR_REL_CALL	(1 << 3)
+#define NEAR_IND_CALL	(1 << 4)
+#define NEAR_RET	(1 << 5)
+#define NEAR_IND_JMP	(1 << 6)
+#define NEAR_REL_JMP	(1 << 7)
+#define FAR_BRANCH	(1 << 8)
+/* ... but this one */
+#define EN_CALLSTACK	(1 << 9)
 
 static u64 rdmsr(u32 msr)
 {
@@ -70,6 +78,25 @@ static void wrmsr(u32 msr, u64 value)
 {
 	asm volatile("wrmsr" : : "c"(msr), "a"((u32)value),
 		     "d"((u32)(value >> 32)) : "memory");
+}
+
+static inline u32 version(void)
+{
+	u32 a = 10, b, c = 0, d;
+
+	asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	return a & 0xff;
+}
+
+static inline void all_off(void)
+{
+	int n;
+
+	wrmsr(MSR_GLOBAL_CTRL, 0);
+	wrmsr(MSR_FIXED_CTRL, 0);
+	for (n = 0; n < 4; n++)
+		wrmsr(MSR_EVTSEL0 + n, 0);
+	wrmsr(MSR_GLOBAL_OVF_CTRL, rdmsr(MSR_GLOBAL_STATUS));
 }
 
 static volatile unsigned int nmis;

@@ -20,6 +20,7 @@ bare() {
 # The emulated PMU, with 16 branch records and with 32.
 for model in corei7_haswell_4770 corei7_skylake_x; do
 	bare "intel-pmu on $model" --model $model intel-pmu
+	bare "intel-lbr on $model" --model $model intel-lbr
 done
 bare "pmu-skid" --skid 20 pmu-skid
 for cpus in 1 2; do
