@@ -251,13 +251,14 @@ class Bochs:
         self.mem = self.o.host_mem or MAX_MEM
         if self.mem > MAX_MEM:
             raise Failure(f"Bochs has at most {MAX_MEM} MB")
-        if vm.last and (self.o.monitor or self.o.qemu):
-            raise Failure("the host is not on QEMU: no --monitor, no --qemu")
+        if vm.last and (self.o.monitor or self.o.qemu or self.o.reboot):
+            raise Failure("the host is not on QEMU: no --monitor, no --qemu, and "
+                          "no --reboot, as what it boots is in memory only once")
         for file in program(self.o.host_cpus), BIOS, VGA_BIOS, DIOD:
             if not os.path.exists(file):
                 raise Failure(f"{file} is not there: make bochs")
         # diod does not cross from one file system to another.
-        others = file_systems(TREE, BUILD)
+        others = file_systems(TREE, BUILD, os.getcwd())
         if others:
             vm.mounts[2:2] = [(f"disk{n}", "ro", path)
                               for n, path in enumerate(others)]
