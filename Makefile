@@ -107,10 +107,11 @@ test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(G)/agent-initrd
 # What "make test" has of it, and more; KVM's own tests with stock modules and ours.
 test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(doctor) \
 		$(tools) $(B)/linux-7.3/modules.built $(B)/linux-7.3/initrd series | test-packages
-	@VM_CPU=intel VM_CPUS=intel selftests/run bochs intel intel-smp vm errors exits host \
-		hostile hypercall hypervisor limits lost migrate nested pressure rdpmc record \
-		skid stat
-	@VM_CPU=intel series/compare-selftests $(B)/series/kernel $(newest)
+	@status=0; export VM_CPU=intel VM_CPUS=intel; \
+	selftests/run bochs intel intel-smp vm errors exits host hostile hypercall \
+		hypervisor life limits lost machine mediated migrate nested pressure rdpmc \
+		record skid stat || status=1; \
+	series/compare-selftests $(B)/series/kernel $(newest) && exit $$status
 
 # Packages that only some targets need.
 install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \

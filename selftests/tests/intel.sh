@@ -6,6 +6,10 @@
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
 
+fixed=instructions:u,cycles:u,ref-cycles:u
+# The last are branches again, counted as their edges.
+general=branches:u,r00c0:u,r400c4:u
+
 # Fixed and general counters at once, as 10,000 instructions are 5,000 branches.
 counts() {
 	local i
@@ -16,10 +20,21 @@ counts() {
 			"$(awk -F, '/:u/ { print $1 }' out | paste -sd' ')" \
 			"10000004 10000004 5000001 10000004"
 	done
+	# The CPU has three fixed counters, and four others, of which a guest has three.
+	perf stat -x, -o out -e "{$fixed,$general}" "$T/loop"
+	is "$1: a group that takes three fixed counters and three others, all the time" \
+		"$(awk -F, '/u,/ { print $1, $5 }' out | paste -sd' ')" \
+		"10000004 100.00 10000004 100.00 10000004 100.00 \
+5000001 100.00 10000004 100.00 5000001 100.00"
 	perf stat -x, -o out -e cache-references:u,cache-misses:u,branch-misses:u \
 		"$T/loop"
 	is "$1: what this CPU does not count is not supported" \
 		"$(grep -c '^<not supported>,' out)" 3
+}
+
+one_more() {
+	perf stat -x, -o out -e "{$fixed,$general,r10000c4:u}" "$T/loop"
+	more "$1: with one more it is refused" "$(grep -c '^<not' out)" 0
 }
 
 samples() {
@@ -43,6 +58,7 @@ doctor() {
 
 if [ "$VM_LEVEL" = guest ]; then
 	counts guest
+	one_more guest
 	samples guest
 	doctor guest
 	finish
@@ -53,6 +69,11 @@ has "the kernel finds the Intel PMU" 'Intel PMU driver' dmesg
 is "it reads no MSR that is not there" "$(grep -c 'unchecked MSR' dmesg)" 0
 counts host
 samples host
+perf record -q -b -e branches:u -c 100000 -o data "$T/loop"
+perf script -i data -F brstack 2>/dev/null | grep -o '0x[^ ]*/0x[0-9a-f]*' |
+	sort | uniq -c >out
+is "host: 50 samples with 16 branches, all the loop's" \
+	"$(awk '{ print NR, $1 }' out)" "1 800"
 doctor host
 
 # The debug store of every CPU, which takes an interrupt to each.

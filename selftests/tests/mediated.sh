@@ -74,13 +74,15 @@ if [ $# -gt 0 ]; then
 fi
 
 guest=${VM_GUEST_KERNEL:-${VM_KERNEL:-6.1}}
+vendor=amd
+[ "${VM_CPU:-}" != intel ] || vendor=intel
 dir=$tree/build/tests/mediated
 rm -rf "$dir"
 mkdir -p "$dir"
 needs_line 7.3 "mediated virtual PMU" || finish
 
 "$vm" host --kernel 7.3 --guest-kernel "$guest" \
-	--kvm-amd-opt enable_mediated_pmu=1 --timeout 600 --scratch "$dir" -- \
+	"--kvm-$vendor-opt" enable_mediated_pmu=1 --timeout 900 --scratch "$dir" -- \
 	"$self" in_host
 is "the host ends well" "$?" 0
 cd "$dir" || exit 1
