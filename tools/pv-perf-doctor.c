@@ -162,6 +162,14 @@ static bool is_amd(void)
 	return !memcmp(&b, "Auth", 4) || !memcmp(&b, "Hygo", 4);
 }
 
+/* Others have VMX and an architectural PMU, too, but perf counts no guest alone there. */
+static bool is_intel(void)
+{
+	uint32_t b = cpuid(0, 'b');
+
+	return !memcmp(&b, "Genu", 4);
+}
+
 /*
  * perf
  */
@@ -403,14 +411,14 @@ static bool check_cpu(void)
 			       cpuid(1, 'c') & (1U << 5);
 	bool hybrid = cpuid(7, 'd') & (1U << 15);
 	bool splits = is_amd() ? cpuid(0x80000001, 'c') & (1U << 23) :
-				 (cpuid(0xa, 'a') & 0xff) >= 2;
+				 is_intel() && (cpuid(0xa, 'a') & 0xff) >= 2;
 
 	if (!check(virt, "the CPU has %s", is_amd() ? "SVM" : "VMX"))
 		advise("Turn virtualization on in the firmware; in a VM, have its host do so.");
 	if (!check(!hybrid, "its cores are all of one kind"))
 		advise("Hosts with cores of two kinds are not supported.");
 	if (!check(splits, "its PMU can count guests alone (%s)", is_amd() ?
-		   "PERFCTR_CORE" : "architectural PMU, version 2"))
+		   "PERFCTR_CORE" : "Intel's architectural PMU, version 2"))
 		advise("Hosts without are not supported. In a VM, its host has to give it a PMU.");
 	return virt && !hybrid && splits;
 }
@@ -624,6 +632,8 @@ static void check_host(bool can_install)
 	tell_host_rdpmc();
 	tell_host_counts();
 	tell_host_branches();
+	printf("\nThis has been tried on emulated CPUs alone, AMD's and Intel's: the documentation,\n"
+	       "12, says what to look at on this one.\n");
 }
 
 /*
@@ -944,7 +954,8 @@ int main(int argc, char **argv)
 		}
 	}
 
-	printf("Linux %s, %s\n", kernel.release, is_amd() ? "AMD" : "Intel");
+	printf("Linux %s, %s\n", kernel.release, is_amd() ? "AMD" :
+	       is_intel() ? "Intel" : "a CPU that is neither AMD's nor Intel's");
 	if (guest) {
 		printf("As a guest:\n");
 		check_guest(can_install);
