@@ -15,8 +15,13 @@ top_shows=' [0-9.]+% +longerloop +\[\.\] _start'
 
 # What each level leaves in the scratch folder has its name.
 
+# Without a program, which each time would be read from the hosts below.
+pause() {
+	read -rt "$1" <> <(:)
+}
+
 wait_for() {
-	while [ ! -e "$1" ]; do sleep 0.2; done
+	while [ ! -e "$1" ]; do pause 0.2; done
 }
 
 # FILE COMMAND...: waits for it; the file then tells whether it has come true.
@@ -100,9 +105,9 @@ nested_measures() {
 	# shellcheck disable=SC2086 # words
 	perf top $rate -e cycles:u --stdio -d 1 >nested.top 2>&1 \
 		< <(exec sleep 1000) &
-	for _ in $(seq 300); do
-		! grep -qE "$top_shows" nested.top || break
-		sleep 1
+	for ((i = 0; i < 300; i++)); do
+		! [[ $(<nested.top) =~ $top_shows ]] || break
+		pause 1
 	done
 	kill $!
 	wait $!
