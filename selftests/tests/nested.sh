@@ -75,7 +75,7 @@ load() {
 }
 
 nested_measures() {
-	local rate="-F 4000" loops
+	local how_often="-F 4000" loops
 
 	touch nested.ready
 	wait_for guest.ready
@@ -100,10 +100,10 @@ nested_measures() {
 	(while :; do /dev/shm/longerloop; done) &
 	loops=$!
 	until pidof longerloop >/dev/null; do sleep 0.1; done
-	# There an instruction takes 5 ns, and a sample, with Linux 7.3, up to 25 ms.
-	[ "$kvm_vendor" != kvm-intel ] || rate="-c 10000000"
+	# There an instruction takes 5 ns: a rate may leave no time but for samples.
+	[ "$kvm_vendor" != kvm-intel ] || how_often="-c 10000000"
 	# shellcheck disable=SC2086 # words
-	perf top $rate -e cycles:u --stdio -d 1 >nested.top 2>&1 \
+	perf top $how_often -e cycles:u --stdio -d 1 >nested.top 2>&1 \
 		< <(exec sleep 1000) &
 	for ((i = 0; i < 300; i++)); do
 		! [[ $(<nested.top) =~ $top_shows ]] || break
