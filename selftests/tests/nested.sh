@@ -112,6 +112,8 @@ nested_measures() {
 	kill $!
 	wait $!
 	kill $loops
+	# The sleep has it open, and what is not closed would die with the guest.
+	sync nested.top
 	dmesg >nested.dmesg
 }
 
