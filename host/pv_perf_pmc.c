@@ -197,15 +197,9 @@ static noinline void pv_perf_clear_general(unsigned int i)
 	wrmsr(pv_perf_general_msr(i), 0, 0);
 }
 
-static void pv_perf_clear_fixed(const struct pv_perf_pmc_layout *layout, u64 used)
+static noinline void pv_perf_clear_fixed(unsigned int i)
 {
-	unsigned int i;
-
-	for (i = 0; i < layout->fixed; i++) {
-		if (!(used & BIT_ULL(INTEL_PMC_IDX_FIXED + i)) &&
-		    native_read_pmc(INTEL_PMC_FIXED_RDPMC_BASE | i))
-			wrmsr(MSR_CORE_PERF_FIXED_CTR0 + i, 0, 0);
-	}
+	wrmsr(MSR_CORE_PERF_FIXED_CTR0 + i, 0, 0);
 }
 
 /**
@@ -228,8 +222,12 @@ void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			pv_perf_clear_general(i);
 	}
 
-	if (layout->fixed)
-		pv_perf_clear_fixed(layout, pmcs->used);
+	others = (BIT(layout->fixed) - 1) & ~(pmcs->used >> INTEL_PMC_IDX_FIXED);
+	for (; others; others &= others - 1) {
+		i = __ffs(others);
+		if (native_read_pmc(INTEL_PMC_FIXED_RDPMC_BASE | i))
+			pv_perf_clear_fixed(i);
+	}
 
 	if (layout->metrics && native_read_pmc(INTEL_PMC_FIXED_RDPMC_METRICS))
 		wrmsr(MSR_PERF_METRICS, 0, 0);
