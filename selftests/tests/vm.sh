@@ -10,8 +10,9 @@ dir=$top/build/tests/vm.share
 mkdir -p "$dir" "$dir.scratch"
 echo shared >"$dir/file"
 tree=$top/build/tests/vm.tree
-mkdir -p "$tree/selftests"
+mkdir -p "$tree/selftests/machine"
 cp -r "$vm" "${vm}lib" "$tree/selftests/"
+cp -r "$top/selftests/machine/bochs" "$tree/selftests/machine/"
 ln -sfn "$top/build" "$tree/build"
 
 passes_on() {
@@ -36,8 +37,7 @@ fails() {
 	is "$VM_CPU: a timeout" $? 124
 
 	"$vm" guest --timeout 300 --pmu=none -- sh -c \
-		'echo on >/proc/sys/kernel/printk_devkmsg
-		 echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg
+		'echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg
 		 for i in $(seq 200); do echo "line $i"; done >/dev/kmsg' >"$out" 2>&1
 	is "$VM_CPU: a kernel warning in the guest is a failure" $? 125
 	is "$VM_CPU: with the first report of the console and its end" \
