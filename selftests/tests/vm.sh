@@ -37,7 +37,8 @@ fails() {
 	is "$VM_CPU: a timeout" $? 124
 
 	"$vm" guest --timeout 300 --pmu=none -- sh -c \
-		'echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg
+		'echo on >/proc/sys/kernel/printk_devkmsg
+		 echo "WARNING: CPU: 0 PID: 1 at a test" >/dev/kmsg
 		 for i in $(seq 200); do echo "line $i"; done >/dev/kmsg' >"$out" 2>&1
 	is "$VM_CPU: a kernel warning in the guest is a failure" $? 125
 	is "$VM_CPU: with the first report of the console and its end" \
