@@ -355,6 +355,10 @@ struct pv_perf_pmc_seen {
  * @home: the vCPU it was opened or last enabled on.  Changes only with the
  *	locks of both the old and the new home held.
  * @attr: what a backing event is created from
+ * @select: the event select of its backing event as that was created, for the VM's
+ *	event filter.  The host's perf knows which one a generic event is, and has
+ *	another of the same kind later where one's register is taken
+ *	(intel_fixup_er())
  * @not_nested: do not count nested guests: the guest's exclude_guest
  * @only_nested: count nested guests alone: the guest's exclude_host.  In @attr
  *	these two are the host's.
@@ -409,6 +413,7 @@ struct pv_perf_event {
 	atomic64_t passed;
 	struct pv_perf_vcpu *home;
 	struct perf_event_attr attr;
+	u64 select;
 	bool not_nested;
 	bool only_nested;
 	bool stopped;

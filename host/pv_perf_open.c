@@ -156,7 +156,8 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	/* As ENABLE will ask; but what cannot be counted is not opened. */
 	ret = -EOPNOTSUPP;
-	if (!kvm_pmu_event_allowed(vcpu->kvm, event->backing->hw.config))
+	event->select = event->backing->hw.config;
+	if (!kvm_pmu_event_allowed(vcpu->kvm, event->select))
 		goto release_backing;
 
 	ret = pv_perf_init_record(vcpu->kvm, event, gpa);

@@ -58,11 +58,10 @@ static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
 	}
 }
 
-/* The host's perf knows which event select a generic event is. */
 static bool pv_perf_is_allowed(struct pv_perf_vcpu *home,
-			       struct perf_event *backing)
+			       const struct pv_perf_event *event)
 {
-	return kvm_pmu_event_allowed(home->vcpu->kvm, backing->hw.config);
+	return kvm_pmu_event_allowed(home->vcpu->kvm, event->select);
 }
 
 /**
@@ -78,7 +77,7 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node) {
-		if (!event->enabled || pv_perf_is_allowed(here, event->backing))
+		if (!event->enabled || pv_perf_is_allowed(here, event))
 			continue;
 		perf_event_disable(event->backing);
 		event->throttled = false;
@@ -211,7 +210,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	lockdep_assert_held(&home->lock);
 
 	/* The filter may have changed since the event was opened. */
-	if (!pv_perf_is_allowed(home, backing))
+	if (!pv_perf_is_allowed(home, event))
 		return -EOPNOTSUPP;
 
 	list_for_each_entry(other, &home->events, node)

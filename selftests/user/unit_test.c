@@ -3215,6 +3215,15 @@ static void test_filter(void)
 	   event(1)->backing->state, PERF_EVENT_STATE_OFF);
 	is("where it says so still", r[1].flags, KVM_PERF_EVENT_LOST);
 	is("and has no count", (call(5, 1), r[1].count), 1020);
+
+	/* As intel_fixup_er() does. */
+	event(2)->backing->hw.config = 0xbb;
+	deny(0xbb);
+	enter_guest();
+	run_guest(10);
+	is("what perf counts it by does not matter", (call(5, 2), r[2].count),
+	   1070);
+	is("nor for ENABLE", (call(4, 2), call(3, 2)), 0);
 	teardown();
 }
 
