@@ -53,6 +53,36 @@ static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
 	       !boot_cpu_has(X86_FEATURE_TSX_FORCE_ABORT);
 }
 
+/* IA32_PERF_CAPABILITIES.FW_WRITE: SDM volume 3B, Full-Width Writes. */
+#define PV_PERF_CAP_FW_WRITE	BIT(13)
+
+/* Else perf's counters are always near their end. */
+static bool pv_perf_pmc_have_full_writes(void)
+{
+	u64 capabilities;
+
+	if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
+		return true;
+
+	return boot_cpu_has(X86_FEATURE_PDCM) &&
+	       !rdmsrq_safe(MSR_IA32_PERF_CAPABILITIES, &capabilities) &&
+	       capabilities & PV_PERF_CAP_FW_WRITE;
+}
+
+/*
+ * perf leaves in them what it has counted.  IA32_PERF_CAPABILITIES does not say of all
+ * CPUs that have them that they do (erratum RPL018); none without slots, which are fixed
+ * counter 3, has them.
+ */
+static bool pv_perf_has_metrics(const struct x86_pmu_capability *cap)
+{
+	u64 metrics;
+
+	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL &&
+	       cap->num_counters_fixed > 3 &&
+	       !rdmsrq_safe(MSR_PERF_METRICS, &metrics);
+}
+
 /**
  * pv_perf_pmc_probe - see what counters the CPUs have
  * @layout: set to it
@@ -62,16 +92,13 @@ static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
 bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 {
 	struct x86_pmu_capability cap;
-	u64 capabilities = 0;
 
 	perf_get_x86_pmu_capability(&cap);
 	layout->general = cap.num_counters_gp;
 	layout->fixed = cap.num_counters_fixed;
-	if (boot_cpu_has(X86_FEATURE_PDCM))
-		rdmsrq_safe(MSR_IA32_PERF_CAPABILITIES, &capabilities);
-	layout->metrics = capabilities & BIT(PERF_CAP_METRICS_IDX);
+	layout->metrics = pv_perf_has_metrics(&cap);
 
-	return pv_perf_pmc_are_known(&cap) &&
+	return pv_perf_pmc_are_known(&cap) && pv_perf_pmc_have_full_writes() &&
 	       cap.bit_width_gp == PV_PERF_PMC_WIDTH;
 }
 

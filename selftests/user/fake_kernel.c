@@ -31,6 +31,7 @@ unsigned int cpu_branches = NR_BRANCHES;
 bool enable_vmware_backdoor;
 u32 cpuid_fixed;
 u64 perf_capabilities, perf_metrics;
+bool cpu_has_metrics;
 struct x86_pmu_capability pmu_capability = {
 	.version = 2, .num_counters_gp = NR_COUNTERS, .bit_width_gp = 48,
 };

@@ -232,7 +232,7 @@ static void sched_event_out(struct perf_event *event,
 /* The fixed counter of an event, as a bit; 0: none. */
 static int fixed_counter(const struct perf_event *event)
 {
-	static const u64 selects[] = { 0xc0, 0x3c, 0x300 };
+	static const u64 selects[NR_FIXED] = { 0xc0, 0x3c, 0x300, 0x400 };
 	int i;
 
 	for (i = 0; i < pmu_capability.num_counters_fixed; i++)
@@ -637,8 +637,10 @@ u64 native_read_pmc(int ecx)
 		  INTEL_PMC_IDX_FIXED + (ecx & ~INTEL_PMC_FIXED_RDPMC_BASE) : ecx;
 	struct perf_event *event = event_with(idx);
 
-	if (ecx == INTEL_PMC_FIXED_RDPMC_METRICS)
+	if (ecx == INTEL_PMC_FIXED_RDPMC_METRICS) {
+		CHECK(cpu_has_metrics);
 		return perf_metrics;
+	}
 
 	return event ? content(event) : *residue(smp_processor_id(), idx);
 }

@@ -2717,6 +2717,11 @@ static void test_rdpmc_allowed(void)
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
 	pmu_capability.version = 5;
 	cpuid_fixed = 0xf;
+	is("not on Intel without writes of full width", host_rdpmc(),
+	   KVM_PERF_RDPMC_HOST);
+	cpu_has_pdcm = true;
+	is("with other capabilities", host_rdpmc(), KVM_PERF_RDPMC_HOST);
+	perf_capabilities = FULL_WIDTH_WRITES;
 	is("Intel's version 5", host_rdpmc(), KVM_PERF_RDPMC_VMM);
 	cpuid_fixed = 0x77;
 	is("not with gaps", host_rdpmc(), KVM_PERF_RDPMC_HOST);
@@ -2732,6 +2737,8 @@ static void test_rdpmc_allowed(void)
 	is("nor with more counters than that has", host_rdpmc(),
 	   KVM_PERF_RDPMC_HOST);
 	pmu_capability.num_counters_gp = NR_COUNTERS;
+	cpu_has_pdcm = false;
+	perf_capabilities = 0;
 	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
 	pmu_capability.version = 2;
 	pmu_capability.num_counters_gp = 0;
@@ -3125,7 +3132,9 @@ static void test_rdpmc_counters(void)
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
 	pmu_capability.num_counters_fixed = NR_FIXED;
 	cpu_has_pdcm = true;
-	perf_capabilities = BIT(PERF_CAP_METRICS_IDX);
+	/* That it has the metrics does not say every CPU that has them. */
+	perf_capabilities = FULL_WIDTH_WRITES;
+	cpu_has_metrics = true;
 	perf_metrics = 0x20;
 	setup_rdpmc();
 	cpus[0].fixed[1] = 77;
@@ -3137,12 +3146,17 @@ static void test_rdpmc_counters(void)
 	is("and the others are cleared", cpus[0].fixed[1], 0);
 	is("with the metrics", perf_metrics, 0);
 	is("fixed counters of an intercepted RDPMC", pv_perf_rdpmc(vcpus[0],
-		1 << 30 | 2, &perf_metrics), true);
-	is("and one too many", pv_perf_rdpmc(vcpus[0], 1 << 30 | 3,
+		1 << 30 | (NR_FIXED - 1), &perf_metrics), true);
+	is("and one too many", pv_perf_rdpmc(vcpus[0], 1 << 30 | NR_FIXED,
 		&perf_metrics), false);
+	cpu_has_metrics = false;
+	teardown();
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	is("without the metrics they are not looked at", reads(), true);
+	teardown();
 	cpu_has_pdcm = false;
 	perf_capabilities = 0;
-	teardown();
 	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
 	pmu_capability.num_counters_fixed = 0;
 	*param_pv_perf_rdpmc = 0;

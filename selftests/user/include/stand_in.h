@@ -161,7 +161,7 @@ void might_sleep_at(const char *where);
 
 #define NR_CPUS		16
 #define NR_COUNTERS	4
-#define NR_FIXED	3
+#define NR_FIXED	4
 #define NR_BRANCHES	16
 
 struct task_struct {
@@ -345,9 +345,13 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 		boot_cpu_data.x86_vendor == X86_VENDOR_INTEL :		\
 	 (feature) == X86_FEATURE_AMD_LBR_V2 ? cpu_has_lbr_v2 :		\
 	 (feature) == X86_FEATURE_PDCM ? cpu_has_pdcm : cpu_has_hybrid)
-/* MSR_IA32_PERF_CAPABILITIES, and a counter that this may tell of. */
+/* MSR_IA32_PERF_CAPABILITIES and MSR_PERF_METRICS; that faults where it is not. */
 extern u64 perf_capabilities, perf_metrics;
-#define rdmsrl_safe(msr, p)	(*(p) = perf_capabilities)
+extern bool cpu_has_metrics;
+#define FULL_WIDTH_WRITES	BIT(13)
+#define rdmsrl_safe(msr, p) \
+	((msr) != MSR_PERF_METRICS ? (*(p) = perf_capabilities, 0) : \
+	 cpu_has_metrics ? (*(p) = perf_metrics, 0) : -EIO)
 extern u32 cpuid_fixed;
 #define cpuid_ecx(leaf)		(CHECK((leaf) == 0xa), cpuid_fixed)
 /* Of the CPU that this thread runs on. */
