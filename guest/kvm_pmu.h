@@ -93,7 +93,7 @@ enum kvm_pmu_event_state {
  * struct kvm_pmu_use - counters of the hardware that some events take
  * @general: number of general-purpose counters
  * @fixed: for each fixed counter, the events that can have it: one of them does,
- *	the others take general ones
+ *	the others take general ones, unless kvm_pmu_use_fits() says no
  */
 struct kvm_pmu_use {
 	unsigned int general;
@@ -452,8 +452,8 @@ void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
 
 /* kvm_pmu_limit.c */
 unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
-unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_use *use);
+bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
+		      const struct kvm_pmu_use *use, unsigned int limit);
 void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
 			     const struct kvm_pmu_counter *counter);
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);

@@ -217,7 +217,7 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	struct kvm_pmu_use use = cpu->use;
 
 	kvm_pmu_add_use(&use, to_kvm_pmu_config(event)->kind);
-	return !kvm_pmu_host_is_gone() && kvm_pmu_general(cpu, &use) <= limit;
+	return !kvm_pmu_host_is_gone() && kvm_pmu_use_fits(cpu, &use, limit);
 }
 
 /**

@@ -195,7 +195,8 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 			kvm_pmu_add_use(&use, to_kvm_pmu_config(sibling)->kind);
 	}
 
-	return use.general <= kvm_pmu_host->nr_counters;
+	return use.fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
+	       use.general <= kvm_pmu_host->nr_counters;
 }
 
 /**

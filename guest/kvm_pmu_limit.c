@@ -33,15 +33,9 @@ unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 	return cpu->limit;
 }
 
-/**
- * kvm_pmu_general - how many general-purpose counters does that take?
- * @cpu: this CPU's, after kvm_pmu_limit()
- * @use: what counts at the same time
- *
- * One more for each fixed counter that somebody else has.
- */
-unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_use *use)
+/* How many general-purpose ones: one more for each fixed one that somebody else has. */
+static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
+				    const struct kvm_pmu_use *use)
 {
 	unsigned int n = use->general;
 	unsigned int i;
@@ -50,6 +44,19 @@ unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 		n += use->fixed[i] != 0;
 
 	return n;
+}
+
+/**
+ * kvm_pmu_use_fits - can all of that count at the same time?
+ * @cpu: this CPU's, after kvm_pmu_limit()
+ * @use: what would count
+ * @limit: on general-purpose counters, none of which counts reference cycles
+ */
+bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
+		      const struct kvm_pmu_use *use, unsigned int limit)
+{
+	return use->fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
+	       kvm_pmu_general(cpu, use) <= limit;
 }
 
 /**

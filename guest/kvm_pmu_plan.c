@@ -120,7 +120,7 @@ static bool kvm_pmu_may_run(const struct kvm_pmu_cpu *cpu,
 
 	if (!counter->event)
 		kvm_pmu_add_use(&with, counter->kind);
-	if (kvm_pmu_general(cpu, &with) > limit)
+	if (!kvm_pmu_use_fits(cpu, &with, limit))
 		return false;
 
 	*use = with;

@@ -882,12 +882,17 @@ static void test_large_group(void)
 {
 	/* Large increments, which take two counters of AMD. */
 	static const struct base flops = { "flops", PERF_TYPE_RAW, 0xf03 };
+	/* Which only one counter of Intel counts. */
+	static const struct base ref_cycles = {
+		"ref-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES,
+	};
 	int fds[MAX_GROUP], nr;
 	const struct base *b;
 
 	for_each_base(b)
 		try_large_groups(b);
 	try_large_groups(&flops);
+	try_large_groups(&ref_cycles);
 
 	/* Which check is first, and what counts. */
 	for_each_base(b) {
