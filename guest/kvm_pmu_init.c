@@ -77,7 +77,8 @@ static bool kvm_pmu_is_intel(void)
 
 /*
  * Of which config1 and config2 are part, as in the tables of extra_regs of x86's own
- * PMU: the responses to what a core asks for, latencies, and the front end.
+ * PMU up to Linux 7.3: the responses to what a core asks for, latencies, and the front
+ * end.
  */
 static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 {
@@ -86,17 +87,35 @@ static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 
 	switch (event->attr.config & ARCH_PERFMON_EVENTSEL_EVENT) {
 	case 0x0b:
+	case 0x27:
 	case 0x2a:
 	case 0x2b:
+	case 0x4f:
+	case 0xad:
 	case 0xb7:
 	case 0xbb:
+	case 0xc2:
 	case 0xc6:
 	case 0xcd:
 	case 0xd0:
+	case 0xd6:
 		return true;
 	default:
 		return false;
 	}
+}
+
+/* Bits of the event select that change what Intel's CPUs count, all or newer ones. */
+#define KVM_PMU_INTEL_SELECT						\
+	(ARCH_PERFMON_EVENTSEL_ANY | HSW_IN_TX | HSW_IN_TX_CHECKPOINTED | \
+	 BIT_ULL(36) /* EQ */ | GENMASK_ULL(47, 40) /* UMASK2 */)
+
+/* x86's own PMU ignores other bits that it does not know, as those of AMD's. */
+static bool kvm_pmu_select_is_known(const struct perf_event *event)
+{
+	return !kvm_pmu_is_intel() || event->attr.type != event->pmu->type ||
+	       !(event->attr.config & KVM_PMU_INTEL_SELECT &
+		 ~kvm_pmu_host->raw_event_mask);
 }
 
 static void kvm_pmu_guest_attr(struct perf_event *event,
@@ -160,7 +179,7 @@ static bool kvm_pmu_serves(const struct perf_event *event)
  */
 static bool kvm_pmu_supports(struct perf_event *event)
 {
-	return !event->attr.precise_ip &&
+	return !event->attr.precise_ip && kvm_pmu_select_is_known(event) &&
 	       (!has_branch_stack(event) || kvm_pmu_branches_possible()) &&
 	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }

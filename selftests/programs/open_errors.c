@@ -222,6 +222,10 @@ static void test_raw(void)
 		try_open(&attr, "config %#llx",
 			 (unsigned long long)configs[i]);
 	}
+	/* What asks the front end, with config1 for what. */
+	attr = attr_of(PERF_TYPE_RAW, 0x4c2);
+	attr.config1 = 8;
+	try_open(&attr, "event 0x4c2, config1 8");
 	for (i = 0; i < 64; i++) {
 		attr = attr_of(PERF_TYPE_RAW, 0xc0 ^ BIT(i));
 		try_open(&attr, "instructions, config bit %u", i);
