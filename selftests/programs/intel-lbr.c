@@ -229,13 +229,14 @@ static void test_debug_exception(void)
 	u64 tos = rdmsr(MSR_LBR_TOS);
 
 	wrmsr(MSR_LBR_SELECT, ONLY(FAR_BRANCH));
-	wrmsr(MSR_DEBUGCTL, LBR);
+	wrmsr(MSR_DEBUGCTL, LBR | BTF);
 	asm volatile("pushf\n"
 		     "orl	$0x100, (%%rsp)\n"
 		     "popf\n"
 		     "nop" : : : "memory", "cc");
 	is("a single step is a debug exception", debugs, 1);
-	is("which switches the branch records off", rdmsr(MSR_DEBUGCTL), 0);
+	is("which switches the branch records off, and BTF", rdmsr(MSR_DEBUGCTL),
+	   0);
 	is("and is not among them", rdmsr(MSR_LBR_TOS), tos);
 	wrmsr(MSR_DEBUGCTL, 0);
 }

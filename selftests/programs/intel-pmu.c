@@ -128,6 +128,10 @@ static void test_cpuid(void)
 	is("no cache references and misses, no mispredicted branches", b, 0x58);
 	is("writes of full width",
 	   rdmsr(MSR_PERF_CAPABILITIES) >> 13 & 1, 1);
+	is("performance monitoring without BTS and PEBS",
+	   rdmsr(MSR_MISC_ENABLE) &
+	   (PERFMON_AVAILABLE | BTS_UNAVAILABLE | PEBS_UNAVAILABLE),
+	   PERFMON_AVAILABLE | BTS_UNAVAILABLE | PEBS_UNAVAILABLE);
 }
 
 static void test_counts(void)
@@ -183,6 +187,8 @@ static void test_registers(void)
 	   write_faults(MSR_EVTSEL0, 1ULL << 32), true);
 	is("of the fixed control", write_faults(MSR_FIXED_CTRL, 1 << 12), true);
 	is("of the global control", write_faults(MSR_GLOBAL_CTRL, 1 << 4), true);
+	is("of the debug control, as it does not freeze in SMM",
+	   write_faults(MSR_DEBUGCTL, FREEZE_WHILE_SMM), true);
 	is("a write of the status", write_faults(MSR_GLOBAL_STATUS, 0), true);
 	is("a fifth counter", read_faults(MSR_PMC0 + 4), true);
 	is("by RDPMC, too", rdpmc_faults(4), true);

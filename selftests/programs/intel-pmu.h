@@ -15,6 +15,7 @@
 
 #define MSR_PMC0		0xc1
 #define MSR_EVTSEL0		0x186
+#define MSR_MISC_ENABLE		0x1a0
 #define MSR_LBR_SELECT		0x1c8
 #define MSR_LBR_TOS		0x1c9
 #define MSR_DEBUGCTL		0x1d9
@@ -48,10 +49,17 @@
 #define OVF_BUF		(1ULL << 62)
 #define COND_CHGD	(1ULL << 63)
 
+/* MISC_ENABLE */
+#define PERFMON_AVAILABLE	(1 << 7)
+#define BTS_UNAVAILABLE		(1 << 11)
+#define PEBS_UNAVAILABLE	(1 << 12)
+
 /* DEBUGCTL */
 #define LBR			(1 << 0)
+#define BTF			(1 << 1)
 #define FREEZE_LBRS_ON_PMI	(1 << 11)
 #define FREEZE_PERFMON_ON_PMI	(1 << 12)
+#define FREEZE_WHILE_SMM	(1 << 14)
 
 /* LBR_SELECT: what is not recorded; CPL is that where the branch ends */
 #define CPL_EQ_0	(1 << 0)

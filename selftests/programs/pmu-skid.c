@@ -26,6 +26,28 @@ static void start_at(u64 left)
 	wrmsr(MSR_FULL_PMC0 + 1, 0);
 }
 
+/* The last of so many instructions is before `late`, one of them with many iterations. */
+extern char late[];
+
+__attribute__((noipa))
+static u64 overflow_before_rep(void)
+{
+	static char buffer[1000];
+	void *to = buffer;
+	u32 c = MSR_GLOBAL_CTRL;
+
+	asm volatile("wrmsr; .rept 58; nop; .endr\n"
+		     "	mov	%2, %1\n"
+		     "	rep stosb\n"
+		     "	.rept 10; nop; .endr\n"
+		     "late:\n"
+		     "	.rept 100; nop; .endr\n"
+		     : "+D"(to), "+c"(c)
+		     : "i"(sizeof(buffer)), "a"(1), "d"(0) : "memory");
+	wrmsr(MSR_GLOBAL_CTRL, 0);
+	return nmi_rip;
+}
+
 /* WRMSR, which starts the counters, is one instruction, HLT the tenth. */
 #define BEFORE_HLT	9
 
@@ -43,15 +65,18 @@ int main(void)
 	is("an overflow interrupts so many instructions late", overflow(1, 0),
 	   50 + SKID);
 	is("once", nmis, 1);
+	start_at(1 + 50);
+	is("of which REP is one", overflow_before_rep(), (u64)late);
 
+	nmis = 0;
 	wrmsr(MSR_DEBUGCTL, FREEZE_PERFMON_ON_PMI);
 	start_at(BEFORE_HLT - 5);
 	halt();
-	is("a HLT meanwhile brings it on", nmis, 2);
+	is("a HLT meanwhile brings it on", nmis, 1);
 	is("and the counters freeze there", rdmsr(MSR_PMC0 + 1), BEFORE_HLT);
 	start_at(BEFORE_HLT + 1);
 	halt();
-	is("an overflow by HLT itself ends it", nmis, 3);
+	is("an overflow by HLT itself ends it", nmis, 2);
 	is("and the counters freeze behind it", rdmsr(MSR_PMC0 + 1),
 	   BEFORE_HLT + 1);
 	finish();

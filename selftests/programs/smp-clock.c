@@ -26,6 +26,16 @@ static u64 ticks_of_loop(void)
 	return rdtsc() - begin;
 }
 
+static u64 ticks_of_rep(void)
+{
+	static char buffer[LOOPS];
+	void *to = buffer;
+	u64 n = LOOPS, begin = rdtsc();
+
+	asm volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(0) : "memory");
+	return rdtsc() - begin;
+}
+
 int main(void)
 {
 	u64 ticks;
@@ -35,6 +45,9 @@ int main(void)
 	is("2,000,000 instructions take as many ticks",
 	   ticks >= 2 * LOOPS && ticks < 2 * LOOPS + MORE ? 2 * LOOPS : ticks,
 	   2 * LOOPS);
+	ticks = ticks_of_rep();
+	is("and 1,000,000 iterations of REP as many",
+	   ticks > LOOPS - MORE && ticks < LOOPS + MORE ? LOOPS : ticks, LOOPS);
 	finish();
 	return 0;
 }
