@@ -543,8 +543,8 @@ struct guest_perf_op {
  * Values of guest_perf_query.rdpmc: may the guest read counters by RDPMC, and why
  * not?  UNKNOWN: the host does not say.  HOST: it does not allow that.  SHARED: it
  * allows it only where RDPMC shows no counters but those of the CPU.  NESTED: it is
- * a guest itself.  VMM: that has not asked for it.  PMU: RDPMC is for the VM's
- * virtual PMU.
+ * a guest itself and counts by this interface.  VMM: that has not asked for it.
+ * PMU: RDPMC is for the VM's virtual PMU.
  */
 #define KVM_PERF_RDPMC_UNKNOWN		0
 #define KVM_PERF_RDPMC_ALLOWED		1

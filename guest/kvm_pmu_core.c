@@ -107,7 +107,7 @@ static const char * const kvm_pmu_no_rdpmc[] = {
 	[KVM_PERF_RDPMC_HOST] = "it does not allow RDPMC",
 	[KVM_PERF_RDPMC_SHARED] =
 		"it does not allow RDPMC, which shows other CPUs' counters",
-	[KVM_PERF_RDPMC_NESTED] = "it is a guest itself",
+	[KVM_PERF_RDPMC_NESTED] = "it counts by a host of its own",
 	[KVM_PERF_RDPMC_VMM] = "the VMM has not asked for RDPMC",
 	[KVM_PERF_RDPMC_PMU] = "RDPMC is for the virtual PMU",
 };
