@@ -37,7 +37,7 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop branches calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq intel-pmu \
-	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor exits)
+	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor rdpmc_others exits)
 tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
 	$(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
@@ -348,7 +348,8 @@ $(B)/tests/open_errors: selftests/programs/open_errors.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -o $@ $<
 
-$(B)/tests/self_monitor: selftests/programs/self_monitor.c | packages
+$(addprefix $(B)/tests/,self_monitor rdpmc_others): $(B)/tests/%: \
+		selftests/programs/%.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -static -o $@ $<
 

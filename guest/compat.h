@@ -40,6 +40,16 @@ DECLARE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 
 #define cr4_update_pce		static_call(kvm_pmu_cr4_update)
 
+/* Keeps RDPMC from user mode, whatever has been mapped. */
+extern struct static_key_false *kvm_pmu_rdpmc_never;
+#define rdpmc_never_available_key	(*kvm_pmu_rdpmc_never)
+
+extern struct tracepoint *kvm_pmu_sched_switch;
+#define register_trace_sched_switch(probe, data) \
+	tracepoint_probe_register(kvm_pmu_sched_switch, probe, data)
+#define unregister_trace_sched_switch(probe, data) \
+	tracepoint_probe_unregister(kvm_pmu_sched_switch, probe, data)
+
 /* The kernel's own uses dump_mm() with CONFIG_DEBUG_VM, which is not exported. */
 #define mmap_assert_write_locked(mm)	lockdep_assert_held_write(&(mm)->mmap_lock)
 

@@ -3,9 +3,13 @@
  * What modules lack of the kernel to let user mode read counters.  Built in, the
  * kernel calls kvm_pmu_user_page() and kvm_pmu_user_fixup() itself.
  */
+#include <linux/jump_label.h>
+#include <linux/kallsyms.h>
 #include <linux/kprobes.h>
 #include <linux/perf_event.h>
 #include <linux/static_call.h>
+#include <linux/string.h>
+#include <linux/tracepoint.h>
 
 #include <asm/ptrace.h>
 #include <asm/trapnr.h>
@@ -20,6 +24,28 @@ void kvm_pmu_no_cr4_update(void *unused)
 DEFINE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 
 bool kvm_pmu_has_user;
+struct static_key_false *kvm_pmu_rdpmc_never;
+struct tracepoint *kvm_pmu_sched_switch;
+
+/* A variable of the kernel's has no kprobe. */
+DEFINE_STATIC_CALL_NULL(kvm_pmu_lookup, kallsyms_lookup_name);
+
+static void *kvm_pmu_find_variable(const char *name)
+{
+	void *lookup = kvm_pmu_find_function("kallsyms_lookup_name");
+
+	if (!lookup)
+		return NULL;
+
+	static_call_update(kvm_pmu_lookup, lookup);
+	return (void *)static_call(kvm_pmu_lookup)(name);
+}
+
+static void kvm_pmu_look_at_tracepoint(struct tracepoint *tp, void *unused)
+{
+	if (!strcmp(tp->name, "sched_switch"))
+		kvm_pmu_sched_switch = tp;
+}
 
 struct kvm_pmu_page_args {
 	struct perf_event *event;
@@ -95,7 +121,10 @@ void kvm_pmu_compat_init_user(void)
 {
 	void *cr4_update = kvm_pmu_find_function("cr4_update_pce");
 
-	if (!cr4_update || register_kretprobe(&kvm_pmu_page_probe))
+	kvm_pmu_rdpmc_never = kvm_pmu_find_variable("rdpmc_never_available_key");
+	for_each_kernel_tracepoint(kvm_pmu_look_at_tracepoint, NULL);
+	if (!cr4_update || !kvm_pmu_rdpmc_never || !kvm_pmu_sched_switch ||
+	    register_kretprobe(&kvm_pmu_page_probe))
 		return;
 
 	if (register_kretprobe(&kvm_pmu_fixup_probe)) {

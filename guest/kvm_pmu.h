@@ -195,6 +195,8 @@ struct kvm_pmu_slot {
  * @counts_wait: an event of these could not be added
  * @counts_resched: have @work let perf schedule those of this CPU anew
  * @slots: those of @area, for events of the hypervisor that sample
+ * @user_reads: the task that runs here, or the one before it, may execute RDPMC in user
+ *	mode, so that no counter may run that has no event
  * @branch_stack: the branches of a sample
  * @page_call: has this CPU write its events' pages, for another CPU
  * @offline: its CPU goes offline, and needs no area any more
@@ -244,6 +246,7 @@ struct kvm_pmu_cpu {
 	bool counts_wait;
 	bool counts_resched;
 	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
+	bool user_reads;
 	struct perf_branch_stack *branch_stack;
 	call_single_data_t page_call;
 	bool offline;
@@ -351,6 +354,10 @@ int kvm_pmu_event_init(struct perf_event *event);
 int kvm_pmu_check_period(struct perf_event *event, u64 period);
 
 /* kvm_pmu_user.c */
+int kvm_pmu_user_create(void);
+#ifdef MODULE
+void kvm_pmu_user_destroy(void);
+#endif
 bool kvm_pmu_user_possible(void);
 bool kvm_pmu_user_allowed(void);
 int kvm_pmu_user_allow(bool allowed);
@@ -430,6 +437,7 @@ void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count);
 /* kvm_pmu_flush.c */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_nmi.c */

@@ -252,6 +252,8 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto destroy_areas;
 
+	if (kvm_pmu_user_create())
+		pr_warn("user mode reads no counters: the scheduler's tracepoint cannot be used\n");
 	kvm_pmu_hypervisor_register(kvm_pmu_no_sampling());
 	kvm_pmu_tell_rdpmc();
 	kvm_pmu_tell_branches();
@@ -284,6 +286,7 @@ static void __exit kvm_pmu_exit(void)
 	debugfs_remove_recursive(kvm_pmu_debugfs);
 	/* Does nothing where it was not registered. */
 	unregister_kprobe(&kvm_pmu_kexec_probe);
+	kvm_pmu_user_destroy();
 	kvm_pmu_compat_exit_user();
 	kvm_pmu_hypervisor_unregister();
 	kvm_pmu_unregister();

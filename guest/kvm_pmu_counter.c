@@ -291,6 +291,9 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	}
 
 	kvm_pmu_clear_counter(counter);
+	/* The flush stops it. */
+	if (cpu->user_reads)
+		cpu->changed = true;
 	counter->last_used = jiffies;
 	cpu->used--;
 	kvm_pmu_sub_use(&cpu->use, counter->kind);

@@ -62,7 +62,11 @@ struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
 	return use;
 }
 
-static bool kvm_pmu_any_unused(struct kvm_pmu_cpu *cpu)
+/**
+ * kvm_pmu_any_unused - does the host count anything here for no event?
+ * @cpu: this CPU's
+ */
+bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
 

@@ -106,8 +106,9 @@ static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * May it run on, for nobody, beside what takes @use already?  Branches would be
- * recorded for it, which costs the host at each entry.
+ * May the counter run on, for no event, beside what takes @use already?  Branches would
+ * be recorded for it, which costs the host at each entry.  A program that executes RDPMC
+ * would read what it counts.
  */
 static bool kvm_pmu_may_run(const struct kvm_pmu_cpu *cpu,
 			    const struct kvm_pmu_counter *counter,
@@ -115,7 +116,8 @@ static bool kvm_pmu_may_run(const struct kvm_pmu_cpu *cpu,
 {
 	struct kvm_pmu_use with = *use;
 
-	if (counter->attr.flags & KVM_PERF_ATTR_BRANCHES)
+	if (counter->attr.flags & KVM_PERF_ATTR_BRANCHES ||
+	    (cpu->user_reads && !counter->event))
 		return false;
 
 	if (!counter->event)

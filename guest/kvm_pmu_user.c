@@ -8,19 +8,31 @@
  * sends an NMI, so that the page says the same before user mode executes anything
  * else.
  *
+ * RDPMC has no mask: a program that may execute it reads every counter of its CPU.  So
+ * while such a program runs, no counter runs that has no event.  What does not run reads
+ * 0, as the host sees to (struct guest_perf_event).  The counters of events that count
+ * this task, or its CPU, can be read, as with x86's own PMU.
+ *
  * An event may count and yet have no counter that can be read.  Its page has no
  * cap_user_rdpmc then: its count takes a read().  That finds a counter that can be
  * read again, of which the host says nothing.
  */
 #include <linux/irq_work.h>
+#include <linux/jump_label.h>
 #include <linux/mmap_lock.h>
 #include <linux/mmu_context.h>
+#include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
+#include <linux/tracepoint.h>
 #include <linux/uaccess.h>
 
 #include <asm/ptrace.h>
+
+#ifndef MODULE
+#include <trace/events/sched.h>
+#endif
 
 #include "compat.h"
 #include "kvm_pmu.h"
@@ -29,7 +41,12 @@
 /* Of perf_event.hw.flags: user mode may read it. */
 #define KVM_PMU_USER_READ	1
 
+/* The opposite of the file rdpmc; the mutex is held to change it. */
 static bool kvm_pmu_user_off;
+static DEFINE_MUTEX(kvm_pmu_user_mutex);
+
+/* kvm_pmu_user_switch() sees each context switch. */
+static bool kvm_pmu_user_guarded;
 
 /**
  * kvm_pmu_user_possible - could user mode read counters?
@@ -38,11 +55,8 @@ bool kvm_pmu_user_possible(void)
 {
 	const u32 needed = KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_RDPMC_USER;
 
-#ifdef MODULE
-	if (!kvm_pmu_has_user)
-		return false;
-#endif
-	return kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
+	return kvm_pmu_user_guarded &&
+	       kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
 	       (kvm_pmu_host->features & needed) == needed;
 }
 
@@ -56,18 +70,123 @@ bool kvm_pmu_user_allowed(void)
 	return kvm_pmu_user_possible() && !READ_ONCE(kvm_pmu_user_off);
 }
 
+/* May the task execute RDPMC in user mode?  A child has that from its parent. */
+static bool kvm_pmu_task_reads(const struct task_struct *task)
+{
+	const struct mm_struct *mm = task->mm;
+
+	return mm && atomic_read(&mm->context.perf_rdpmc_allowed) &&
+	       !READ_ONCE(kvm_pmu_user_off);
+}
+
+static void kvm_pmu_stop_unused(struct kvm_pmu_cpu *cpu)
+{
+	if (!kvm_pmu_any_unused(cpu))
+		return;
+
+	cpu->changed = true;
+	kvm_pmu_flush(cpu);
+}
+
+/*
+ * Called with interrupts off and the runqueue's lock held, before perf schedules the
+ * events of @prev out.  Of a task that reads, or is followed by one that does, the flush
+ * that this takes stops the counters.  Here those are stopped that run since an earlier
+ * switch.
+ */
+static void kvm_pmu_user_switch(void *data, bool preempt,
+				struct task_struct *prev,
+				struct task_struct *next,
+				unsigned int prev_state)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	bool reads = kvm_pmu_task_reads(next);
+
+	cpu->user_reads = reads || kvm_pmu_task_reads(prev);
+	if (reads)
+		kvm_pmu_stop_unused(cpu);
+}
+
+/*
+ * On each CPU, as its current task may execute RDPMC now, or may not any more.
+ * Interrupts are off, so perf is not at work on the CPU's events.
+ */
+static void kvm_pmu_user_changed(void *unused)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	cpu->user_reads = kvm_pmu_task_reads(current);
+	if (cpu->user_reads)
+		kvm_pmu_stop_unused(cpu);
+	kvm_pmu_update_pages(cpu);
+	/* Sees in the mm what is allowed. */
+	cr4_update_pce(NULL);
+}
+
 /**
- * kvm_pmu_user_allow - let user mode read the counters of events opened from now on
- * @allowed: or do not
+ * kvm_pmu_user_create - prepare to let user mode read counters, where the host does
+ *
+ * Return: 0, or -E* where user mode cannot, though the host lets it.
+ */
+int kvm_pmu_user_create(void)
+{
+	int ret;
+
+	if (kvm_pmu_host->rdpmc != KVM_PERF_RDPMC_ALLOWED)
+		return 0;
+
+#ifdef MODULE
+	if (!kvm_pmu_has_user)
+		return 0;
+#endif
+	ret = register_trace_sched_switch(kvm_pmu_user_switch, NULL);
+	kvm_pmu_user_guarded = !ret;
+	return ret;
+}
+
+#ifdef MODULE
+/**
+ * kvm_pmu_user_destroy - undo kvm_pmu_user_create()
+ *
+ * No event is open.
+ */
+void kvm_pmu_user_destroy(void)
+{
+	if (!kvm_pmu_user_guarded)
+		return;
+
+	kvm_pmu_user_allow(true);
+	kvm_pmu_user_guarded = false;
+	unregister_trace_sched_switch(kvm_pmu_user_switch, NULL);
+	tracepoint_synchronize_unregister();
+}
+#endif
+
+/**
+ * kvm_pmu_user_allow - let user mode read counters, or not, as the file rdpmc says
+ * @allowed: whether it may
+ *
+ * As with x86's own PMU, no program reads a counter by RDPMC once this returns, if it is
+ * not allowed.  One that had mapped an event reads 0, and finds in the event's page that
+ * it has to ask perf.
  *
  * Return: 0, or -EOPNOTSUPP where it cannot be allowed.
  */
 int kvm_pmu_user_allow(bool allowed)
 {
-	if (allowed && !kvm_pmu_user_possible())
-		return -EOPNOTSUPP;
+	if (!kvm_pmu_user_possible())
+		return allowed ? -EOPNOTSUPP : 0;
 
-	WRITE_ONCE(kvm_pmu_user_off, !allowed);
+	mutex_lock(&kvm_pmu_user_mutex);
+	if (allowed == kvm_pmu_user_off) {
+		WRITE_ONCE(kvm_pmu_user_off, !allowed);
+		if (allowed)
+			static_branch_dec(&rdpmc_never_available_key);
+		else
+			static_branch_inc(&rdpmc_never_available_key);
+		on_each_cpu(kvm_pmu_user_changed, NULL, 1);
+	}
+	mutex_unlock(&kvm_pmu_user_mutex);
 	return 0;
 }
 
@@ -94,12 +213,6 @@ void kvm_pmu_user_init_event(struct perf_event *event)
 		event->hw.flags |= KVM_PMU_USER_READ;
 }
 
-/* It has it from the memory map that it runs in. */
-static void kvm_pmu_update_pce(void *unused)
-{
-	cr4_update_pce(NULL);
-}
-
 /**
  * kvm_pmu_event_mapped - let a program execute RDPMC in user mode
  * @event: an event that it has mapped
@@ -113,7 +226,7 @@ void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm)
 
 	mmap_assert_write_locked(mm);
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1)
-		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_update_pce, NULL, 1);
+		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_user_changed, NULL, 1);
 }
 
 /**
@@ -127,7 +240,7 @@ void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm)
 		return;
 
 	if (atomic_dec_and_test(&mm->context.perf_rdpmc_allowed))
-		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_update_pce, NULL, 1);
+		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_user_changed, NULL, 1);
 }
 
 /*
@@ -243,6 +356,12 @@ void kvm_pmu_user_page(struct perf_event *event,
 
 	if (!kvm_pmu_is_ours(event) || !(event->hw.flags & KVM_PMU_USER_READ))
 		return;
+
+	/* It may have been allowed when the event was opened. */
+	if (!kvm_pmu_user_allowed()) {
+		page->cap_user_rdpmc = 0;
+		return;
+	}
 
 	local_irq_save(flags);
 	page->cap_user_rdpmc = kvm_pmu_fill_page(this_kvm_pmu_cpu(), event,

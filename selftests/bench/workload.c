@@ -163,10 +163,24 @@ static int open_event(struct perf_event_attr *attr, int group)
 	return fd;
 }
 
-/* On this task; @cmask makes them differ from those of another task. */
-static void open_events(int nr, bool inherit, unsigned int cmask)
+/* So that the task may read it by RDPMC, for as long as it is mapped. */
+static void *map_event(int fd)
 {
-	int i;
+	void *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED,
+			  fd, 0);
+
+	if (page == MAP_FAILED)
+		die("mmap");
+	return page;
+}
+
+/*
+ * On this task; @cmask makes them differ from those of another task.  Returns the last,
+ * or -1 for none.
+ */
+static int open_events(int nr, bool inherit, unsigned int cmask)
+{
+	int fd = -1, i;
 
 	for (i = 0; i < nr; i++) {
 		struct perf_event_attr attr = {
@@ -178,8 +192,9 @@ static void open_events(int nr, bool inherit, unsigned int cmask)
 			attr.type = PERF_TYPE_RAW;
 			attr.config = 0xc0 | (cmask + i) << 24;
 		}
-		open_event(&attr, -1);
+		fd = open_event(&attr, -1);
 	}
+	return fd;
 }
 
 static void close_events(void)
@@ -204,10 +219,14 @@ static void bounce(int in, int out, long n, bool first)
 	}
 }
 
-/* Two tasks, each with events of its own; an operation is one switch. */
-static long run_switch(long nr, long n, bool differ)
+/*
+ * Two tasks, each with events of its own; an operation is one switch.  With @map, one of
+ * them has mapped its last event, and may execute RDPMC.
+ */
+static long run_switch(long nr, long n, bool differ, bool map)
 {
-	int to[2], from[2];
+	int to[2], from[2], fd;
+	void *page = NULL;
 	pid_t pid;
 	long k;
 
@@ -219,13 +238,17 @@ static long run_switch(long nr, long n, bool differ)
 		bounce(to[0], from[1], WARMUP + n / 2, false);
 		_exit(0);
 	}
-	open_events(nr, false, 0);
+	fd = open_events(nr, false, 0);
+	if (map && nr)
+		page = map_event(fd);
 	for (k = -WARMUP; k < n / 2; k++) {
 		next_operation(k, n / 2);
 		bounce(from[0], to[1], 1, true);
 	}
 	stop_pieces(n / 2);
 	waitpid(pid, NULL, 0);
+	if (page)
+		munmap(page, sysconf(_SC_PAGESIZE));
 	close_events();
 	return n;
 }
@@ -295,9 +318,7 @@ static long run_self(long nr, long n)
 
 	if (nr) {
 		fd = open_event(&attr, -1);
-		page = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-		if (page == MAP_FAILED)
-			die("mmap");
+		page = map_event(fd);
 	}
 	for (k = -WARMUP; k < n; k++) {
 		next_operation(k, n);
@@ -415,9 +436,11 @@ static long run_program(const char *name, long frequency, long n)
 static long run(const char *workload, long variant, long n)
 {
 	if (!strcmp(workload, "switch"))
-		return run_switch(variant, n, false);
+		return run_switch(variant, n, false, false);
 	if (!strcmp(workload, "switch-differ"))
-		return run_switch(variant, n, true);
+		return run_switch(variant, n, true, false);
+	if (!strcmp(workload, "switch-mapped"))
+		return run_switch(variant, n, false, true);
 	if (!strcmp(workload, "read"))
 		return run_read(variant, n);
 	if (!strcmp(workload, "self"))
@@ -433,7 +456,7 @@ static long run(const char *workload, long variant, long n)
 	if (!strcmp(workload, "server") || !strcmp(workload, "callchain"))
 		return run_program(workload, variant, n);
 	if (!strcmp(workload, "idle"))
-		return run_switch(0, n, false);
+		return run_switch(0, n, false, false);
 	fprintf(stderr, "no such workload: %s\n", workload);
 	exit(2);
 }

@@ -60,6 +60,35 @@ readings() {
 	has "$2: no reading in user mode was wrong" ' 0 wrong$' "$1"
 }
 
+# others NAME REGEX OPTION...: beside tasks of root's that count the kernel, a program of
+# another user's, which may execute RDPMC, reads in the counters that are not its own what
+# it is to.
+others() {
+	local name=$1 regex=$2
+	shift 2
+	rm -f others.end
+	taskset -c 0 perf stat -x, -o root -e r00c0:k,r00c2:k sh -c \
+		'until [ -e others.end ]; do sleep 0.001; done' &
+	until_true pgrep -x sleep >/dev/null
+	# shellcheck disable=SC2086 # several words
+	taskset -c 0 setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$T/rdpmc_others" "$@" $own >others
+	touch others.end
+	wait $!
+	sed 's/^/# /' others
+	has "$name" "^[1-9][0-9]* rounds, $regex;" others
+	more "$name: instructions of root's tasks in the kernel" \
+		"$(count r00c0:k root)" 1000000
+}
+
+# On the host a counter that nobody has had may hold what Linux tried it with at boot.
+all_others() {
+	echo 2 >/proc/sys/kernel/perf_event_paranoid
+	others "$1: a program that has mapped an event reads no other task's counter" \
+		"$2" 0.3
+	others "$1: nor does its child" "$2" -f 0.3
+}
+
 in_user_mode() {
 	local pmu=/sys/bus/event_source/devices/cpu
 
@@ -90,11 +119,26 @@ in_user_mode() {
 	is "the file rdpmc, as of x86's own PMU" "$(cat $pmu/rdpmc)" 1
 	ok "2, for all programs, is refused" \
 		sh -c "! echo 2 2>/dev/null >$pmu/rdpmc"
+	"$T/rdpmc_others" 0 >revoked &
+	until_true grep -q reads revoked
+	"$T/self_monitor" 1000 >other &
+	monitor=$!
+	sleep 0.2
 	echo 0 >$pmu/rdpmc
+	ok "0, for none, keeps RDPMC from a program that has executed it" \
+		until_true grep -q revoked revoked
 	"$T/self_monitor" 1 >monitor
 	readings monitor "not allowed"
 	has "all were by read()" '^0 readings by RDPMC, [1-9]' monitor
+	kill -INT $monitor
+	wait
+	readings other "while it was forbidden"
+	has "first by RDPMC, then by read()" \
+		'^[1-9][0-9]* readings by RDPMC, [1-9][0-9]* by read' other
 	echo 1 >$pmu/rdpmc
+	"$T/self_monitor" 1 >monitor
+	has "1 allows it again" '^[1-9][0-9]* readings by RDPMC, 0 by read' monitor
+	all_others "in a guest" 'in 0 another counter moved, in 0 it held something'
 }
 
 in_guest() {
@@ -179,6 +223,7 @@ has "and that guests count none of the hypervisor's events" \
 	'^kvm is loaded with pv_perf_counts=0;' doctor
 # Of the host's own there is none.
 echo 0 >/proc/sys/kernel/nmi_watchdog
+all_others "on the host" 'in 0 another counter moved, in [0-9]* it held something'
 taskset -c 0 "$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" >guest.tap 2>&1 &
 guest=$!
 phase profiled

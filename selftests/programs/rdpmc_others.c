@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * rdpmc_others [-f] SECONDS ECX...: counts its own instructions in user mode, and reads
+ * these counters of its CPU by RDPMC, as a program may that has mapped an event.
+ *
+ * A round reads each counter but its own, makes system calls, and reads them again.  It
+ * is void if perf has changed the event's page meanwhile, as its own counter may be
+ * another one then.  Says in how many rounds any counter moved, or held something, and
+ * shows the first of these.  Exits with 1 if there was such a round, or none at all.
+ *
+ * -f: a child does so, which has mapped no event, and has the right to execute RDPMC
+ * from its parent.
+ *
+ * With SECONDS 0, it executes RDPMC of its own counter until that reads 0 or gets a
+ * signal, which is when user mode may read no counter any more.
+ */
+#include <linux/perf_event.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_COUNTERS	16
+#define CALLS		200
+
+/* As ECX has them for RDPMC. */
+static uint32_t counters[MAX_COUNTERS];
+static unsigned int nr_counters;
+
+static volatile struct perf_event_mmap_page *page;
+static sigjmp_buf faulted;
+
+static void fault(int signo)
+{
+	siglongjmp(faulted, 1);
+}
+
+/* 0 where RDPMC faults: there is no such counter. */
+static uint64_t rdpmc(uint32_t counter)
+{
+	uint32_t low, high;
+
+	if (sigsetjmp(faulted, 1))
+		return 0;
+
+	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter));
+	return (uint64_t)high << 32 | low;
+}
+
+static void open_event(void)
+{
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_HARDWARE,
+		.size		= sizeof(attr),
+		.config		= PERF_COUNT_HW_INSTRUCTIONS,
+		.exclude_kernel	= 1,
+		.exclude_hv	= 1,
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+
+	if (fd < 0) {
+		perror("perf_event_open");
+		exit(2);
+	}
+	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		perror("mmap");
+		exit(2);
+	}
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+/* Which counter is its own: one more, as in the page; 0 for a child. */
+static uint32_t own_index(void)
+{
+	return page ? page->index : 0;
+}
+
+enum round {
+	VOID,
+	NOTHING,
+	HELD,
+	MOVED,
+	NR_ROUNDS,
+};
+
+static enum round one_round(bool say)
+{
+	uint64_t before[MAX_COUNTERS], after[MAX_COUNTERS];
+	uint32_t lock = page ? page->lock : 0, own = own_index();
+	enum round result = NOTHING;
+	unsigned int i;
+
+	for (i = 0; i < nr_counters; i++)
+		before[i] = rdpmc(counters[i]);
+	for (i = 0; i < CALLS; i++)
+		syscall(SYS_getppid);
+	for (i = 0; i < nr_counters; i++)
+		after[i] = rdpmc(counters[i]);
+
+	if (page && page->lock != lock)
+		return VOID;
+
+	for (i = 0; i < nr_counters; i++) {
+		if (counters[i] + 1 == own || !(before[i] | after[i]))
+			continue;
+		if (before[i] != after[i])
+			result = MOVED;
+		else if (result == NOTHING)
+			result = HELD;
+		if (say)
+			printf("counter %#x: %llu, after %u system calls %llu\n",
+			       counters[i], (unsigned long long)before[i],
+			       CALLS, (unsigned long long)after[i]);
+	}
+	return result;
+}
+
+static int look(double seconds)
+{
+	double end = now() + seconds;
+	unsigned long rounds[NR_ROUNDS] = { 0 }, bad = 0;
+
+	while (now() < end) {
+		rounds[one_round(bad < 3)]++;
+		bad = rounds[HELD] + rounds[MOVED];
+	}
+	printf("%lu rounds, in %lu another counter moved, in %lu it held something; %lu void\n",
+	       rounds[NOTHING] + bad, rounds[MOVED], rounds[HELD],
+	       rounds[VOID]);
+	return bad || !rounds[NOTHING];
+}
+
+static int until_revoked(void)
+{
+	uint32_t own;
+
+	do {
+		own = own_index();
+	} while (!own || !page->cap_user_rdpmc);
+	printf("reads\n");
+	fflush(stdout);
+	while (rdpmc(own - 1))
+		;
+	printf("revoked\n");
+	return 0;
+}
+
+int main(int argc, char *argv[])
+{
+	bool child = argc > 1 && !strcmp(argv[1], "-f");
+	double seconds;
+	int status, i;
+
+	if (argc < 2 + child || argc > 2 + child + MAX_COUNTERS) {
+		fprintf(stderr, "usage: rdpmc_others [-f] SECONDS ECX...\n");
+		return 2;
+	}
+	seconds = atof(argv[1 + child]);
+	for (i = 2 + child; i < argc; i++)
+		counters[nr_counters++] = strtoul(argv[i], NULL, 0);
+	signal(SIGSEGV, fault);
+	open_event();
+	if (!child)
+		return seconds ? look(seconds) : until_revoked();
+
+	fflush(stdout);
+	if (!fork()) {
+		page = NULL;
+		return look(seconds);
+	}
+	wait(&status);
+	return WEXITSTATUS(status);
+}
