@@ -93,10 +93,13 @@ bool kvm_pmu_para_has_feature(unsigned int feature)
 	return false;
 }
 
-/* Where a kprobe goes is where the function is. */
+/* The kprobe's address is the function's address.  Nothing is put there. */
 void *kvm_pmu_find_function(const char *name)
 {
-	struct kprobe kp = { .symbol_name = name };
+	struct kprobe kp = {
+		.symbol_name	= name,
+		.flags		= KPROBE_FLAG_DISABLED,
+	};
 
 	if (register_kprobe(&kp))
 		return NULL;
@@ -240,6 +243,7 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 	pmu->start_txn = kvm_pmu_nothing.start_txn;
 	pmu->commit_txn = kvm_pmu_nothing.commit_txn;
 	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
+	pmu->sched_task = NULL;
 	/* Whether such a task is left is not known. */
 	kmemleak_not_leak(pmu);
 }
