@@ -29,6 +29,7 @@ DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_account, perf_event_account_interrupt);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_took, perf_sample_event_took);
+DEFINE_STATIC_CALL_RET0(kvm_pmu_text_address, kernel_text_address);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_cb_inc, perf_sched_cb_inc);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_cb_dec, perf_sched_cb_dec);
 
@@ -135,18 +136,20 @@ DEFINE_STATIC_CALL(kvm_pmu_branch_common, kvm_pmu_no_common_type);
 
 bool kvm_pmu_has_branches;
 
-/* All four, or there are no branches. */
+/* All of them, or there are no branches. */
 static void kvm_pmu_find_branch_functions(void)
 {
 	void *type = kvm_pmu_find_function("branch_type_fused");
 	void *common = kvm_pmu_find_function("common_branch_type");
 	void *inc = kvm_pmu_find_function("perf_sched_cb_inc");
 	void *dec = kvm_pmu_find_function("perf_sched_cb_dec");
+	void *text = kvm_pmu_find_function("kernel_text_address");
 
-	kvm_pmu_has_branches = type && common && inc && dec;
+	kvm_pmu_has_branches = type && common && inc && dec && text;
 	if (!kvm_pmu_has_branches)
 		return;
 
+	static_call_update(kvm_pmu_text_address, text);
 	static_call_update(kvm_pmu_branch_type, type);
 	static_call_update(kvm_pmu_branch_common, common);
 	static_call_update(kvm_pmu_perf_cb_inc, inc);

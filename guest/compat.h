@@ -6,6 +6,7 @@
 #ifndef _KVM_PMU_COMPAT_H
 #define _KVM_PMU_COMPAT_H
 
+#include <linux/kernel.h>
 #include <linux/kvm_para.h>
 #include <linux/limits.h>
 #include <linux/lockdep.h>
@@ -109,11 +110,13 @@ extern bool kvm_pmu_has_branches;
 int kvm_pmu_no_branch_type(unsigned long from, unsigned long to, int abort,
 			   int *offset);
 int kvm_pmu_no_common_type(int type);
+DECLARE_STATIC_CALL(kvm_pmu_text_address, kernel_text_address);
 DECLARE_STATIC_CALL(kvm_pmu_branch_type, kvm_pmu_no_branch_type);
 DECLARE_STATIC_CALL(kvm_pmu_branch_common, kvm_pmu_no_common_type);
 DECLARE_STATIC_CALL(kvm_pmu_perf_cb_inc, perf_sched_cb_inc);
 DECLARE_STATIC_CALL(kvm_pmu_perf_cb_dec, perf_sched_cb_dec);
 
+#define kernel_text_address	static_call(kvm_pmu_text_address)
 #define branch_type_fused	static_call(kvm_pmu_branch_type)
 #define common_branch_type	static_call(kvm_pmu_branch_common)
 #define perf_sched_cb_inc	static_call_cond(kvm_pmu_perf_cb_inc)

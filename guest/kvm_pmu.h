@@ -143,6 +143,12 @@ struct kvm_pmu_slot {
 	u64 period;
 };
 
+/*
+ * How often to read what the host may be writing.  It does not while this CPU runs, so
+ * that the first time does, whatever is in this memory.
+ */
+#define KVM_PMU_MAX_TRIES	1000
+
 /* A period so long that its end is never reached. */
 #define KVM_PMU_NO_OVERFLOW	S64_MAX
 
@@ -160,6 +166,7 @@ struct kvm_pmu_slot {
  *	on.  The NMI handler takes it off.
  * @ops: the operations of a flush
  * @op_counters: which counters they are for
+ * @op_codes: which they are: @ops is the host's to write
  * @nr_ops: number of operations
  * @disabled: perf is changing what counts here: between pmu_disable and
  *	pmu_enable
@@ -214,6 +221,7 @@ struct kvm_pmu_cpu {
 	unsigned long telling;
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
 	struct kvm_pmu_counter *op_counters[KVM_PERF_BATCH_MAX];
+	u32 op_codes[KVM_PERF_BATCH_MAX];
 	unsigned int nr_ops;
 	bool disabled;
 	bool changed;
@@ -286,12 +294,14 @@ static inline bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
  */
 static inline u64 kvm_pmu_area_read(const u64 *field)
 {
+	unsigned int tries = KVM_PMU_MAX_TRIES;
 	u64 value;
 
 	/* Where 64 bits are two loads, those of different values. */
 	do {
 		value = READ_ONCE(*field);
-	} while (!IS_ENABLED(CONFIG_64BIT) && value != READ_ONCE(*field));
+	} while (!IS_ENABLED(CONFIG_64BIT) && value != READ_ONCE(*field) &&
+		 --tries);
 
 	return value;
 }

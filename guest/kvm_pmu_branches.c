@@ -11,8 +11,11 @@
  * that a hypercall keeps one task's branches from another's samples.
  */
 #include <linux/kernel.h>
+#include <linux/mm.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
+
+#include <asm/insn.h>
 
 #ifndef MODULE
 #include "../events/perf_event.h"
@@ -73,7 +76,7 @@ unsigned int kvm_pmu_branches_possible(void)
 		return 0;
 #endif
 
-	return min_t(u32, kvm_pmu_host->branches, KVM_PERF_MAX_BRANCHES);
+	return kvm_pmu_host->branches;
 }
 
 /**
@@ -165,22 +168,38 @@ static bool kvm_pmu_branch_is_wanted(const struct perf_event *event,
 	       (keep & X86_BR_KERNEL || !kernel_ip(from));
 }
 
+/*
+ * To find its type, the kernel reads as much of its own text as an instruction may be
+ * long, where it begins in text.  What follows that may be no memory.
+ */
+static bool kvm_pmu_branch_is_readable(u64 from)
+{
+	return !kernel_ip(from) ||
+	       offset_in_page(from) <= PAGE_SIZE - MAX_INSN_SIZE ||
+	       kernel_text_address(from + MAX_INSN_SIZE - 1);
+}
+
 /* False if the event does not want it. */
 static bool kvm_pmu_branch(const struct perf_event *event,
 			   const struct guest_perf_branch *branch,
 			   struct perf_branch_entry *entry)
 {
-	u64 info = branch->info;
+	u64 from = kvm_pmu_area_read(&branch->from);
+	u64 to = kvm_pmu_area_read(&branch->to);
+	u64 info = kvm_pmu_area_read(&branch->info);
 	int type, offset;
 
+	if (!kvm_pmu_branch_is_readable(from))
+		return false;
+
 	/* The address may be that of an instruction before it. */
-	type = branch_type_fused(branch->from, branch->to, 0, &offset);
-	if (!kvm_pmu_branch_is_wanted(event, type, branch->from))
+	type = branch_type_fused(from, to, 0, &offset);
+	if (!kvm_pmu_branch_is_wanted(event, type, from))
 		return false;
 
 	*entry = (struct perf_branch_entry) {
-		.from		= branch->from + offset,
-		.to		= branch->to,
+		.from		= from + offset,
+		.to		= to,
 		.mispred	= !!(info & KVM_PERF_BRANCH_MISPREDICTED),
 		.predicted	= !(info & KVM_PERF_BRANCH_MISPREDICTED),
 		.spec		= (info & KVM_PERF_BRANCH_SPEC) >>

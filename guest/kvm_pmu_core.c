@@ -68,6 +68,15 @@ static bool kvm_pmu_is_offered(void)
 	return true;
 }
 
+/* The rest of the driver believes what is there. */
+static void kvm_pmu_check_query(struct guest_perf_query *host)
+{
+	host->nr_counters = min_t(u32, host->nr_counters, KVM_PMU_NR_COUNTERS);
+	host->fixed_counters &= GENMASK(KVM_PERF_NR_FIXED_COUNTERS - 1, 0);
+	host->counts &= GENMASK(KVM_PERF_NR_COUNTS - 1, 0);
+	host->branches = min_t(u32, host->branches, KVM_PERF_MAX_BRANCHES);
+}
+
 static int kvm_pmu_query_host(void)
 {
 	long ret;
@@ -78,6 +87,7 @@ static int kvm_pmu_query_host(void)
 
 	kvm_pmu_host->size = sizeof(*kvm_pmu_host);
 	ret = kvm_perf_op_addr(KVM_PERF_OP_QUERY, kvm_pmu_host, 0);
+	kvm_pmu_check_query(kvm_pmu_host);
 	if (!ret && (kvm_pmu_host->features & KVM_PERF_FEATURE_BATCH))
 		return 0;
 

@@ -50,6 +50,9 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
 	kvm_pmu_counter_stop(cpu, event);
 }
 
+/* Those of record.flags that mean something. */
+#define KVM_PMU_EVENT_FLAGS	(KVM_PERF_EVENT_LOST | KVM_PERF_EVENT_THROTTLED)
+
 /**
  * kvm_pmu_look_at_flags - see why a counter that is enabled does not count
  * @cpu: this CPU's
@@ -63,7 +66,7 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
 bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_counter *counter)
 {
-	u32 flags = READ_ONCE(counter->record.flags);
+	u32 flags = READ_ONCE(counter->record.flags) & KVM_PMU_EVENT_FLAGS;
 	u32 new = flags & ~counter->flags;
 
 	if (READ_ONCE(counter->state) == KVM_PMU_STARTING)

@@ -19,7 +19,11 @@
 void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
 		    u32 op, u64 arg)
 {
+	if (WARN_ON_ONCE(cpu->nr_ops == KVM_PERF_BATCH_MAX))
+		return;
+
 	cpu->op_counters[cpu->nr_ops] = counter;
+	cpu->op_codes[cpu->nr_ops] = op;
 	cpu->ops[cpu->nr_ops++] = (struct guest_perf_op) {
 		.op	= op,
 		/* OPEN finds the id in its argument. */

@@ -57,12 +57,13 @@ kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,
 	      const struct kvm_pmu_counter *counter, u64 *count)
 {
 	const struct guest_perf_event *record = &counter->record;
+	unsigned int tries = KVM_PMU_MAX_TRIES;
 	u64 value, offset;
 	u32 pmc;
 
 	do {
 		pmc = READ_ONCE(record->pmc);
-		if (!(pmc & KVM_PERF_PMC_INDEX))
+		if (!(pmc & KVM_PERF_PMC_INDEX) || !tries--)
 			return false;
 
 		offset = READ_ONCE(record->offset);

@@ -13,6 +13,7 @@
 static u64 kvm_pmu_read_field(const struct guest_perf_event *record,
 			      const u64 *field)
 {
+	unsigned int tries = KVM_PMU_MAX_TRIES;
 	u32 sequence;
 	u64 value;
 
@@ -27,7 +28,8 @@ static u64 kvm_pmu_read_field(const struct guest_perf_event *record,
 		value = *field;
 		/* As above. */
 		virt_rmb();
-	} while ((sequence & 1) || sequence != READ_ONCE(record->sequence));
+	} while (((sequence & 1) || sequence != READ_ONCE(record->sequence)) &&
+		 --tries);
 
 	return value;
 }

@@ -12,7 +12,7 @@ static bool kvm_pmu_only_reads(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_ops; i++) {
-		if (cpu->ops[i].op != KVM_PERF_OP_READ)
+		if (cpu->op_codes[i] != KVM_PERF_OP_READ)
 			return false;
 	}
 
@@ -47,13 +47,21 @@ void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu)
 		cpu->ops[i].result = ret;
 }
 
-/* After SET_LEFT the record may change before it has been read. */
+/*
+ * After SET_LEFT the record may change before it has been read, and OPEN as a hypercall
+ * has its address where others have an id.
+ */
+static bool kvm_pmu_is_plain(u32 op)
+{
+	return op != KVM_PERF_OP_SET_LEFT && op != KVM_PERF_OP_OPEN;
+}
+
 static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
 {
 	const struct guest_perf_op *op = &cpu->ops[0];
 
-	if (cpu->nr_ops == 1 && op->op != KVM_PERF_OP_SET_LEFT)
-		kvm_pmu_run_plain(cpu, op->op, op->id, op->arg);
+	if (cpu->nr_ops == 1 && kvm_pmu_is_plain(cpu->op_codes[0]))
+		kvm_pmu_run_plain(cpu, cpu->op_codes[0], op->id, op->arg);
 	else if (kvm_pmu_only_reads(cpu))
 		kvm_pmu_run_plain(cpu, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
 	else
@@ -130,7 +138,7 @@ static void kvm_pmu_done(struct kvm_pmu_counter *counter,
 		counter->host = KVM_PMU_STOPPED;
 		break;
 	case KVM_PERF_OP_SET_PERIOD:
-		counter->attr.sample_period = op->arg;
+		counter->attr.sample_period = counter->event->hw.sample_period;
 		break;
 	case KVM_PERF_OP_DISABLE:
 		kvm_pmu_disabled(counter);
@@ -201,15 +209,20 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 
 static void kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 {
-	struct guest_perf_op *op;
+	struct guest_perf_op op;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_ops; i++) {
-		op = &cpu->ops[i];
-		if (op->result)
-			kvm_pmu_failed(cpu, cpu->op_counters[i], op);
+		/* What was asked is known here; the host answers that, and no more. */
+		op = (struct guest_perf_op) {
+			.op	= cpu->op_codes[i],
+			.result	= READ_ONCE(cpu->ops[i].result),
+			.arg	= kvm_pmu_area_read(&cpu->ops[i].arg),
+		};
+		if (op.result)
+			kvm_pmu_failed(cpu, cpu->op_counters[i], &op);
 		else
-			kvm_pmu_done(cpu->op_counters[i], op);
+			kvm_pmu_done(cpu->op_counters[i], &op);
 	}
 }
 

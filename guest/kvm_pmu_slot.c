@@ -24,16 +24,21 @@
 #include "kvm_pmu.h"
 #include "kvm_pmu_hypervisor.h"
 
-/* A barrier for the compiler, too; the host looks only where this CPU has exited. */
+/*
+ * A barrier for the compiler, too; the host looks only where this CPU has exited.  An
+ * NMI changes other bits.
+ */
 static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
 {
-	u32 *slots = &cpu->area->slots;
-	u32 old = READ_ONCE(*slots);
-	u32 new;
+	/* With @reserved, which nobody uses, it is as long as that. */
+	unsigned long *slots = (unsigned long *)&cpu->area->slots;
 
-	do {
-		new = use ? old | BIT(i) : old & ~BIT(i);
-	} while (!try_cmpxchg(slots, &old, new));
+	BUILD_BUG_ON(offsetof(struct guest_perf_area, slots) % sizeof(*slots));
+
+	if (use)
+		set_bit(i, slots);
+	else
+		clear_bit(i, slots);
 }
 
 static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
@@ -131,7 +136,8 @@ void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	s64 left;
 
 	kvm_pmu_slot_use(cpu, i, false);
-	left = kvm_pmu_slot_left(cpu, i);
+	/* The host only counts down. */
+	left = min_t(s64, kvm_pmu_slot_left(cpu, i), cpu->slots[i].period);
 	local64_set(&event->hw.period_left, left);
 	event->hw.last_period = cpu->slots[i].period;
 	/* An exit in this handler may have brought an NMI, which finds nothing. */
@@ -140,11 +146,9 @@ void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /* At the instruction that has exited, or the next one: x86 has none that is longer. */
-static bool kvm_pmu_slot_is_at(const struct guest_perf_slot *slot, bool user,
-			       struct pt_regs *regs)
+static bool kvm_pmu_slot_is_at(u64 ip, bool user, struct pt_regs *regs)
 {
-	return user_mode(regs) == user &&
-	       regs->ip - slot->ip <= MAX_INSN_SIZE;
+	return user_mode(regs) == user && regs->ip - ip <= MAX_INSN_SIZE;
 }
 
 /*
@@ -155,9 +159,10 @@ static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
 			      const struct perf_event *event,
 			      struct pt_regs *regs, struct pt_regs *exited)
 {
-	bool user = slot->user || event->attr.exclude_kernel;
+	bool user = READ_ONCE(slot->user) || event->attr.exclude_kernel;
+	u64 ip = kvm_pmu_area_read(&slot->ip);
 
-	if (kvm_pmu_slot_is_at(slot, user, regs))
+	if (kvm_pmu_slot_is_at(ip, user, regs))
 		*exited = *regs;
 	else
 		*exited = (struct pt_regs) {
@@ -166,7 +171,7 @@ static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
 			.flags	= X86_EFLAGS_FIXED,
 		};
 
-	exited->ip = slot->ip;
+	exited->ip = ip;
 	exited->flags |= PERF_EFLAGS_EXACT;
 }
 
@@ -203,8 +208,8 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 	u64 period, n;
 
 	kvm_pmu_slot_use(cpu, i, false);
-	/* An NMI has stopped it as it was to start. */
-	if (event->hw.state)
+	/* An NMI has stopped it as it was to start; or it is a stray bit. */
+	if (!event || event->hw.state)
 		return;
 
 	n = kvm_pmu_slot_next(cpu, i, event);
@@ -266,8 +271,8 @@ void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
 		event = cpu->slots[i].event;
-		/* An NMI may have throttled it. */
-		if (event->hw.state || kvm_pmu_slot_left(cpu, i) > 0)
+		/* A stray bit; or an NMI may have throttled it. */
+		if (!event || event->hw.state || kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
 		kvm_pmu_hypervisor_stop(event, 0);
 		kvm_pmu_hypervisor_start(event, 0);

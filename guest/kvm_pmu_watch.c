@@ -149,6 +149,11 @@ static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		counter = &cpu->counters[i];
 		if (!counter->lost)
 			continue;
+		/* Of one that does not run, the host has nothing to tell. */
+		if (counter->host != KVM_PMU_RUNNING) {
+			counter->lost = false;
+			continue;
+		}
 		kvm_pmu_note_no_counter(cpu, counter);
 		kvm_pmu_disable_host(counter);
 		kvm_pmu_settle_count(counter);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kselftest.h"
 #include "kvm_perf.h"
@@ -23,6 +24,8 @@ typedef struct { u64 value; } local64_t;
 #define READ_ONCE(x)		(*(const volatile typeof(x) *)&(x))
 #define virt_rmb()		read_barrier()
 #define KVM_PMU_NO_OVERFLOW	INT64_MAX
+/* Other than the guest's kernel, it waits for a writer that has no CPU. */
+#define KVM_PMU_MAX_TRIES	20000000
 
 /* Both sides may have one CPU, and a reader waits for a writer. */
 static void read_barrier(void)
@@ -127,7 +130,7 @@ int main(void)
 	pthread_t thread;
 
 	ksft_print_header();
-	ksft_set_plan(ARRAY_SIZE(reads) + 1);
+	ksft_set_plan(ARRAY_SIZE(reads) + 2);
 	if (sizeof(long) != 4 || pthread_create(&thread, NULL, host, NULL))
 		ksft_exit_fail_msg("not in 32-bit code, or no thread\n");
 	/* Longer where other programs have the CPUs. */
@@ -144,5 +147,12 @@ int main(void)
 	ksft_test_result(changes > 10, "it changes meanwhile\n");
 	for (unsigned int i = 0; i < ARRAY_SIZE(reads); i++)
 		ksft_test_result(!torn[i], "%s is read as a whole\n", names[i]);
+
+	counter.record.sequence = 1;
+	counter.record.count = 5;
+	/* Else it kills the program. */
+	alarm(60);
+	ksft_test_result(kvm_pmu_record_count(&counter.record) == 5,
+			 "reading what is never written to its end has an end\n");
 	ksft_finished();
 }
