@@ -152,6 +152,12 @@ struct kvm_pmu_slot {
 /* A period so long that its end is never reached. */
 #define KVM_PMU_NO_OVERFLOW	S64_MAX
 
+/*
+ * How many samples of an event an NMI takes, where more periods have ended: then the
+ * last one stands for the rest.
+ */
+#define KVM_PMU_MAX_SAMPLES	16
+
 /* Those of the hardware, and some whose configuration may be needed again. */
 #define KVM_PMU_NR_COUNTERS	16
 
@@ -210,6 +216,7 @@ struct kvm_pmu_slot {
  * @has_lvtpc: the local APIC tells another host of @area
  * @host_lost: have @work open anew what the host has not any more
  * @overflows: number of overflows handled
+ * @samples: how many samples the NMI that is handled now has taken
  *
  * Only its own CPU uses it, with interrupts off; the NMI handler looks at
  * @counters and @slots, changes @telling, and may stop, and start, one that has an
@@ -261,6 +268,7 @@ struct kvm_pmu_cpu {
 	bool has_lvtpc;
 	bool host_lost;
 	u64 overflows;
+	u32 samples;
 };
 
 DECLARE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);

@@ -22,6 +22,7 @@ static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 	/* Initialized as far as it has to be; the rest is 200 bytes. */
 	struct perf_sample_data data __uninitialized;
 
+	cpu->samples++;
 	perf_sample_data_init(&data, 0, event->hw.last_period);
 	if (last && has_branch_stack(event))
 		kvm_pmu_branches_save(cpu, event, &data);
@@ -114,7 +115,7 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 {
 	struct guest_perf_event *record = &counter->record;
 	struct perf_event *event;
-	u32 n, i;
+	u32 n, samples, i;
 
 	if (!READ_ONCE(record->overflows))
 		return 0;
@@ -132,9 +133,13 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 	event = counter->event;
 	kvm_pmu_counter_update(counter, event);
 	event->hw.last_period = kvm_pmu_record_last_period(record);
+	samples = min_t(u32, n, KVM_PMU_MAX_SAMPLES);
 	/* Once perf has throttled it, it wants to hear no more of it. */
-	for (i = 0; i < n && counter->state == KVM_PMU_COUNTING; i++)
-		kvm_pmu_sample(cpu, event, regs, i == n - 1);
+	for (i = 1; i <= samples && counter->state == KVM_PMU_COUNTING; i++) {
+		if (i == samples)
+			event->hw.last_period *= n - samples + 1;
+		kvm_pmu_sample(cpu, event, regs, i == samples);
+	}
 
 	return n;
 }
@@ -147,14 +152,16 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
  * What the host has stolen is none of the handler's time.  That is read around the
  * TSC, so that what is stolen between the two readings is taken off once too often,
  * and not counted.
+ *
+ * perf limits how many samples there are, of which this may have been several.
  */
-static void kvm_pmu_took(u64 steal, u64 tsc)
+static void kvm_pmu_took(u64 steal, u64 tsc, u32 samples)
 {
 	u64 cycles = clamp_t(s64, rdtsc_ordered() - tsc, 0, U32_MAX);
 	s64 ns = div_u64(cycles * NSEC_PER_MSEC, max(tsc_khz, 1u));
 
 	ns -= paravirt_steal_clock(smp_processor_id()) - steal;
-	perf_sample_event_took(max(ns, 0LL));
+	perf_sample_event_took(div_u64(max(ns, 0LL), max(samples, 1u)));
 }
 
 /*
@@ -170,7 +177,7 @@ static bool kvm_pmu_is_silent(const struct kvm_pmu_counter *counter)
 
 /* @overflows: of those; @others: what else there is */
 struct kvm_pmu_told {
-	u32 overflows;
+	u64 overflows;
 	u32 others;
 };
 
@@ -226,6 +233,7 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	struct kvm_pmu_told told = {};
 	u32 slots = 0;
 
+	cpu->samples = 0;
 	if (READ_ONCE(cpu->area->slots))
 		slots = kvm_pmu_slots_handle(cpu, regs);
 
@@ -237,8 +245,8 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	told.others += xchg(&cpu->nmi_due, false);
 
 	if (told.overflows + slots)
-		kvm_pmu_took(steal, tsc);
+		kvm_pmu_took(steal, tsc, cpu->samples);
 
 	cpu->overflows += told.overflows;
-	return told.overflows + slots + told.others;
+	return min_t(u64, told.overflows + slots + told.others, INT_MAX);
 }

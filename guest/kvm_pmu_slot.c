@@ -178,17 +178,20 @@ static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
 /*
  * The host takes what an exit brings from the slot at once, which may be more than was
  * left, as with ns: then there is a sample for each period, as perf has it for software
- * events; or one, for all of it, whose frequency perf adapts.
+ * events, but no more than KVM_PMU_MAX_SAMPLES; or one, for all of it, whose frequency
+ * perf adapts.  Returns how many periods have ended.
  */
 static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 			     struct perf_event *event)
 {
-	u64 beyond = -kvm_pmu_slot_left(cpu, i), rest;
+	u64 beyond = -(u64)kvm_pmu_slot_left(cpu, i), rest;
 	struct hw_perf_event *hwc = &event->hw;
 	u64 n = 1;
 
 	if (event->attr.freq) {
-		hwc->last_period = cpu->slots[i].period + beyond;
+		/* No more than perf can reckon with; longer is no frequency. */
+		hwc->last_period = cpu->slots[i].period +
+				   min_t(u64, beyond, U32_MAX);
 		local64_set(&hwc->period_left, 0);
 		return n;
 	}
@@ -202,9 +205,10 @@ static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 				  struct pt_regs *regs)
 {
-	struct perf_event *event = cpu->slots[i].event;
+	struct perf_event *event = READ_ONCE(cpu->slots[i].event);
 	struct perf_sample_data data;
 	struct pt_regs exited;
+	unsigned int samples;
 	u64 period, n;
 
 	kvm_pmu_slot_use(cpu, i, false);
@@ -219,10 +223,15 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 	kvm_pmu_slot_load(cpu, event);
 	kvm_pmu_slot_use(cpu, i, true);
 
-	/* For perf, which adapts the period of an event with a frequency. */
-	event->hw.last_period = period;
-	for (; n && !event->hw.state; n--) {
+	samples = min_t(u64, n, KVM_PMU_MAX_SAMPLES);
+	n -= samples;
+	for (; samples && !event->hw.state; samples--) {
+		if (samples == 1)
+			period += n * period;
+		/* For perf, which adapts the period of an event with a frequency. */
+		event->hw.last_period = period;
 		perf_sample_data_init(&data, 0, period);
+		cpu->samples++;
 		if (perf_event_overflow(event, &data, &exited))
 			kvm_pmu_hypervisor_stop(event, 0);
 	}
