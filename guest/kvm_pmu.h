@@ -500,6 +500,7 @@ void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_work(struct irq_work *work);
 void kvm_pmu_watch(struct timer_list *watch);
+bool kvm_pmu_keeps_unused(int nr, void *info);
 void kvm_pmu_close_unused(void *info);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 

@@ -10,6 +10,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 
 #include "kvm_pmu.h"
 
@@ -68,6 +69,27 @@ static long kvm_pmu_try(struct kvm_pmu_probe *probe)
 	return ret ? : probe->ops[0].result;
 }
 
+/* How often they may be, for who may not disturb other CPUs. */
+#define KVM_PMU_CLOSE_UNUSED	(HZ / 10)
+
+/*
+ * What is kept open for later takes room, too.  Each CPU that keeps anything gets an
+ * interrupt, also one that does not work for who opens an event here.
+ */
+static bool kvm_pmu_close_all_unused(void)
+{
+	static unsigned long next = INITIAL_JIFFIES;
+
+	lockdep_assert_held(&kvm_pmu_config_mutex);
+
+	if (time_before(jiffies, next) && !perfmon_capable())
+		return false;
+
+	on_each_cpu_cond(kvm_pmu_keeps_unused, kvm_pmu_close_unused, NULL, true);
+	next = jiffies + KVM_PMU_CLOSE_UNUSED;
+	return true;
+}
+
 static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 {
 	struct kvm_pmu_probe *probe;
@@ -94,11 +116,8 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 	probe->ops[1].id = probe->param.id;
 
 	ret = kvm_pmu_try(probe);
-	if (ret == -KVM_ENOSPC) {
-		/* What is kept open for later takes room, too. */
-		on_each_cpu(kvm_pmu_close_unused, NULL, 1);
+	if (ret == -KVM_ENOSPC && kvm_pmu_close_all_unused())
 		ret = kvm_pmu_try(probe);
-	}
 
 	kfree(probe);
 	return kvm_pmu_errno(ret);

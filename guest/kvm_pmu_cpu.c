@@ -3,8 +3,10 @@
  * Paravirtual performance events, guest side: CPUs come and go.
  */
 #include <linux/cpuhotplug.h>
+#include <linux/delay.h>
 #include <linux/irq_work.h>
 #include <linux/percpu.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/syscore_ops.h>
 #include <linux/timer.h>
@@ -195,6 +197,19 @@ static void kvm_pmu_quiesce(void)
 		kvm_pmu_cpu_quiesce(per_cpu(kvm_pmu_cpu, nr));
 }
 
+/* For those that are due; then for those that run, with interrupts off. */
+static void kvm_pmu_wait_for_page_calls(void)
+{
+	int nr;
+
+	for_each_possible_cpu(nr) {
+		while (READ_ONCE(per_cpu(kvm_pmu_cpu, nr)->page_call.node.u_flags) &
+		       CSD_FLAG_LOCK)
+			msleep(20);
+	}
+	synchronize_rcu();
+}
+
 /**
  * kvm_pmu_counters_destroy - free the counters of all CPUs
  *
@@ -203,6 +218,7 @@ static void kvm_pmu_quiesce(void)
 void kvm_pmu_counters_destroy(void)
 {
 	kvm_pmu_quiesce();
+	kvm_pmu_wait_for_page_calls();
 	cpuhp_remove_state_nocalls(kvm_pmu_dead_state);
 	/* Of a CPU that went offline meanwhile, the host might still know an area. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);

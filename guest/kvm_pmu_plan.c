@@ -146,6 +146,9 @@ void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 	struct kvm_pmu_counter *counter;
 	unsigned int i;
 
+	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one for who uses it no more. */
+	BUILD_BUG_ON(4 * KVM_PMU_NR_COUNTERS > KVM_PERF_BATCH_MAX);
+
 	cpu->nr_ops = 0;
 
 	for (i = 0; i < cpu->nr_open; i++) {

@@ -224,6 +224,29 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 }
 
 /**
+ * kvm_pmu_keeps_unused - does a CPU keep any open for nobody?
+ * @nr: the CPU, any
+ * @info: not used
+ *
+ * The CPU may just be changing that.
+ */
+bool kvm_pmu_keeps_unused(int nr, void *info)
+{
+	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (!READ_ONCE(counter->event) &&
+		    READ_ONCE(counter->host) != KVM_PMU_CLOSED)
+			return true;
+	}
+
+	return false;
+}
+
+/**
  * kvm_pmu_close_unused - close what this CPU keeps open for nobody
  * @info: not used
  *
