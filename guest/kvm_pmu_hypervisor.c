@@ -15,6 +15,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/bitops.h>
+#include <linux/capability.h>
 #include <linux/irq_work.h>
 #include <linux/perf_event.h>
 
@@ -235,6 +236,28 @@ static bool kvm_pmu_hypervisor_supports(const struct perf_event_attr *attr)
 	       attr->precise_ip < 3 && !attr->exclude_host && !attr->sigtrap;
 }
 
+/*
+ * What the guest's own instructions and devices have caused, and how long its idle task
+ * has waited: everybody may count that, as far as perf_event_paranoid goes.  The others
+ * tell of the host, or of its other guests: when the host has an interrupt, how long it
+ * works on an exit, when it runs something else, which memory it has taken away.
+ */
+#define KVM_PMU_OWN_COUNTS						  \
+	(BIT(KVM_PERF_COUNT_EXITS_IO) | BIT(KVM_PERF_COUNT_EXITS_MMIO) |  \
+	 BIT(KVM_PERF_COUNT_EXITS_MSR) | BIT(KVM_PERF_COUNT_EXITS_CPUID) | \
+	 BIT(KVM_PERF_COUNT_EXITS_HLT) |				  \
+	 BIT(KVM_PERF_COUNT_EXITS_HYPERCALL) |				  \
+	 BIT(KVM_PERF_COUNT_EXITS_PV_PERF) |				  \
+	 BIT(KVM_PERF_COUNT_INJECTED_IRQS) | BIT(KVM_PERF_COUNT_HALT_NS))
+
+/* An inherited event was allowed to who opened the first, and others fork. */
+static bool kvm_pmu_hypervisor_allowed(const struct perf_event *event,
+				       u32 counts)
+{
+	return !(counts & ~KVM_PMU_OWN_COUNTS) || event->parent ||
+	       perfmon_capable();
+}
+
 static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
 {
 	u32 counts;
@@ -249,6 +272,9 @@ static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
 	if ((counts & ~kvm_pmu_host->counts) ||
 	    !kvm_pmu_hypervisor_supports(&event->attr))
 		return -EOPNOTSUPP;
+
+	if (!kvm_pmu_hypervisor_allowed(event, counts))
+		return -EACCES;
 
 	kvm_pmu_counts_get(counts);
 	event->destroy = kvm_pmu_hypervisor_destroy;
