@@ -338,8 +338,14 @@ static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 	return event->pmu_private;
 }
 
+/* kvm_pmu_core.c: this kernel ends, and asks the host for nothing more */
+extern bool kvm_pmu_ended;
+
 static inline long kvm_perf_op(unsigned int op, u32 id, u64 arg)
 {
+	if (READ_ONCE(kvm_pmu_ended))
+		return -KVM_ENOSYS;
+
 	return kvm_hypercall4(KVM_PERF_OP, op, id, lower_32_bits(arg),
 			      upper_32_bits(arg));
 }
@@ -348,6 +354,9 @@ static inline long kvm_perf_op(unsigned int op, u32 id, u64 arg)
 static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 {
 	u64 addr = virt_to_phys(p);
+
+	if (READ_ONCE(kvm_pmu_ended))
+		return -KVM_ENOSYS;
 
 	return kvm_hypercall4(KVM_PERF_OP, op, lower_32_bits(addr),
 			      upper_32_bits(addr), nr);

@@ -13,7 +13,8 @@ static unsigned long kvm_pmu_gone_until;
 
 static void kvm_pmu_set_gone(void)
 {
-	kvm_pmu_warn(KVM_PMU_WARN_GONE);
+	if (!READ_ONCE(kvm_pmu_ended))
+		kvm_pmu_warn(KVM_PMU_WARN_GONE);
 	WRITE_ONCE(kvm_pmu_gone_until, jiffies + HZ);
 	WRITE_ONCE(kvm_pmu_gone, true);
 }

@@ -44,6 +44,8 @@
 #ifdef MODULE
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/reboot.h>
+#include <linux/smp.h>
 #endif
 
 #include "compat.h"
@@ -52,6 +54,7 @@
 #include "kvm_pmu_hypervisor.h"
 
 struct guest_perf_query *kvm_pmu_host;
+bool kvm_pmu_ended;
 
 static struct dentry *kvm_pmu_debugfs;
 
@@ -172,14 +175,40 @@ DEFINE_DEBUGFS_ATTRIBUTE(kvm_pmu_overflows_fops, kvm_pmu_overflows_get, NULL,
 			 "%llu\n");
 
 #ifdef MODULE
+static long kvm_pmu_reset_host(void)
+{
+	return kvm_hypercall4(KVM_PERF_OP, KVM_PERF_OP_RESET, 0, 0, 0);
+}
+
+static void kvm_pmu_see_end(void *unused)
+{
+}
+
 /*
- * The last of this kernel, by kexec or for kdump: every other CPU has stopped.
- * What came earlier, as a reboot notifier does, would find events opened again,
- * and before kdump nothing else is called.
+ * This kernel ends, maybe as another follows by kexec.  Tasks still run and other CPUs
+ * still count: what they ask of the host from now on is not done.
+ */
+static int kvm_pmu_reboot(struct notifier_block *block, unsigned long action,
+			  void *data)
+{
+	WRITE_ONCE(kvm_pmu_ended, true);
+	/* Then each CPU knows, as all that lasts is asked for with interrupts off. */
+	on_each_cpu(kvm_pmu_see_end, NULL, 1);
+	kvm_pmu_reset_host();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block kvm_pmu_reboot_notifier = {
+	.notifier_call	= kvm_pmu_reboot,
+};
+
+/*
+ * The last of a kernel that has crashed, before that which dumps it: every other CPU has
+ * stopped.  Nothing else is called then.
  */
 static int kvm_pmu_kexec(struct kprobe *probe, struct pt_regs *regs)
 {
-	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
+	kvm_pmu_reset_host();
 	return 0;
 }
 
@@ -188,10 +217,45 @@ static struct kprobe kvm_pmu_kexec_probe = {
 	.pre_handler	= kvm_pmu_kexec,
 };
 
+/* As far into the function as ENDBR and the call of ftrace, with what follows them. */
+#define KVM_PMU_MAX_PROBE	32
+
+/*
+ * At the first instruction that is not for ftrace: kernel.ftrace_enabled=0 disarms those
+ * there, without a word.
+ */
+static int kvm_pmu_probe_kexec(void)
+{
+	struct kprobe *probe = &kvm_pmu_kexec_probe;
+	int ret = -ENOENT;
+
+	for (probe->offset = 1; probe->offset < KVM_PMU_MAX_PROBE; probe->offset++) {
+		probe->addr = NULL;
+		ret = register_kprobe(probe);
+		if (ret)
+			continue;
+		if (!kprobe_ftrace(probe))
+			return 0;
+		unregister_kprobe(probe);
+	}
+
+	probe->addr = NULL;
+	return ret ? : -ENOENT;
+}
+
 static void kvm_pmu_reset_at_end(void)
 {
-	if (register_kprobe(&kvm_pmu_kexec_probe))
-		pr_warn("machine_kexec cannot be probed: unload the module before kexec\n");
+	if (register_reboot_notifier(&kvm_pmu_reboot_notifier))
+		pr_warn("no reboot notifier: unload the module before kexec\n");
+	if (kvm_pmu_probe_kexec())
+		pr_warn("machine_kexec cannot be probed: the host may reset the VM instead of kdump\n");
+}
+
+/* Does nothing with what was not registered. */
+static void kvm_pmu_no_reset_at_end(void)
+{
+	unregister_kprobe(&kvm_pmu_kexec_probe);
+	unregister_reboot_notifier(&kvm_pmu_reboot_notifier);
 }
 #else
 static struct machine_ops kvm_pmu_machine_ops;
@@ -294,8 +358,7 @@ device_initcall(kvm_pmu_init);
 static void __exit kvm_pmu_exit(void)
 {
 	debugfs_remove_recursive(kvm_pmu_debugfs);
-	/* Does nothing where it was not registered. */
-	unregister_kprobe(&kvm_pmu_kexec_probe);
+	kvm_pmu_no_reset_at_end();
 	kvm_pmu_user_destroy();
 	kvm_pmu_compat_exit_user();
 	kvm_pmu_hypervisor_unregister();
