@@ -79,7 +79,8 @@ bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 
 	if (new & KVM_PERF_EVENT_LOST)
 		kvm_pmu_note_lost(cpu, counter);
-	else if (READ_ONCE(counter->state) == KVM_PMU_COUNTING)
+	else if (new & KVM_PERF_EVENT_THROTTLED &&
+		 READ_ONCE(counter->state) == KVM_PMU_COUNTING)
 		kvm_pmu_throttle(cpu, counter);
 
 	return true;
