@@ -9,6 +9,7 @@
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/syscore_ops.h>
+#include <linux/tick.h>
 #include <linux/timer.h>
 
 #include "compat.h"
@@ -131,8 +132,12 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 
 	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
 	INIT_CSD(&cpu->page_call, kvm_pmu_update_pages, cpu);
-	/* Deferrable: a CPU that is idle has nothing to lose. */
-	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED | TIMER_DEFERRABLE);
+	/*
+	 * A CPU that is idle has nothing to lose.  But one that is busy without a tick runs
+	 * no deferrable timer.
+	 */
+	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED |
+		    (tick_nohz_full_cpu(nr) ? 0 : TIMER_DEFERRABLE));
 	cpu->limit = kvm_pmu_host->nr_counters;
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
