@@ -121,7 +121,8 @@ static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
 		return;
 
 	kvm_pmu_set_stopped(counter->event);
-	counter->state = KVM_PMU_STARTING;
+	/* Unless an NMI has stopped it since. */
+	cmpxchg(&counter->state, KVM_PMU_COUNTING, KVM_PMU_STARTING);
 	kvm_pmu_page_changed(cpu, counter->event);
 }
 
@@ -197,18 +198,34 @@ static struct kvm_pmu_counter *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 	return NULL;
 }
 
-/* Before the flush it is all the same to the event that has taken @from. */
+/*
+ * Before the flush it is all the same to the event that has taken @from.  An NMI may
+ * stop it at any instruction here: it finds one of the two counters, and what it does
+ * to @from is done to @to.
+ */
 static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 			 struct kvm_pmu_counter *to)
 {
 	struct perf_event *event = from->event;
-	enum kvm_pmu_event_state state = from->state;
 
 	/* Where it has just been added, it is that counter that is to count. */
 	if (cpu->added & BIT(event->hw.idx))
 		cpu->added |= BIT(to - cpu->counters);
-	kvm_pmu_clear_counter(from);
-	kvm_pmu_set_counter(cpu, to, event, state);
+
+	WRITE_ONCE(to->event, event);
+	/* An NMI looks at the event of a counter that is not FREE. */
+	barrier();
+	WRITE_ONCE(to->state, READ_ONCE(from->state));
+	/* From here on it is @to that is stopped. */
+	barrier();
+	event->hw.idx = to - cpu->counters;
+	/* It may have been @from until now. */
+	barrier();
+	if (xchg(&from->state, KVM_PMU_FREE) == KVM_PMU_HELD)
+		WRITE_ONCE(to->state, KVM_PMU_HELD);
+	/* An NMI looks at the event of a counter that is not FREE. */
+	barrier();
+	WRITE_ONCE(from->event, NULL);
 }
 
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
