@@ -167,14 +167,31 @@ static bool pv_perf_tell_flags(struct kvm_vcpu *vcpu,
 	       pv_perf_tell_anew(vcpu, event);
 }
 
+/*
+ * Take the overflows that the guest has not been told of, and the sum of their periods.
+ * An NMI adds one of both at any instruction here.
+ */
+static unsigned int pv_perf_take_overflows(struct pv_perf_event *event,
+					   u64 *passed)
+{
+	int n = atomic_read(&event->overflows);
+
+	do {
+		*passed = atomic64_read(&event->passed);
+	} while (!atomic_try_cmpxchg(&event->overflows, &n, 0));
+	atomic64_sub(*passed, &event->passed);
+
+	return n;
+}
+
 /* Tell the guest of an event's overflows; true if there were any. */
 static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
 {
 	unsigned int n;
-	u64 count;
+	u64 passed, count;
 
-	n = atomic_xchg(&event->overflows, 0);
-	event->last_period = div_u64(atomic64_xchg(&event->passed, 0), n);
+	n = pv_perf_take_overflows(event, &passed);
+	event->last_period = div_u64(passed, n);
 
 	/* Whether or not the guest can be told: the host has had the work. */
 	if (pv_perf_charge_overflows(vcpu, n))
@@ -262,10 +279,9 @@ static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
 	if (!atomic_read(&event->overflows))
 		return 0;
 
-	n = atomic_xchg(&event->overflows, 0);
+	n = pv_perf_take_overflows(event, &passed);
 	/* After that: what throttles it from now on is told of by another request. */
 	pv_perf_note_throttled(event);
-	passed = atomic64_xchg(&event->passed, 0);
 	event->last_period = div_u64(passed, n);
 
 	if ((event->branches && pv_perf_branches_tell_irqoff(vcpu)) ||

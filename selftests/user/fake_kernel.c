@@ -273,6 +273,7 @@ __attribute__((constructor)) static void init_cpus(void)
 #define WORK_PENDING	1
 #define WORK_BUSY	2
 
+void (*nmi_to_come)(void);
 bool irq_work_late;
 static __thread struct irq_work *queued[NR_CPUS];
 static __thread int nr_queued;

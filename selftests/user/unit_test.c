@@ -2466,9 +2466,21 @@ static void test_own_rate(void)
 	teardown();
 }
 
+static void overflow_now(void)
+{
+	run_guest(1000);
+}
+
+static void overflow_then(void)
+{
+	nmi_to_come = overflow_now;
+}
+
 static void test_sampling(void)
 {
 	struct guest_perf_event *r;
+	u32 n;
+	int i;
 
 	setup();
 	r = &mem->record[1];
@@ -2511,6 +2523,18 @@ static void test_sampling(void)
 	is("none by the irq_work then", enter_guest(), 0);
 	is("nor a kick", atomic_read(&vcpus[0]->kicks), 1);
 	vcpus[0]->arch.nmi_from_guest = true;
+
+	/* Before the period of an overflow is read, and after that. */
+	n = r->overflows;
+	for (i = 0; i < 2; i++) {
+		run_guest(1000);
+		nmi_to_come = i ? overflow_then : overflow_now;
+		enter_guest();
+		is("an overflow while another is told of: its period", r->last_period, 1000);
+		enter_guest();
+		is("and later", r->last_period, 1000);
+	}
+	is("two each time", r->overflows - n, 4);
 
 	/* The record's page goes. */
 	r->overflows = 0;
