@@ -109,6 +109,23 @@ void *kvm_pmu_find_function(const char *name)
 	return kp.addr;
 }
 
+/* A kprobe cannot go there, which is found out once it is known where that is. */
+static const void *kvm_pmu_find_variable(const char *name)
+{
+	struct kprobe kp = { .symbol_name = name };
+
+	return register_kprobe(&kp) == -EINVAL ? kp.addr : NULL;
+}
+
+static const int *kvm_pmu_perf_sample_rate;
+
+/* Where it is not known, as much as the host takes. */
+int kvm_pmu_max_sample_rate(void)
+{
+	return kvm_pmu_perf_sample_rate ? READ_ONCE(*kvm_pmu_perf_sample_rate) :
+					  INT_MAX;
+}
+
 bool kvm_pmu_has_overflow;
 
 /* Where the host tells no steal time, there is no function that is asked. */
@@ -173,6 +190,8 @@ static int kvm_pmu_find_functions(void)
 		return -ENOENT;
 	}
 
+	kvm_pmu_perf_sample_rate =
+		kvm_pmu_find_variable("sysctl_perf_event_sample_rate");
 	static_call_update(kvm_pmu_perf_resched, resched);
 	if (steal)
 		static_call_update(kvm_pmu_steal, steal);

@@ -8,7 +8,6 @@
 
 #include <linux/kernel.h>
 #include <linux/kvm_para.h>
-#include <linux/limits.h>
 #include <linux/lockdep.h>
 #include <linux/mmap_lock.h>
 #include <linux/perf_event.h>
@@ -162,7 +161,7 @@ void kvm_pmu_compat_unregister_syscore(struct syscore *syscore);
 #define unregister_syscore	kvm_pmu_compat_unregister_syscore
 #endif
 
-/* Not exported: as much as the host takes. */
-#define sysctl_perf_event_sample_rate	INT_MAX
+int kvm_pmu_max_sample_rate(void);
+#define sysctl_perf_event_sample_rate	kvm_pmu_max_sample_rate()
 
 #endif /* _KVM_PMU_COMPAT_H */
