@@ -177,10 +177,11 @@ struct kvm_pmu_slot {
  * @disabled: perf is changing what counts here: between pmu_disable and
  *	pmu_enable
  * @changed: there is something to flush
- * @flushing: in a flush; BPF there may read events
+ * @flushing: in a flush, or in kvm_pmu_take_owed(); BPF there may read events
  * @added: the counters whose events perf has added in this transaction, a bit each
  * @no_counter: the host has no counter for what was to start
  * @no_space: the host allows this VM no more events
+ * @owing: an event that counts may have overflows without samples, see kvm_pmu_owed()
  * @reading: in a PERF_PMU_TXN_READ
  * @fresh: all records are up to date: in such a one
  * @used: number of counters that have an event
@@ -236,6 +237,7 @@ struct kvm_pmu_cpu {
 	unsigned long added;
 	bool no_counter;
 	bool no_space;
+	bool owing;
 	bool reading;
 	bool fresh;
 	unsigned int used;
@@ -331,6 +333,15 @@ static inline void kvm_pmu_sub_use(struct kvm_pmu_use *use,
 static inline void kvm_pmu_set_stopped(struct perf_event *event)
 {
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+}
+
+/*
+ * How many overflows of an event have had no sample.  The event keeps them where it goes.
+ * x86's own PMU has something else there.  The NMI handler adds to it.
+ */
+static inline unsigned long *kvm_pmu_owed(struct perf_event *event)
+{
+	return &event->hw.event_base;
 }
 
 static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
@@ -436,7 +447,8 @@ void kvm_pmu_config_destroy(void);
 /* kvm_pmu_counter.c */
 int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_set_counting(struct kvm_pmu_counter *counter);
+void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
+			  struct kvm_pmu_counter *counter);
 void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
@@ -473,6 +485,7 @@ bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_counter *counter);
 void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
 		      struct kvm_pmu_counter *counter);
+void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu);
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs);
 
 /* kvm_pmu_record.c */

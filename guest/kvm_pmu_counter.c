@@ -318,15 +318,20 @@ void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 /**
  * kvm_pmu_set_counting - from STARTING to COUNTING, unless an NMI is faster
+ * @cpu: this CPU's
  * @counter: the counter, which the host runs
  */
-void kvm_pmu_set_counting(struct kvm_pmu_counter *counter)
+void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
+			  struct kvm_pmu_counter *counter)
 {
 	counter->event->hw.state = 0;
 	if (cmpxchg(&counter->state, KVM_PMU_STARTING, KVM_PMU_COUNTING) !=
 	    KVM_PMU_STARTING)
 		kvm_pmu_set_stopped(counter->event);
 	perf_event_update_userpage(counter->event);
+	/* Since it has counted last, perhaps on another CPU. */
+	if (*kvm_pmu_owed(counter->event))
+		cpu->owing = true;
 }
 
 /**
@@ -344,7 +349,7 @@ void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	WRITE_ONCE(counter->state, KVM_PMU_STARTING);
 	/* Back where it was, unless an NMI has stopped it meanwhile. */
 	if (counter->leaving == event && counter->host == KVM_PMU_RUNNING) {
-		kvm_pmu_set_counting(counter);
+		kvm_pmu_set_counting(cpu, counter);
 		/* An NMI that has stopped it before has given it its count. */
 		WRITE_ONCE(counter->leaving, NULL);
 		kvm_pmu_look_again(cpu, counter);

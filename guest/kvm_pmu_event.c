@@ -48,6 +48,8 @@ static void kvm_pmu_enable(struct pmu *pmu)
 	cpu->disabled = false;
 	if (cpu->changed)
 		kvm_pmu_flush(cpu);
+	if (cpu->owing)
+		kvm_pmu_take_owed(cpu);
 }
 
 /* Changes to one event, outside of pmu_disable and pmu_enable. */

@@ -35,7 +35,7 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 			failed++;
 			continue;
 		}
-		kvm_pmu_set_counting(counter);
+		kvm_pmu_set_counting(cpu, counter);
 		kvm_pmu_look_again(cpu, counter);
 	}
 	cpu->leaving = false;
@@ -197,8 +197,13 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 {
 	/* What BPF does in a flush is left to that. */
-	if (!cpu->flushing && !kvm_pmu_flush_all(cpu))
+	if (cpu->flushing)
+		return;
+
+	if (!kvm_pmu_flush_all(cpu))
 		kvm_pmu_give_up(cpu);
+	if (cpu->owing)
+		kvm_pmu_take_owed(cpu);
 }
 
 static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,

@@ -6,7 +6,9 @@
 #include <linux/kernel.h>
 #include <linux/math64.h>
 #include <linux/perf_event.h>
+#include <linux/sched.h>
 #include <linux/sched/cputime.h>
+#include <linux/sched/task_stack.h>
 
 #include <asm/nmi.h>
 #include <asm/tsc.h>
@@ -99,50 +101,139 @@ void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter
 		kvm_pmu_look_at_flags(cpu, counter);
 }
 
-/* Is a native PMU, or are its interrupts, off now? */
+/*
+ * Is a native PMU, or are its interrupts, off now?  Then perf may be changing the
+ * event that has overflowed, or others of its group.
+ */
 static bool kvm_pmu_is_off(const struct kvm_pmu_cpu *cpu)
 {
 	return READ_ONCE(cpu->disabled) || READ_ONCE(cpu->flushing);
 }
 
+/* Note overflows, for which the event gets its samples once it counts and perf is done. */
+static void kvm_pmu_owe(struct kvm_pmu_cpu *cpu, struct perf_event *event,
+			const struct guest_perf_event *record, u32 n)
+{
+	event->hw.last_period = kvm_pmu_record_last_period(record);
+	*kvm_pmu_owed(event) += n;
+	WRITE_ONCE(cpu->owing, true);
+}
+
 /*
- * A sample is taken for an event that counts.  One that starts or leaves is in
- * perf's hands, and so may be the others of its group: in perf's code a native PMU
- * stands still.  What overflows there has been counted, and that is all.
+ * Have perf take a sample for each of @n overflows, but no more than KVM_PMU_MAX_SAMPLES.
+ * If perf throttles the event meanwhile, no more are taken.  @branches: they belong to
+ * the last one.
  */
+static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
+			    struct kvm_pmu_counter *counter,
+			    struct pt_regs *regs, unsigned long n, bool branches)
+{
+	unsigned long samples = min_t(unsigned long, n, KVM_PMU_MAX_SAMPLES);
+	struct perf_event *event = counter->event;
+	unsigned long i;
+
+	for (i = 1; i <= samples; i++) {
+		if (READ_ONCE(counter->state) != KVM_PMU_COUNTING)
+			return;
+		if (i == samples)
+			event->hw.last_period *= n - samples + 1;
+		kvm_pmu_sample(cpu, event, regs, branches && i == samples);
+	}
+}
+
+/* Those of an event that leaves are told of until the flush has ended. */
 static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 				    struct kvm_pmu_counter *counter,
 				    struct pt_regs *regs)
 {
 	struct guest_perf_event *record = &counter->record;
+	struct perf_event *leaving = READ_ONCE(counter->leaving);
 	struct perf_event *event;
-	u32 n, samples, i;
+	u32 n;
 
 	if (!READ_ONCE(record->overflows))
 		return 0;
 
 	n = xchg(&record->overflows, 0);
-	if (READ_ONCE(counter->state) == KVM_PMU_FREE &&
-	    !READ_ONCE(counter->leaving)) {
+	if (READ_ONCE(counter->state) == KVM_PMU_FREE && !leaving) {
 		WRITE_ONCE(cpu->unwanted, true);
 		irq_work_queue(&cpu->work);
 		return n;
 	}
-	if (READ_ONCE(counter->state) != KVM_PMU_COUNTING || kvm_pmu_is_off(cpu))
-		return n;
 
-	event = counter->event;
-	kvm_pmu_counter_update(counter, event);
-	event->hw.last_period = kvm_pmu_record_last_period(record);
-	samples = min_t(u32, n, KVM_PMU_MAX_SAMPLES);
-	/* Once perf has throttled it, it wants to hear no more of it. */
-	for (i = 1; i <= samples && counter->state == KVM_PMU_COUNTING; i++) {
-		if (i == samples)
-			event->hw.last_period *= n - samples + 1;
-		kvm_pmu_sample(cpu, event, regs, i == samples);
+	event = leaving ? : counter->event;
+	if (leaving || READ_ONCE(counter->state) != KVM_PMU_COUNTING ||
+	    kvm_pmu_is_off(cpu)) {
+		kvm_pmu_owe(cpu, event, record, n);
+		return n;
 	}
 
+	kvm_pmu_counter_update(counter, event);
+	event->hw.last_period = kvm_pmu_record_last_period(record);
+	kvm_pmu_samples(cpu, counter, regs,
+			n + xchg(kvm_pmu_owed(event), 0), true);
+
 	return n;
+}
+
+/*
+ * Not the kernel's to an event that excludes it, which has overflowed in user mode just
+ * before the kernel was entered.  Returns NULL where there is no user mode.
+ */
+static struct pt_regs *kvm_pmu_owed_regs(const struct perf_event *event,
+					 struct pt_regs *kernel)
+{
+	if (!event->attr.exclude_kernel)
+		return kernel;
+
+	return current->flags & PF_KTHREAD ? NULL : task_pt_regs(current);
+}
+
+static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
+				 struct kvm_pmu_counter *counter,
+				 struct pt_regs *kernel)
+{
+	struct perf_event *event = counter->event;
+	struct pt_regs *regs = kvm_pmu_owed_regs(event, kernel);
+	unsigned long n = xchg(kvm_pmu_owed(event), 0);
+
+	if (!regs) {
+		atomic64_add(n, &event->lost_samples);
+		return;
+	}
+
+	kvm_pmu_count(event, kvm_pmu_record_count(&counter->record));
+	kvm_pmu_samples(cpu, counter, regs, n, false);
+}
+
+/**
+ * kvm_pmu_take_owed - have perf take the samples of overflows that came as it was at work
+ * @cpu: this CPU's, which perf has enabled
+ *
+ * Natively the counters stand still until the end of that, and overflow after it.  An
+ * event that does not count here now gets its samples when it does.
+ *
+ * An NMI that would sample an event as perf samples it here would change what perf is
+ * about to write: so what overflows meanwhile is owed, too.  It is not waited for here,
+ * where a short period has overflowed again each time, but comes with the next NMI of
+ * the event, or the next time that perf has been at work.
+ */
+noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	struct pt_regs regs = { };
+	unsigned int i;
+
+	perf_fetch_caller_regs(&regs);
+	cpu->flushing = true;
+	WRITE_ONCE(cpu->owing, false);
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (READ_ONCE(counter->state) == KVM_PMU_COUNTING &&
+		    READ_ONCE(*kvm_pmu_owed(counter->event)))
+			kvm_pmu_take_owed_of(cpu, counter, &regs);
+	}
+	cpu->flushing = false;
 }
 
 /*

@@ -231,6 +231,82 @@ static void test_period(uint64_t period)
 	done();
 }
 
+/* What an event of one of two tasks has counted, and how often that was sampled. */
+struct turns {
+	uint64_t count;
+	uint64_t samples;
+	uint64_t lost;
+};
+
+/* Takes turns with another task, each time after 20,000 instructions. */
+static struct turns take_turns(int from, int to, uint64_t period)
+{
+	struct perf_event_attr attr = attr_of(period);
+	struct turns turns;
+	char c = 0;
+	int i;
+
+	attr.exclude_kernel = 0;
+	attr.exclude_user = 1;
+	if (!map_ring(open_event(&attr, 0, -1, -1)))
+		ksft_exit_fail_msg("perf_event_open: %s\n", strerror(errno));
+	enable(ring.fd);
+	for (i = 0; i < 2000; i++) {
+		if (read(from, &c, 1) != 1)
+			break;
+		loop(10000);
+		if (write(to, &c, 1) != 1)
+			break;
+	}
+	disable(ring.fd);
+	turns.count = count_of(ring.fd);
+	read_ring(false);
+	turns.samples = ring.nr;
+	turns.lost = ring.lost;
+	done();
+	return turns;
+}
+
+static void check_turns(const char *which, const struct turns *t, uint64_t period)
+{
+	ksft_print_msg("%s task: %llu samples of %llu instructions: %.2f %%\n", which,
+		       (unsigned long long)t->samples, (unsigned long long)t->count,
+		       100. * t->samples * period / t->count);
+	ksft_test_result(near(t->samples * period, t->count, t->count / 100) && !t->lost,
+			 "two tasks take turns: the %s one's kernel is sampled as often as it counts\n",
+			 which);
+}
+
+/* The kernel switches tasks most of the time, and perf its events. */
+static void test_turns(uint64_t period)
+{
+	struct turns first, second;
+	int ping[2], pong[2], result[2], status;
+	pid_t pid;
+
+	if (pipe(ping) || pipe(pong) || pipe(result))
+		ksft_exit_fail_msg("pipe: %s\n", strerror(errno));
+	pid = fork();
+	if (!pid) {
+		second = take_turns(ping[0], pong[1], period);
+		_exit(write(result[1], &second, sizeof(second)) != sizeof(second));
+	}
+	if (write(pong[1], "", 1) != 1)
+		ksft_exit_fail_msg("write: %s\n", strerror(errno));
+	first = take_turns(pong[0], ping[1], period);
+	if (read(result[0], &second, sizeof(second)) != sizeof(second) ||
+	    waitpid(pid, &status, 0) != pid || status)
+		ksft_exit_fail_msg("the other task has failed\n");
+	check_turns("first", &first, period);
+	check_turns("second", &second, period);
+	close(ping[0]);
+	close(ping[1]);
+	close(pong[0]);
+	close(pong[1]);
+	close(result[0]);
+	close(result[1]);
+}
+
 /* Which instruction of the loop is it?  -1: none. */
 static int block_index(uint64_t ip)
 {
@@ -773,6 +849,7 @@ int main(int argc, char **argv)
 	test_period(100000);
 	test_period(10000);
 	test_period(9973);
+	test_turns(10007);
 	test_skid();
 	test_ioc_period();
 	test_signals();
