@@ -37,7 +37,8 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop branches calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq intel-pmu \
-	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor rdpmc_others exits)
+	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor rdpmc_others exits \
+	pinned)
 tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
 	$(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
@@ -352,6 +353,10 @@ $(addprefix $(B)/tests/,self_monitor rdpmc_others): $(B)/tests/%: \
 		selftests/programs/%.c | packages
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -static -o $@ $<
+
+$(B)/tests/pinned: selftests/programs/pinned.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O2 -Wall -o $@ $<
 
 $(B)/tests/overflow_stress: selftests/programs/overflow_stress.c | packages
 	@mkdir -p $(@D)

@@ -539,7 +539,7 @@ enum kvm_pmu_result {
 };
 
 enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
-bool kvm_pmu_host_is_gone(void);
+bool kvm_pmu_host_is_gone(bool ask);
 
 /* kvm_pmu_cpu.c */
 int kvm_pmu_counters_create(void);

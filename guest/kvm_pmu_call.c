@@ -21,15 +21,16 @@ static void kvm_pmu_set_gone(void)
 
 /**
  * kvm_pmu_host_is_gone - has the host the feature no more?
+ * @ask: ask it again, however short a while ago it had none
  *
  * To be asked before perf believes that an event counts.  Interrupts are off.
  */
-bool kvm_pmu_host_is_gone(void)
+bool kvm_pmu_host_is_gone(bool ask)
 {
 	if (!READ_ONCE(kvm_pmu_gone))
 		return false;
 
-	if (time_before(jiffies, READ_ONCE(kvm_pmu_gone_until)))
+	if (!ask && time_before(jiffies, READ_ONCE(kvm_pmu_gone_until)))
 		return true;
 
 	if (kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0) == -KVM_ENOSYS)

@@ -228,13 +228,21 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 	WRITE_ONCE(from->event, NULL);
 }
 
+/*
+ * Not what the host has refused before is asked for again at once, but for a pinned event:
+ * where that finds no counter, perf gives it up for good.
+ */
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_use use = cpu->use;
 
+	if (event->attr.pinned)
+		return !kvm_pmu_host_is_gone(true);
+
 	kvm_pmu_add_use(&use, to_kvm_pmu_config(event)->kind);
-	return !kvm_pmu_host_is_gone() && kvm_pmu_use_fits(cpu, &use, limit);
+	return !kvm_pmu_host_is_gone(false) && !kvm_pmu_is_refused(event) &&
+	       kvm_pmu_use_fits(cpu, &use, limit);
 }
 
 /**
@@ -250,7 +258,7 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter, *left;
 
-	if (!kvm_pmu_has_room(cpu, event) || kvm_pmu_is_refused(event))
+	if (!kvm_pmu_has_room(cpu, event))
 		return -EAGAIN;
 
 	counter = kvm_pmu_find_or_reopen(cpu, event);

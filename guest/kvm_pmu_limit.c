@@ -22,7 +22,7 @@
  */
 unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 {
-	if (kvm_pmu_host_is_gone())
+	if (kvm_pmu_host_is_gone(false))
 		return 0;
 
 	if (time_after64(get_jiffies_64(), cpu->limit_until)) {

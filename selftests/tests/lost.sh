@@ -17,6 +17,9 @@ kvm-amd)	event=rc0:u in_loop=10000004 other=rc2:u counters=6 more=0 ;;
 kvm-intel)	event=rc4:u in_loop=5000001 other=rc4:u counters=4 more=1 ;;
 esac
 
+config=${event%:u}
+config=0x${config#r}
+
 # times N EVENT: a list of them
 times() {
 	yes "$2" | head -n "$1" | paste -sd,
@@ -67,8 +70,16 @@ phase() {
 in_guest() {
 	# perf record looks at each, which takes long through two machines.
 	mount -t tmpfs none /lib/modules
-	cp "$T/loop" "$T/longloop" "$T/longerloop" /dev/shm
+	cp "$T/loop" "$T/longloop" "$T/longerloop" "$T/pinned" /dev/shm
 	cd /dev/shm || exit 1
+
+	./pinned park $config "$VM_SCRATCH/parked.begin"
+	dmesg >"$VM_SCRATCH/parked"
+	echo >"$VM_SCRATCH/parked.end"
+
+	echo >"$VM_SCRATCH/pinned.begin"
+	./pinned keep $config 3 >"$VM_SCRATCH/pinned"
+	echo >"$VM_SCRATCH/pinned.end"
 
 	echo >"$VM_SCRATCH/robbed.begin"
 	perf stat -x, -o robbed -e instructions:u,branches:u \
@@ -171,6 +182,32 @@ is_counting() {
 # The guest has a CPU for itself: what is scaled is scaled by time.
 taskset -c 0 "$vm" guest -- "$self" >guest.log 2>&1 &
 guest=$!
+
+# Within 0.1 seconds, as the guest keeps it no longer.
+until [ -e parked.begin ]; do :; done
+tell host enable
+pause 0.02
+tell host disable
+wait_for parked.end
+is "no word of a counter that the host takes away where nobody uses it" \
+	"$(grep -c 'needed the counter' parked)" 0
+
+wait_for pinned.begin
+shortage=0
+while [ ! -e pinned.end ]; do
+	since=${EPOCHREALTIME/./}
+	tell host enable
+	pause 0.02
+	tell host disable
+	us=$((${EPOCHREALTIME/./} - since))
+	[ $us -lt $shortage ] || shortage=$us
+	pause 0.2
+done
+read -r outages us <pinned
+echo "# a pinned event: $outages shortages of $shortage us at most; of $us us at most for it"
+more "a pinned event that perf gives up, for want of a counter, and that is enabled again" \
+	"$outages" 5
+more "counts as soon as the host has one" $((shortage + 20000)) "$us"
 
 wait_for robbed.begin
 until is_counting; do pause 0.1; done

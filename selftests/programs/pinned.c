@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Counters that the host takes away for a moment.
+ *
+ * Usage: pinned keep CONFIG SECONDS
+ *	  pinned park CONFIG FILE
+ *
+ * keep: has a pinned event count all the time, and enables it again where perf has given
+ * it up.  Prints how often it had to, and for how long it did not count at most, in us.
+ *
+ * park: has counted, and makes the file while the driver keeps the counter that nobody
+ * uses; then is busy for half a second.
+ *
+ * @CONFIG: a raw event, of user mode
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+static void die(const char *what)
+{
+	fprintf(stderr, "pinned: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static int count(const char *config, int pinned)
+{
+	struct perf_event_attr attr = {
+		.size		= sizeof(attr),
+		.type		= PERF_TYPE_RAW,
+		.config		= strtoull(config, NULL, 0),
+		.pinned		= pinned,
+		.exclude_kernel	= 1,
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+
+	if (fd < 0)
+		die("perf_event_open");
+	return fd;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+static void busy(double s)
+{
+	double end = seconds() + s;
+
+	while (seconds() < end)
+		;
+}
+
+/* An event that perf has given up has nothing to read. */
+static int counts(int fd)
+{
+	uint64_t n;
+	ssize_t ret = read(fd, &n, sizeof(n));
+
+	if (ret < 0)
+		die("read");
+	return ret;
+}
+
+static void keep(const char *config, double s)
+{
+	int fd = count(config, 1);
+	double end = seconds() + s, longest = 0, since;
+	unsigned int outages = 0;
+
+	while (seconds() < end) {
+		busy(0.001);
+		if (counts(fd))
+			continue;
+
+		outages++;
+		since = seconds();
+		do {
+			busy(0.001);
+			if (ioctl(fd, PERF_EVENT_IOC_ENABLE, 0))
+				die("enable");
+		} while (!counts(fd) && seconds() < since + 10);
+		if (seconds() - since > longest)
+			longest = seconds() - since;
+	}
+	printf("%u %.0f\n", outages, longest * 1e6);
+}
+
+static void park(const char *config, const char *file)
+{
+	int fd = count(config, 0);
+
+	busy(0.01);
+	close(fd);
+	if (creat(file, 0666) < 0)
+		die(file);
+	busy(0.5);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4 && !strcmp(argv[1], "keep"))
+		keep(argv[2], strtod(argv[3], NULL));
+	else if (argc == 4 && !strcmp(argv[1], "park"))
+		park(argv[2], argv[3]);
+	else
+		return 2;
+	return 0;
+}
