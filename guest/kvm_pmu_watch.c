@@ -73,7 +73,10 @@ static void kvm_pmu_print_warnings(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
 {
-	kvm_pmu_warn(KVM_PMU_WARN_LOST);
+	/* Nobody misses what an unused counter does not count. */
+	if (READ_ONCE(counter->state) != KVM_PMU_FREE ||
+	    READ_ONCE(counter->leaving))
+		kvm_pmu_warn(KVM_PMU_WARN_LOST);
 	WRITE_ONCE(counter->lost, true);
 	WRITE_ONCE(cpu->lost, true);
 	irq_work_queue(&cpu->work);
