@@ -122,6 +122,34 @@ unsigned long pv_perf_backing_fixed(const struct perf_event *backing)
 	}
 }
 
+/* Number of a fixed counter that the metrics of topdown need: slots. */
+#define PV_PERF_FIXED_SLOTS	3
+
+/**
+ * pv_perf_backing_only_fixed - which fixed counter alone counts an event?
+ * @select: the event's event select
+ *
+ * Intel's event select 0 is no event of a general-purpose counter: perf has there a
+ * unit mask for each fixed counter, one more than its number (0x0300: reference
+ * cycles; 0x0400: slots), and from 0x80 on the metrics, which need slots.
+ *
+ * Return: its number, or -1.
+ */
+int pv_perf_backing_only_fixed(u64 select)
+{
+	unsigned int umask = (select & ARCH_PERFMON_EVENTSEL_UMASK) >> 8;
+
+	if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL ||
+	    select & ARCH_PERFMON_EVENTSEL_EVENT)
+		return -1;
+
+	if (umask >= 0x80)
+		return PV_PERF_FIXED_SLOTS;
+
+	/* The filter has a bit for 32. */
+	return umask <= 32 ? (int)umask - 1 : -1;
+}
+
 /**
  * pv_perf_backing_forget_counter - have perf place it anew, and all others with it
  * @backing: the backing event

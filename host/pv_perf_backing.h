@@ -14,6 +14,7 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 unsigned int pv_perf_backing_counters(const struct perf_event *backing);
 bool pv_perf_backing_is_fixed(const struct perf_event *backing);
 unsigned long pv_perf_backing_fixed(const struct perf_event *backing);
+int pv_perf_backing_only_fixed(u64 select);
 void pv_perf_backing_forget_counter(struct perf_event *backing);
 
 /**

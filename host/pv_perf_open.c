@@ -25,9 +25,9 @@
 #include "pv_perf_overflow.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_record.h"
+#include "pv_perf_start.h"
 #include "pv_perf_thread.h"
 #include "x86.h"
-#include "pmu.h"
 
 /* The lock protects all of these, and each VM's holds_pmu. */
 static DEFINE_MUTEX(pv_perf_hold_lock);
@@ -157,7 +157,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	/* As ENABLE will ask; but what cannot be counted is not opened. */
 	ret = -EOPNOTSUPP;
 	event->select = event->backing->hw.config;
-	if (!kvm_pmu_event_allowed(vcpu->kvm, event->select))
+	if (!pv_perf_is_allowed(vcpu->kvm, event))
 		goto release_backing;
 
 	ret = pv_perf_init_record(vcpu->kvm, event, gpa);

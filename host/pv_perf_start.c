@@ -58,10 +58,18 @@ static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
 	}
 }
 
-static bool pv_perf_is_allowed(struct pv_perf_vcpu *home,
-			       const struct pv_perf_event *event)
+/**
+ * pv_perf_is_allowed - does the VM's event filter allow an event?
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @event: the event, its select set
+ *
+ * As the filter lets KVM's virtual PMU count it: what a general-purpose counter can
+ * count is looked up in the list, the rest in the bitmap of fixed counters.
+ */
+bool pv_perf_is_allowed(struct kvm *kvm, const struct pv_perf_event *event)
 {
-	return kvm_pmu_event_allowed(home->vcpu->kvm, event->select);
+	return kvm_pmu_event_allowed(kvm, event->select,
+				     pv_perf_backing_only_fixed(event->select));
 }
 
 /**
@@ -77,7 +85,7 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node) {
-		if (!event->enabled || pv_perf_is_allowed(here, event))
+		if (!event->enabled || pv_perf_is_allowed(vcpu->kvm, event))
 			continue;
 		perf_event_disable(event->backing);
 		event->throttled = false;
@@ -210,7 +218,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	lockdep_assert_held(&home->lock);
 
 	/* The filter may have changed since the event was opened. */
-	if (!pv_perf_is_allowed(home, event))
+	if (!pv_perf_is_allowed(home->vcpu->kvm, event))
 		return -EOPNOTSUPP;
 
 	list_for_each_entry(other, &home->events, node)

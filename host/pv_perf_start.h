@@ -8,6 +8,7 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 
+bool pv_perf_is_allowed(struct kvm *kvm, const struct pv_perf_event *event);
 void pv_perf_apply_filter(struct kvm_vcpu *vcpu);
 int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		  struct perf_event *backing);

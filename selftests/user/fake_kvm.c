@@ -236,9 +236,13 @@ void kvm_put_kvm(struct kvm *kvm)
 	CHECK(!refcount_dec_and_test(&kvm->users_count));
 }
 
-bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel)
+bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel, int fixed)
 {
 	u64 denied = READ_ONCE(kvm->denied_event);
+
+	CHECK(fixed < 32);
+	if (fixed >= 0)
+		return !(READ_ONCE(kvm->denied_fixed) >> fixed & 1);
 
 	return !denied || (eventsel & AMD64_RAW_EVENT_MASK_NB) != denied;
 }

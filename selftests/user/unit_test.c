@@ -3265,6 +3265,60 @@ static void test_filter(void)
 	teardown();
 }
 
+/* Events that only a fixed counter counts, on Intel. */
+static void test_filter_fixed(void)
+{
+	u64 ref_cycles = hw_event_config[PERF_COUNT_HW_REF_CPU_CYCLES];
+	struct guest_perf_event *r;
+
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	pmu_capability.num_counters_fixed = NR_FIXED;
+	hw_event_config[PERF_COUNT_HW_REF_CPU_CYCLES] = 0x0300;
+	setup();
+	r = mem->record;
+	kvm->denied_fixed = BIT(2);
+	param(1, 1);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = PERF_COUNT_HW_REF_CPU_CYCLES;
+	open_fails("the filter denies fixed counter 2: ref-cycles",
+		   -KVM_EOPNOTSUPP);
+	mem->attr.config = 0x0300;
+	open_fails("the same as a raw event", -KVM_EOPNOTSUPP);
+	mem->attr.config = 0x0400;
+	is("slots are another's", do_open(), 0);
+	CHECK(!call(3, 1));
+	run_guest(10);
+	kvm->denied_fixed = BIT(3);
+	pv_perf_filter_changed(kvm);
+	enter_guest();
+	run_guest(10);
+	is("which stop when that is denied", (call(5, 1), r[1].count), 10);
+	is("and do not start", call(3, 1), -KVM_EOPNOTSUPP);
+	call(KVM_PERF_OP_CLOSE, 1);
+	param(1, 1);
+	mem->attr.config = 0x8100;
+	open_fails("nor are there metrics, which need slots", -KVM_EOPNOTSUPP);
+	kvm->denied_fixed = 0xf;
+	mem->attr.config = 0xc0;
+	is("instructions are in the filter's list", do_open(), 0);
+	kvm->denied_fixed = 0;
+	kvm->denied_event = 0x0300;
+	param(2, 2);
+	mem->attr.config = 0x0300;
+	is("which says nothing of what is in the bitmap", do_open(), 0);
+	kvm->denied_event = 0;
+	teardown();
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
+	pmu_capability.num_counters_fixed = 0;
+	setup();
+	kvm->denied_fixed = ~0u;
+	param(1, 1);
+	mem->attr.config = 0x0300;
+	is("AMD has no fixed counters", do_open(), 0);
+	teardown();
+	hw_event_config[PERF_COUNT_HW_REF_CPU_CYCLES] = ref_cycles;
+}
+
 static void run_mode(bool nested, u64 n)
 {
 	unsigned long flags;
@@ -5478,6 +5532,7 @@ int main(void)
 	test_rdpmc_nmi();
 	test_rdpmc_counters();
 	test_filter();
+	test_filter_fixed();
 	test_period();
 	test_frequency();
 	test_frequency_mode();

@@ -573,6 +573,7 @@ struct kvm {
 	struct kvm_memslots memslots;
 	struct kvm_vcpu *vcpus[MAX_VCPUS];
 	u64 denied_event;	/* of the PMU event filter; 0: none */
+	u32 denied_fixed;	/* its bitmap, of a list of what is denied */
 	struct {
 		struct pv_perf_vm *pv_perf;
 		u8 vm_type;
@@ -721,7 +722,7 @@ int kvm_cpu_has_injectable_intr(struct kvm_vcpu *vcpu);
 void kvm_vcpu_kick(struct kvm_vcpu *vcpu);
 bool kvm_get_kvm_safe(struct kvm *kvm);
 void kvm_put_kvm(struct kvm *kvm);
-bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel);
+bool kvm_pmu_event_allowed(struct kvm *kvm, u64 eventsel, int fixed);
 
 struct kvm_memory_slot *gfn_to_memslot(struct kvm *kvm, gfn_t gfn);
 /* A VM with memory at 0, read-only memory at 0x10000, and holes. */
