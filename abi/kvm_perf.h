@@ -337,7 +337,8 @@ struct guest_perf_event_param {
  * DOC: Events of the hypervisor
  *
  * What only the hypervisor knows of a vCPU.  Each exit of the vCPU is one of the first
- * twelve: what it was for.
+ * twelve: what it was for.  A guest whose CPUID does not have KVM_FEATURE_STEAL_TIME
+ * has no PREEMPTIONS, STEAL_NS and HOST_NS.
  *
  * %KVM_PERF_COUNT_EXITS_OTHER: none of the following.
  *

@@ -285,7 +285,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.max_events = pv_perf_events_allowed(vcpu->kvm);
 	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
 	query.rdpmc = pv_perf_rdpmc_vcpu(vcpu);
-	query.counts = pv_perf_counts_allowed(vcpu->kvm);
+	query.counts = pv_perf_counts_vcpu(vcpu);
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;

@@ -51,6 +51,29 @@ u32 pv_perf_counts_allowed(struct kvm *kvm)
 	return kvm ? allowed & kvm->arch.pv_perf->counts : allowed;
 }
 
+/* What tells how busy the host is, as the steal time does. */
+#define PV_PERF_STEAL_COUNTS						\
+	(BIT(KVM_PERF_COUNT_PREEMPTIONS) | BIT(KVM_PERF_COUNT_STEAL_NS) |	\
+	 BIT(KVM_PERF_COUNT_HOST_NS))
+
+/**
+ * pv_perf_counts_vcpu - which events of the hypervisor may a vCPU count?
+ * @vcpu: the vCPU
+ *
+ * A VMM that withholds the steal time withholds what amounts to it.
+ *
+ * Return: a bit for each KVM_PERF_COUNT_*.
+ */
+u32 pv_perf_counts_vcpu(struct kvm_vcpu *vcpu)
+{
+	u32 allowed = pv_perf_counts_allowed(vcpu->kvm);
+
+	if (!(vcpu->arch.pv_cpuid.features & BIT(KVM_FEATURE_STEAL_TIME)))
+		allowed &= ~PV_PERF_STEAL_COUNTS;
+
+	return allowed;
+}
+
 static struct pv_perf_host_counts pv_perf_host_counts(struct kvm_vcpu *vcpu)
 {
 	struct kvm_vcpu_stat *stat = &vcpu->stat;
@@ -407,7 +430,7 @@ int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted)
 	if (wanted & ~(u64)PV_PERF_ALL_COUNTS)
 		return -EINVAL;
 
-	if (wanted & ~(u64)pv_perf_counts_allowed(vcpu->kvm))
+	if (wanted & ~(u64)pv_perf_counts_vcpu(vcpu))
 		return -EOPNOTSUPP;
 
 	if (!READ_ONCE(here->area.epoch) ||

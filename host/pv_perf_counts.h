@@ -11,6 +11,7 @@
 
 void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr, u64 n);
 u32 pv_perf_counts_allowed(struct kvm *kvm);
+u32 pv_perf_counts_vcpu(struct kvm_vcpu *vcpu);
 int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted);
 void pv_perf_counts_end(struct kvm_vcpu *vcpu);
 void pv_perf_counts_enter(struct kvm_vcpu *vcpu);

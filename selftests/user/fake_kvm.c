@@ -421,7 +421,8 @@ struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id)
 	vcpu->kvm = kvm;
 	vcpu->run = calloc(1, sizeof(*vcpu->run));
 	vcpu->vcpu_id = id;
-	vcpu->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF;
+	vcpu->arch.pv_cpuid.features = 1u << KVM_FEATURE_PV_PERF |
+				       1u << KVM_FEATURE_STEAL_TIME;
 	vcpu->arch.nmi_from_guest = true;
 	vcpu->arch.rdpmc_intercept = true;
 	if (pv_perf_vcpu_create(vcpu)) {

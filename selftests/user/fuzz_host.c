@@ -1365,7 +1365,8 @@ static void host_event(int vcpu)
 		break;
 	case 4:
 		vcpus[vcpu]->arch.pv_cpuid.features =
-			n == 0xfc ? 0 : 1u << KVM_FEATURE_PV_PERF;
+			n == 0xfc ? 0 : 1u << KVM_FEATURE_PV_PERF |
+					1u << KVM_FEATURE_STEAL_TIME;
 		break;
 	case 5:
 		vcpus[vcpu]->arch.nmi_from_guest = n & 8;

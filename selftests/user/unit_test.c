@@ -1052,6 +1052,24 @@ static void test_set_counts(void)
 	is("SET_COUNTS after RESET: EINVAL", set_counts(1), -KVM_EINVAL);
 	teardown();
 
+	setup();
+	mem->area.size = sizeof(mem->area);
+	CHECK(!set_area(GPA(area)));
+	here()->arch.pv_cpuid.features &= ~(1u << KVM_FEATURE_STEAL_TIME);
+	is("steal time that the VMM withholds: EOPNOTSUPP",
+	   set_counts(BIT(KVM_PERF_COUNT_STEAL_NS)), -KVM_EOPNOTSUPP);
+	is("and preemptions: EOPNOTSUPP",
+	   set_counts(BIT(KVM_PERF_COUNT_PREEMPTIONS)), -KVM_EOPNOTSUPP);
+	is("and the host's time: EOPNOTSUPP",
+	   set_counts(BIT(KVM_PERF_COUNT_HOST_NS)), -KVM_EOPNOTSUPP);
+	mem->query.size = sizeof(mem->query);
+	CHECK(!call(KVM_PERF_OP_QUERY, GPA(query)));
+	is("QUERY does not offer them", mem->query.counts, ALL_COUNTS &
+	   ~(BIT(KVM_PERF_COUNT_STEAL_NS) | BIT(KVM_PERF_COUNT_PREEMPTIONS) |
+	     BIT(KVM_PERF_COUNT_HOST_NS)));
+	is("all that it offers is counted", set_counts(mem->query.counts), 0);
+	teardown();
+
 	*param_pv_perf_counts = 0x6;
 	setup();
 	mem->area.size = sizeof(mem->area);
