@@ -93,7 +93,7 @@
  * is not run.
  *
  * %KVM_PERF_OP_RESET: closes every event of the VM.  A kernel that starts
- * calls it before anything else, one that ends calls it last.
+ * calls it before anything else, one that ends calls it last.  Not in a batch.
  *
  * %KVM_PERF_OP_SET_LEFT (id, low, high: number of events, at most 2^63 - 1):
  * the record holds the count and the period_left of now; then, the next
@@ -507,8 +507,8 @@ struct guest_perf_area {
 
 /**
  * struct guest_perf_op - an operation of a KVM_PERF_OP_BATCH
- * @op: KVM_PERF_OP_*, but not KVM_PERF_OP_BATCH: that has the result
- *	-KVM_EINVAL
+ * @op: KVM_PERF_OP_*, but not KVM_PERF_OP_BATCH and KVM_PERF_OP_RESET: these have the
+ *	result -KVM_EINVAL
  * @result: out: what the operation would have returned as a hypercall
  * @id: the operation's id; 0 where it takes none
  * @reserved: 0

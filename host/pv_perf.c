@@ -316,7 +316,7 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 	case KVM_PERF_OP_SET_PERIOD:
 		return pv_perf_event_set_period(vcpu, op->id, op->arg);
 	case KVM_PERF_OP_RESET:
-		pv_perf_close_vm_events(kvm);
+		pv_perf_close_vm_events(vcpu);
 		pv_perf_area_end_all(kvm);
 		return 0;
 	case KVM_PERF_OP_SET_LEFT:
@@ -332,7 +332,9 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 
 static int pv_perf_run_batched(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 {
-	if (op->reserved || op->op == KVM_PERF_OP_BATCH)
+	/* Before the next operation RESET may not have closed all. */
+	if (op->reserved || op->op == KVM_PERF_OP_BATCH ||
+	    op->op == KVM_PERF_OP_RESET)
 		return -EINVAL;
 
 	return pv_perf_run(vcpu, op);

@@ -248,6 +248,8 @@ struct pv_perf_rate {
  * @open_rate: of the events that it has opened, moved and changed
  * @delivered: number of overflows that the guest has been told of here
  * @throttled: how often an event was stopped because of the rate
+ * @to_close: how many events of the VM are still to be closed for the vCPU's RESET; for
+ *	its own thread
  * @filter_changed: the VM's event filter may deny what counts here
  * @in_nmi: it has entered the guest to handle an NMI, and exits where that ends
  * @any_stopped: some event is @stopped, or was as VM entry looked last.  Both change
@@ -288,6 +290,7 @@ struct pv_perf_vcpu {
 	struct pv_perf_rate open_rate;
 	u64 delivered;
 	u64 throttled;
+	unsigned int to_close;
 	bool filter_changed;
 	bool in_nmi;
 	bool any_stopped;

@@ -219,37 +219,79 @@ int pv_perf_event_close(struct kvm *kvm, u32 id)
 	return 0;
 }
 
-/**
- * pv_perf_close_vm_events - delete every event of a VM
- * @kvm: the VM
- *
- * No more than there are now: other vCPUs might open new ones as fast as this closes them.
- * So where they do, some may stay.
- */
-void pv_perf_close_vm_events(struct kvm *kvm)
+/* Events that a vCPU closes before it gives kvm->srcu back: those of one vCPU. */
+#define PV_PERF_CLOSE_AT_ONCE	64
+
+static void pv_perf_close_some(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-	int left = atomic_read(&vm->nr_events);
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	unsigned int n = 0;
 	struct pv_perf_event *event;
 	unsigned long id;
 
 	xa_for_each(&vm->events, id, event) {
-		if (left-- <= 0)
+		if (!here->to_close || n++ == PV_PERF_CLOSE_AT_ONCE)
 			break;
-		pv_perf_event_close(kvm, id);
+		here->to_close--;
+		pv_perf_event_close(vcpu->kvm, id);
 		cond_resched();
 	}
+	if (!event)
+		here->to_close = 0;
+
+	/* The vCPU sees it before it enters the guest. */
+	if (here->to_close)
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+}
+
+/**
+ * pv_perf_close_vm_events - KVM_PERF_OP_RESET: delete every event of a VM
+ * @vcpu: the vCPU that asks, by its own thread, with kvm->srcu held for reading
+ *
+ * No more than there are now: other vCPUs might open new ones as fast as this closes them.
+ * So where they do, some may stay.  What is left by this, pv_perf_close_rest() closes
+ * before the guest hears that it is done.
+ */
+void pv_perf_close_vm_events(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+
+	vcpu->arch.pv_perf->to_close = atomic_read(&vm->nr_events);
+	pv_perf_close_some(vcpu);
+}
+
+/**
+ * pv_perf_close_rest - go on with what pv_perf_close_vm_events() has begun
+ * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
+ *
+ * A change of the memory slots waits for no more than some of the events, and a signal
+ * ends KVM_RUN between them: the rest follows when the VMM runs the vCPU again.
+ *
+ * Return: true if kvm->srcu was given back meanwhile.
+ */
+bool pv_perf_close_rest(struct kvm_vcpu *vcpu)
+{
+	if (!vcpu->arch.pv_perf->to_close)
+		return false;
+
+	kvm_vcpu_srcu_read_unlock(vcpu);
+	cond_resched();
+	kvm_vcpu_srcu_read_lock(vcpu);
+	pv_perf_close_some(vcpu);
+	return true;
 }
 
 /**
  * pv_perf_close_vcpu_events - delete every event whose home is this vCPU
- * @vcpu: the vCPU
+ * @vcpu: the vCPU, which does not go on with a RESET, either
  */
 void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event, *next;
 
+	here->to_close = 0;
 	mutex_lock(&here->lock);
 	list_for_each_entry_safe(event, next, &here->events, node) {
 		pv_perf_close_locked(vcpu->kvm, event);

@@ -468,7 +468,8 @@ static void check_batch(struct cpu *cpu)
 
 	for (i = 0; i < cpu->checked_nr; i++)
 		check(cpu, "batched operation", was[i].op, is[i].result,
-		      was[i].reserved || was[i].op == KVM_PERF_OP_BATCH);
+		      was[i].reserved || was[i].op == KVM_PERF_OP_BATCH ||
+		      was[i].op == KVM_PERF_OP_RESET);
 	cpu->batched += cpu->checked_nr;
 	cpu->checked_nr = 0;
 }

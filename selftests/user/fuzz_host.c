@@ -705,7 +705,8 @@ static int model_batch(int vcpu, gpa_t gpa, u64 nr)
 	    !model_write(gpa, ops, nr * sizeof(*ops)))
 		return -KVM_EFAULT;
 	for (i = 0; i < nr; i++) {
-		if (ops[i].reserved || ops[i].op == KVM_PERF_OP_BATCH)
+		if (ops[i].reserved || ops[i].op == KVM_PERF_OP_BATCH ||
+		    ops[i].op == KVM_PERF_OP_RESET)
 			ops[i].result = -KVM_EINVAL;
 		else
 			ops[i].result = model_op(vcpu, ops[i].op, ops[i].id,

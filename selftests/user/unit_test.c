@@ -2038,6 +2038,7 @@ static void test_home_limit(void)
 	is("CLOSE makes room", (call(KVM_PERF_OP_CLOSE, 4),
 				call(KVM_PERF_OP_ENABLE, 1)), 0);
 	call(KVM_PERF_OP_RESET, 0);
+	enter_guest();
 
 	log_lines = 0;
 	for (n = 1; !open_id(n); n++)
@@ -2050,6 +2051,7 @@ static void test_home_limit(void)
 	is("which is logged", log_lines, 1);
 	on(0);
 	call(KVM_PERF_OP_RESET, 0);
+	enter_guest();
 
 	*param_pv_perf_max_events = 17;
 	for (n = 1; !open_id(n); n++)
@@ -4730,8 +4732,9 @@ static void test_batch(void)
 	op(3, KVM_PERF_OP_CLOSE, 1, 0);
 	op(4, KVM_PERF_OP_RESET, 0, 0);
 	is("BATCH of readings", call3(8, GPA(ops), 0, 5), 0);
-	for (i = 0; i < 5; i++)
+	for (i = 0; i < 4; i++)
 		CHECK(!mem->ops[i].result);
+	is("RESET in it", mem->ops[4].result, -KVM_EINVAL);
 	for (i = 0; i < 3; i++)
 		is("arg is the count", mem->ops[i].arg, 123);
 
@@ -4818,6 +4821,80 @@ static void test_debugfs(void)
 	is("open of a VM that ends",
 	   kvm->debugfs_dentry->fops->open(&inode, &file), -ENOENT);
 	refcount_set(&kvm->users_count, 1);
+	teardown();
+}
+
+static int nr_srcu_dropped;
+
+static void note_srcu(const char *where)
+{
+	if (vcpu_srcu_dropped)
+		nr_srcu_dropped++;
+}
+
+static int nr_events(void)
+{
+	return atomic_read(&kvm->arch.pv_perf->nr_events);
+}
+
+/* RESET of more events than one vCPU has. */
+static void test_reset(void)
+{
+	u32 id;
+
+	setup();
+	for (id = 1; id <= 100; id++) {
+		on(id % 2);
+		CHECK(!open_id(id));
+		enter_guest();
+	}
+	on(0);
+	is("RESET of 100 events", call(KVM_PERF_OP_RESET, 0), 0);
+	is("closes no more than 64 at once", nr_events(), 36);
+	current->signalled = true;
+	enter_guest();
+	current->signalled = false;
+	is("and the rest as the vCPU is to enter the guest", nr_events(), 0);
+
+	for (id = 1; id <= 128; id++) {
+		on(id % 2);
+		CHECK(!open_id(id));
+		enter_guest();
+	}
+	*param_pv_perf_max_events = 128;
+	on(0);
+	for (; id <= 180; id++) {
+		CHECK(!open_id(id));
+		enter_guest();
+	}
+	*param_pv_perf_max_events = 64;
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+	nr_srcu_dropped = 0;
+	sleep_hook = note_srcu;
+	current->signalled = true;
+	enter_guest();
+	is("a signal ends KVM_RUN in between", nr_events(), 180 - 128);
+	is("which gives kvm->srcu back", nr_srcu_dropped, 1);
+	current->signalled = false;
+	enter_guest();
+	sleep_hook = NULL;
+	is("the next has the rest", nr_events(), 0);
+
+	for (id = 1; id <= 100; id++) {
+		on(id % 2);
+		CHECK(!open_id(id));
+		enter_guest();
+	}
+	on(0);
+	CHECK(!call(KVM_PERF_OP_RESET, 0));
+	pv_perf_vcpu_reset(vcpus[0]);
+	on(1);
+	call(KVM_PERF_OP_CLOSE, 1);
+	CHECK(!open_id(1) && event(1));
+	on(0);
+	enter_guest();
+	is("a reset of the vCPU ends it: events of the next kernel stay",
+	   !!event(1), true);
 	teardown();
 }
 
@@ -5556,6 +5633,7 @@ int main(void)
 	test_frequency_mode();
 	test_memslots();
 	test_batch();
+	test_reset();
 	test_debugfs();
 	test_trace();
 	test_vcpus();
