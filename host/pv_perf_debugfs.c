@@ -82,7 +82,8 @@ static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 	xa_for_each(&vm->events, id, event) {
 		if (left-- <= 0)
 			break;
-		event = pv_perf_event_get_locked(kvm, id);
+		if (pv_perf_event_get_locked_killable(kvm, id, &event))
+			return -EINTR;
 		if (!event)
 			continue;
 		pv_perf_show_event(m, event);

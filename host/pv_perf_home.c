@@ -51,17 +51,25 @@ struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
 }
 
 /* The home may change until its lock is held. */
-static struct pv_perf_vcpu *pv_perf_lock_home(struct pv_perf_event *event)
+static bool pv_perf_home_is(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 {
-	struct pv_perf_vcpu *home;
+	if (home == READ_ONCE(event->home))
+		return true;
 
-	for (;;) {
-		home = READ_ONCE(event->home);
-		mutex_lock(&home->lock);
-		if (home == READ_ONCE(event->home))
-			return home;
-		mutex_unlock(&home->lock);
-	}
+	mutex_unlock(&home->lock);
+	return false;
+}
+
+/* The caller has locked its home. */
+static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
+{
+	if (event->backing)
+		return event;
+
+	/* Closed since it was found. */
+	mutex_unlock(&event->home->lock);
+	pv_perf_event_put(event);
+	return NULL;
 }
 
 /**
@@ -73,15 +81,47 @@ static struct pv_perf_vcpu *pv_perf_lock_home(struct pv_perf_event *event)
  */
 struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
 {
-	struct pv_perf_vcpu *home = pv_perf_lock_home(event);
+	struct pv_perf_vcpu *home;
 
-	if (event->backing)
-		return event;
+	do {
+		home = READ_ONCE(event->home);
+		mutex_lock(&home->lock);
+	} while (!pv_perf_home_is(home, event));
 
-	/* Closed since it was found. */
-	mutex_unlock(&home->lock);
-	pv_perf_event_put(event);
-	return NULL;
+	return pv_perf_event_locked(event);
+}
+
+/**
+ * pv_perf_event_get_locked_killable - find an open event and lock it
+ * @kvm: the VM
+ * @id: the event's id
+ * @event: set to the event, for pv_perf_event_put_locked(), or NULL
+ *
+ * For who is not of the VM: a vCPU may hold the lock for as long as the VMM lets it
+ * wait for a page (userfaultfd).
+ *
+ * Return: 0, or -EINTR if the caller is being killed.
+ */
+int pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id,
+				      struct pv_perf_event **event)
+{
+	struct pv_perf_event *found = pv_perf_event_get(kvm, id);
+	struct pv_perf_vcpu *home;
+
+	*event = NULL;
+	if (!found)
+		return 0;
+
+	do {
+		home = READ_ONCE(found->home);
+		if (mutex_lock_killable(&home->lock)) {
+			pv_perf_event_put(found);
+			return -EINTR;
+		}
+	} while (!pv_perf_home_is(home, found));
+
+	*event = pv_perf_event_locked(found);
+	return 0;
 }
 
 /**

@@ -204,6 +204,15 @@ void mutex_lock(struct mutex *lock)
 	WRITE_ONCE(lock->owner, current);
 }
 
+int mutex_lock_killable(struct mutex *lock)
+{
+	if (current->signalled && READ_ONCE(lock->owner))
+		return -EINTR;
+
+	mutex_lock(lock);
+	return 0;
+}
+
 bool mutex_trylock(struct mutex *lock)
 {
 	if (pthread_mutex_trylock(&lock->mutex))
@@ -415,9 +424,12 @@ void seq_printf(struct seq_file *m, const char *format, ...)
 ssize_t seq_read(struct file *file, char *buf, size_t n, loff_t *pos)
 {
 	struct seq_file *m = file->private_data;
+	int ret;
 
 	m->len = 0;
-	m->show(m, NULL);
+	ret = m->show(m, NULL);
+	if (ret)
+		return ret;
 	CHECK(m->len < n);
 	memcpy(buf, m->text, m->len + 1);
 	return m->len;

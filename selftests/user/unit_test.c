@@ -4809,6 +4809,17 @@ static void test_debugfs(void)
 	task_exit(old);
 	kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL);
 	is("no-thread", !!strstr(buf, "uk    0 no-thread "), true);
+	/* A vCPU waits for the page of a record. */
+	mutex_lock(&vcpus[0]->arch.pv_perf->lock);
+	on(1);
+	current->signalled = true;
+	is("a reader that is killed does not wait for a vCPU that waits",
+	   kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf), NULL),
+	   -EINTR);
+	current->signalled = false;
+	on(0);
+	mutex_unlock(&vcpus[0]->arch.pv_perf->lock);
+	is("and holds no event", refcount_read(&event(1)->refs), 1);
 	is("holds the VM", refcount_read(&kvm->users_count), 2);
 	kvm->debugfs_dentry->fops->release(&inode, &file);
 	is("until it is closed", refcount_read(&kvm->users_count), 1);

@@ -235,6 +235,8 @@ struct mutex {
 void mutex_init(struct mutex *lock);
 void mutex_lock(struct mutex *lock);
 bool mutex_trylock(struct mutex *lock);
+/* A signal kills. */
+int mutex_lock_killable(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 
 #define mutex_lock_nested(lock, class)	mutex_lock(lock)
