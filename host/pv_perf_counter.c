@@ -100,6 +100,23 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 	return ret;
 }
 
+/*
+ * To change what another vCPU's thread counts, perf interrupts the CPU that has
+ * run that last, whoever runs there now: no more often than events are moved.
+ */
+static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
+{
+	struct pv_perf_event *event = pv_perf_event_get(vcpu->kvm, id);
+
+	if (!event)
+		return NULL;
+
+	if (READ_ONCE(event->home) != vcpu->arch.pv_perf)
+		pv_perf_charge_open(vcpu);
+
+	return pv_perf_event_lock(event);
+}
+
 /**
  * pv_perf_event_disable - stop an event and bring its record up to date
  * @vcpu: the vCPU that asks
@@ -111,7 +128,7 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
  */
 int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 {
-	struct pv_perf_event *event = pv_perf_event_get_locked(vcpu->kvm, id);
+	struct pv_perf_event *event = pv_perf_get_to_change(vcpu, id);
 	int ret;
 
 	if (!event)
@@ -203,23 +220,6 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
 	mutex_unlock(&here->lock);
 
 	return any ? ret : -ENOENT;
-}
-
-/*
- * To change what another vCPU's thread counts, perf interrupts the CPU that has
- * run that last, whoever runs there now: no more often than events are moved.
- */
-static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
-{
-	struct pv_perf_event *event = pv_perf_event_get(vcpu->kvm, id);
-
-	if (!event)
-		return NULL;
-
-	if (READ_ONCE(event->home) != vcpu->arch.pv_perf)
-		pv_perf_charge_open(vcpu);
-
-	return pv_perf_event_lock(event);
 }
 
 static int pv_perf_set_period_locked(struct pv_perf_event *event, u64 period)

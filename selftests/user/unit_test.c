@@ -2247,6 +2247,13 @@ static void test_change_rate(void)
 	}
 	is("1,000 changes of 10,000 per second from elsewhere and 100 more take 0.1 seconds",
 	   is_100_ms(clock_ns - start), true);
+	start = clock_ns;
+	for (i = 0; i < 1000; i++) {
+		CHECK(!call(KVM_PERF_OP_DISABLE, 1));
+		enter_guest();
+	}
+	is("so do 1,000 DISABLEs from elsewhere", is_100_ms(clock_ns - start),
+	   true);
 	on(0);
 	teardown();
 }
