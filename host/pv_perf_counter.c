@@ -135,6 +135,7 @@ int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 		return -ENOENT;
 
 	perf_event_disable(event->backing);
+	pv_perf_forget_stopped(event);
 	WRITE_ONCE(event->enabled, false);
 	WRITE_ONCE(event->lost, false);
 	event->throttled = false;

@@ -67,6 +67,28 @@ void pv_perf_stop_throttled(struct pv_perf_event *event)
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 }
 
+/**
+ * pv_perf_forget_stopped - an event that does not count is where it was stopped
+ * @event: the event, whose backing event perf has disabled, or has put into error; its
+ *	home locked
+ *
+ * So VM entry need not look for it, until it counts again and is stopped again.
+ */
+void pv_perf_forget_stopped(struct pv_perf_event *event)
+{
+	struct pv_perf_vcpu *home = event->home;
+	unsigned long flags;
+
+	pv_perf_note_throttled(event);
+	if (!event->stopped)
+		return;
+
+	raw_spin_lock_irqsave(&home->enter_lock, flags);
+	pv_perf_backing_restore(event->backing, &event->stopped_at);
+	WRITE_ONCE(event->stopped, false);
+	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
+}
+
 static void pv_perf_restart_event(struct pv_perf_event *event)
 {
 	WRITE_ONCE(event->stopped, false);

@@ -23,6 +23,7 @@ static inline bool pv_perf_may_switch_modes(struct kvm_vcpu *vcpu)
 }
 
 void pv_perf_stop_throttled(struct pv_perf_event *event);
+void pv_perf_forget_stopped(struct pv_perf_event *event);
 
 /**
  * pv_perf_note_throttled - if perf has throttled an event, it is where it was then

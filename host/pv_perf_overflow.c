@@ -219,6 +219,8 @@ static bool pv_perf_tell_event(struct kvm_vcpu *vcpu,
 	/* Not by pv_perf_note_lost(): the request for that is this one. */
 	if (pv_perf_was_robbed(event))
 		WRITE_ONCE(event->lost, true);
+	if (event->lost)
+		pv_perf_forget_stopped(event);
 	if (atomic_read(&event->overflows))
 		nmi = pv_perf_deliver(vcpu, event);
 	if (event->throttled)

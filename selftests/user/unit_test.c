@@ -3366,6 +3366,39 @@ static long open_mode(u32 id, u64 flags, u64 period)
 	return do_open() ? : call(KVM_PERF_OP_ENABLE, id);
 }
 
+/* What does not count is not looked for at each entry. */
+static void test_stopped_forgotten(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = mem->record;
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_GUEST, 1000));
+	run_mode(false, 300);
+	run_mode(true, 50);
+	is("an event is stopped", here()->arch.pv_perf->any_stopped, true);
+	CHECK(!call(KVM_PERF_OP_DISABLE, 1));
+	run_mode(true, 50);
+	is("DISABLE forgets that", here()->arch.pv_perf->any_stopped, false);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	run_mode(false, 20);
+	is("it goes on where it was", (call(5, 1), r[1].count), 320);
+	is("in its period, too", r[1].period_left, 680);
+	run_mode(true, 50);
+	take_counters(tasks[0], NR_COUNTERS);
+	enter_guest();
+	run_mode(true, 50);
+	enter_guest();
+	run_mode(true, 50);
+	is("so does its loss", here()->arch.pv_perf->any_stopped, false);
+	take_counters(tasks[0], 0);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	run_mode(false, 20);
+	is("and it goes on where it was", (call(5, 1), r[1].count), 340);
+	is("in its period, too", r[1].period_left, 660);
+	teardown();
+}
+
 /* perf throttles what overflows next. */
 static void run_throttled(u64 n)
 {
@@ -5634,6 +5667,7 @@ int main(void)
 	test_moved_throttled();
 	test_throttled_meanwhile();
 	test_stopped_moved();
+	test_stopped_forgotten();
 	test_stopped();
 	test_stopped_period();
 	test_sampling();
