@@ -147,7 +147,8 @@
  * CPU has not the event, say.
  *
  * %KVM_ENOSPC: the VM's limit on events, one vCPU's share of it, or the memory
- * of its owner's control group, is used up.
+ * of its owner's control group, is used up.  The first operation of a vCPU, whichever
+ * it is, may need memory.
  *
  * %KVM_EAGAIN: the vCPU's events overflow too often now; later it may do.
  *

@@ -409,6 +409,7 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
 		return -EPERM;
 
 	ret = pv_perf_op_decode(&op, nr, a1, a2, a3);
+	ret = ret ? : pv_perf_vcpu_prepare(vcpu);
 	if (ret)
 		return ret;
 

@@ -36,7 +36,9 @@ void pv_perf_note_branches(struct kvm_vcpu *vcpu);
  */
 static inline void pv_perf_exit(struct kvm_vcpu *vcpu)
 {
-	if (vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_COUNTS)
+	const struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
+
+	if (pv && pv->at_entry & PV_PERF_AT_ENTRY_COUNTS)
 		pv_perf_note_exit(vcpu);
 }
 
@@ -59,7 +61,9 @@ static inline void pv_perf_nmi_exit(struct kvm_vcpu *vcpu)
  */
 static inline void pv_perf_enter(struct kvm_vcpu *vcpu)
 {
-	if (vcpu->arch.pv_perf->at_entry)
+	const struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
+
+	if (pv && pv->at_entry)
 		pv_perf_enter_with_events(vcpu);
 }
 
@@ -69,7 +73,9 @@ static inline void pv_perf_enter(struct kvm_vcpu *vcpu)
  */
 static inline void pv_perf_reenter(struct kvm_vcpu *vcpu)
 {
-	if (vcpu->arch.pv_perf->at_entry & PV_PERF_AT_REENTRY)
+	const struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
+
+	if (pv && pv->at_entry & PV_PERF_AT_REENTRY)
 		pv_perf_reenter_with_events(vcpu);
 }
 
@@ -79,7 +85,9 @@ static inline void pv_perf_reenter(struct kvm_vcpu *vcpu)
  */
 static inline void pv_perf_end_nmi(struct kvm_vcpu *vcpu)
 {
-	if (vcpu->arch.pv_perf->any_stopped)
+	const struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
+
+	if (pv && pv->any_stopped)
 		pv_perf_reenter_with_events(vcpu);
 }
 
@@ -89,7 +97,6 @@ void pv_perf_create_vm_debugfs(struct kvm *kvm);
 int pv_perf_check_extension(struct kvm *kvm, unsigned int cap);
 int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap);
 
-int pv_perf_vcpu_create(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret);
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu);

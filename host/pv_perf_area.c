@@ -163,7 +163,9 @@ void pv_perf_area_end_all(struct kvm *kvm)
 	unsigned long i;
 
 	kvm_for_each_vcpu(i, vcpu, kvm) {
-		pv = vcpu->arch.pv_perf;
+		pv = READ_ONCE(vcpu->arch.pv_perf);
+		if (!pv)
+			continue;
 		/* Its vCPU does not write it once more. */
 		mutex_lock(&pv->lock);
 		pv_perf_area_write_shown(kvm, &pv->area, false);
@@ -200,9 +202,13 @@ void pv_perf_area_run(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 
-	if (READ_ONCE(here->area.epoch)) {
+	if (here && READ_ONCE(here->area.epoch)) {
 		pv_perf_area_tell(vcpu, true);
-	} else if (here->restored && pv_perf_has_lvtpc(vcpu)) {
+	} else if ((!here || here->restored) && pv_perf_has_lvtpc(vcpu)) {
+		/* Without memory the VMM's next KVM_RUN tries again. */
+		if (pv_perf_vcpu_prepare(vcpu))
+			return;
+		here = vcpu->arch.pv_perf;
 		here->restored = false;
 		pv_perf_inject_nmi(vcpu);
 	}

@@ -53,12 +53,16 @@ static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
 static void pv_perf_show_overflows(struct seq_file *m, struct kvm *kvm)
 {
 	u64 delivered = 0, throttled = 0;
+	struct pv_perf_vcpu *pv;
 	struct kvm_vcpu *vcpu;
 	unsigned long i;
 
 	kvm_for_each_vcpu(i, vcpu, kvm) {
-		delivered += READ_ONCE(vcpu->arch.pv_perf->delivered);
-		throttled += READ_ONCE(vcpu->arch.pv_perf->throttled);
+		pv = READ_ONCE(vcpu->arch.pv_perf);
+		if (!pv)
+			continue;
+		delivered += READ_ONCE(pv->delivered);
+		throttled += READ_ONCE(pv->throttled);
 	}
 	seq_printf(m, "overflows %llu of %u per second and vCPU, throttled %llu\n",
 		   delivered, pv_perf_rate_allowed(kvm), throttled);

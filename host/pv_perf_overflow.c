@@ -347,7 +347,7 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 	 * is sure: such a vCPU has not entered the guest.
 	 */
 	if (READ_ONCE(vcpu->requests) !=
-	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) ||
+	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) || !here ||
 	    vcpu->arch.nmi_pending || vcpu->guest_debug ||
 	    here->counts.wanted || IS_ENABLED(CONFIG_PREEMPT_RT))
 		return false;

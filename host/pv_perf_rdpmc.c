@@ -138,7 +138,7 @@ bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
 	bool user = kvm_x86_call(get_cpl)(vcpu) &&
 		    kvm_is_cr0_bit_set(vcpu, X86_CR0_PE);
 
-	if (vcpu->arch.pv_perf->pmc_stuck)
+	if (!vcpu->arch.pv_perf || vcpu->arch.pv_perf->pmc_stuck)
 		return false;
 	if (user ? !pv_perf_rdpmc_may_user(vcpu) :
 		   !pv_perf_rdpmc_may_kernel(vcpu, ecx))

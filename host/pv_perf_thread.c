@@ -162,7 +162,7 @@ static void pv_perf_park_here(struct pv_perf_vcpu *other)
 
 /**
  * pv_perf_clear_thread - no other vCPU's events are to count on this thread
- * @vcpu: the vCPU that it is going to run
+ * @vcpu: the vCPU that it is going to run, which may have none
  *
  * The other may be another VM's, and be run by another thread or be destroyed
  * meanwhile.
@@ -172,7 +172,8 @@ void pv_perf_clear_thread(struct kvm_vcpu *vcpu)
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_vcpu *other;
 
-	if (READ_ONCE(here->thread) == current || pv_perf_thread_is_clear())
+	if ((here && READ_ONCE(here->thread) == current) ||
+	    pv_perf_thread_is_clear())
 		return;
 
 	other = pv_perf_evict_other();

@@ -67,17 +67,23 @@ void pv_perf_destroy_vm(struct kvm *kvm)
 }
 
 /**
- * pv_perf_vcpu_create - prepare a vCPU for events
- * @vcpu: the vCPU
+ * pv_perf_vcpu_prepare - see that a vCPU has what its events need
+ * @vcpu: the vCPU, by its own thread
  *
- * Return: 0 or -ENOMEM.
+ * On first use: few of a host's vCPUs may ever have an event.  May sleep.
+ *
+ * Return: 0 or -ENOSPC.
  */
-int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
+int pv_perf_vcpu_prepare(struct kvm_vcpu *vcpu)
 {
-	struct pv_perf_vcpu *pv = kzalloc_obj(*pv, GFP_KERNEL_ACCOUNT);
+	struct pv_perf_vcpu *pv;
 
+	if (vcpu->arch.pv_perf)
+		return 0;
+
+	pv = kzalloc_obj(*pv, GFP_KERNEL_ACCOUNT);
 	if (!pv)
-		return -ENOMEM;
+		return -ENOSPC;
 
 	refcount_set(&pv->refs, 1);
 	mutex_init(&pv->lock);
@@ -89,13 +95,14 @@ int pv_perf_vcpu_create(struct kvm_vcpu *vcpu)
 	pv->irq_work = IRQ_WORK_INIT_HARD(pv_perf_wake_vcpu);
 	hrtimer_setup(&pv->rate_timer, pv_perf_rate_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS);
-	vcpu->arch.pv_perf = pv;
+	/* Other vCPUs' threads and debugfs look for it: READ_ONCE(). */
+	smp_store_release(&vcpu->arch.pv_perf, pv);
 	return 0;
 }
 
 static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
 {
-	return !list_empty(&vcpu->arch.pv_perf->events);
+	return vcpu->arch.pv_perf && !list_empty(&vcpu->arch.pv_perf->events);
 }
 
 /**
@@ -122,12 +129,16 @@ void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
  */
 void pv_perf_filter_changed(struct kvm *kvm)
 {
+	struct pv_perf_vcpu *pv;
 	struct kvm_vcpu *vcpu;
 	unsigned long i;
 
 	/* Before the request, whose handler may run at once. */
-	kvm_for_each_vcpu(i, vcpu, kvm)
-		WRITE_ONCE(vcpu->arch.pv_perf->filter_changed, true);
+	kvm_for_each_vcpu(i, vcpu, kvm) {
+		pv = READ_ONCE(vcpu->arch.pv_perf);
+		if (pv)
+			WRITE_ONCE(pv->filter_changed, true);
+	}
 
 	/* Those that run leave the guest; the others see it as they enter. */
 	kvm_make_all_cpus_request(kvm, KVM_REQ_PV_PERF);
@@ -144,8 +155,13 @@ void pv_perf_filter_changed(struct kvm *kvm)
  */
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 {
-	bool waited = pv_perf_wait_to_open(vcpu);
+	bool waited;
 
+	/* It was for all vCPUs of the VM. */
+	if (!vcpu->arch.pv_perf)
+		return false;
+
+	waited = pv_perf_wait_to_open(vcpu);
 	waited |= pv_perf_close_rest(vcpu);
 
 	/* Cleared first: it may change again meanwhile. */
@@ -187,7 +203,8 @@ static bool pv_perf_must_complete(u32 exit_reason)
  */
 void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 {
-	if (!ret && pv_perf_must_complete(READ_ONCE(vcpu->run->exit_reason)))
+	if (!vcpu->arch.pv_perf ||
+	    (!ret && pv_perf_must_complete(READ_ONCE(vcpu->run->exit_reason))))
 		return;
 
 	if (pv_perf_vcpu_has_events(vcpu))
@@ -206,6 +223,9 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
  */
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 {
+	if (!vcpu->arch.pv_perf)
+		return;
+
 	pv_perf_close_vcpu_events(vcpu);
 	/* The next kernel wants no NMI for what it had. */
 	vcpu->arch.pv_perf->pmc_changed = false;
@@ -245,6 +265,9 @@ void pv_perf_vcpu_set_sregs(struct kvm_vcpu *vcpu,
  */
 void pv_perf_vcpu_destroy(struct kvm_vcpu *vcpu)
 {
+	if (!vcpu->arch.pv_perf)
+		return;
+
 	pv_perf_close_vcpu_events(vcpu);
 	/* No event is left to queue or start them. */
 	irq_work_sync(&vcpu->arch.pv_perf->irq_work);

@@ -425,11 +425,6 @@ struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id)
 				       1u << KVM_FEATURE_STEAL_TIME;
 	vcpu->arch.nmi_from_guest = true;
 	vcpu->arch.rdpmc_intercept = true;
-	if (pv_perf_vcpu_create(vcpu)) {
-		free(vcpu->run);
-		free(vcpu);
-		return NULL;
-	}
 	kvm->created_vcpus++;
 	atomic_inc(&kvm->online_vcpus);
 	CHECK(!kvm->vcpus[id]);

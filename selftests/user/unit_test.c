@@ -63,6 +63,7 @@ static void setup(void)
 		if (i)
 			tasks[i] = task_create(i);
 		vcpus[i] = vcpu_create(kvm, i);
+		CHECK(!pv_perf_vcpu_prepare(vcpus[i]));
 	}
 	mem = (struct layout *)kvm->memslots.slot[0].memory;
 }
@@ -2349,11 +2350,11 @@ static void test_rate(void)
 	long n;
 
 	setup();
-	pv = vcpus[0]->arch.pv_perf;
 	*param_pv_perf_max_rate = 20000;
 	is("QUERY's", pv_perf_rate_allowed(kvm), 20000);
 	open_sampling(1, 100000);
 	call(3, 1);
+	pv = vcpus[0]->arch.pv_perf;
 	is("below the rate: as often as it overflows",
 	   overflows_in(second / 10, 0, 1), 1000);
 	is("not throttled", pv->throttled, 0);
@@ -2703,8 +2704,10 @@ static void setup_rdpmc(void)
 	kvm->created_vcpus = 0;
 	atomic_set(&kvm->online_vcpus, 0);
 	CHECK(!enable_cap(kvm, KVM_CAP_PV_PERF_RDPMC, 1));
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2; i++) {
 		vcpus[i] = vcpu_create(kvm, i);
+		CHECK(!pv_perf_vcpu_prepare(vcpus[i]));
+	}
 }
 
 /* Of a VM whose VMM has not asked for it. */
@@ -4981,9 +4984,20 @@ static void test_vcpus(void)
 	is("a VM without memory", !vm_create(), true);
 	alloc_faults.fail_at = 0;
 	kvm = vm_create();
+	vcpus[0] = vcpu_create(kvm, 0);
+	pv_perf_vcpu_run(vcpus[0]);
+	pv_perf_filter_changed(kvm);
+	enter_guest();
+	pv_perf_vcpu_leave(vcpus[0], 0);
+	pv_perf_vcpu_reset(vcpus[0]);
+	is("a vCPU that never asks costs no memory", !vcpus[0]->arch.pv_perf,
+	   true);
 	alloc_faults = (struct faults){ .fail_at = 1 };
-	is("a vCPU without memory", !vcpu_create(kvm, 0), true);
+	is("the first operation without memory", call(KVM_PERF_OP_READ, 1),
+	   -KVM_ENOSPC);
 	alloc_faults.fail_at = 0;
+	is("and with it", call(KVM_PERF_OP_READ, 1), -KVM_ENOENT);
+	vcpu_destroy(vcpus[0]);
 	vm_destroy(kvm);
 	task_put(tasks[0]);
 }
