@@ -622,7 +622,7 @@ struct guest_perf_query {
  * vCPU may have at a time.
  *
  * %KVM_CAP_PV_PERF_RDPMC: 1 to let the guest read counters by RDPMC without an
- * exit, which it may not as long as the VMM has not said so.
+ * exit, 0 not to.  Where the VMM says neither, the host decides.
  *
  * %KVM_CAP_PV_PERF_COUNTS: which of the hypervisor's events it may count, a bit for
  * each KVM_PERF_COUNT_*.

@@ -58,11 +58,13 @@ struct pv_perf_freq {
  * @general: number of general-purpose counters
  * @fixed: number of fixed ones
  * @metrics: there is PERF_METRICS besides, which RDPMC reads, too
+ * @watchdog: guests may see that of the host's NMI watchdog
  */
 struct pv_perf_pmc_layout {
 	unsigned int general;
 	unsigned int fixed;
 	bool metrics;
+	bool watchdog;
 };
 
 /**

@@ -138,6 +138,7 @@ void pv_perf_init_limits(struct pv_perf_vm *vm)
 	vm->max_rate = UINT_MAX;
 	vm->max_counters = UINT_MAX;
 	vm->counts = UINT_MAX;
+	vm->rdpmc = pv_perf_rdpmc_unasked();
 	vm->default_counters = pv_perf_default_counters(&vm->pmu);
 }
 

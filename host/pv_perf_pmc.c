@@ -194,23 +194,29 @@ static noinline bool pv_perf_pmc_add_others(struct pmu *pmu, unsigned int others
 	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
 }
 
-static inline bool pv_perf_pmc_add_rest(struct pmu *pmu,
-					struct pv_perf_pmcs *pmcs)
+static inline bool
+pv_perf_pmc_add_rest(const struct pv_perf_pmc_layout *layout, struct pmu *pmu,
+		     struct pv_perf_pmcs *pmcs)
 {
 	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
 
-	return !others || pv_perf_pmc_add_others(pmu, others, pmcs);
+	return !others || (layout->watchdog &&
+			   pv_perf_pmc_add_others(pmu, others, pmcs));
 }
 
 /**
  * pv_perf_pmc_add_watchdog - are all other events of this CPU the NMI watchdog?
+ * @layout: the counters that there are
  * @pmu: the PMU
  * @pmcs: from pv_perf_pmc_add(), for all events of the vCPU; gets the watchdog's
  *	counter, too
+ *
+ * Return: whether they are, and guests may see that; or there are none.
  */
-bool pv_perf_pmc_add_watchdog(struct pmu *pmu, struct pv_perf_pmcs *pmcs)
+bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
+			      struct pmu *pmu, struct pv_perf_pmcs *pmcs)
 {
-	return pv_perf_pmc_add_rest(pmu, pmcs);
+	return pv_perf_pmc_add_rest(layout, pmu, pmcs);
 }
 
 static u32 pv_perf_general_msr(unsigned int i)
@@ -356,7 +362,8 @@ bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here)
 	here->pmcs.nr_events = nr_events;
 	/* All are of the core's one PMU. */
 	event = list_first_entry(&here->events, struct pv_perf_event, node);
-	return pv_perf_pmc_add_rest(event->backing->pmu, &here->pmcs);
+	return pv_perf_pmc_add_rest(&here->vcpu->kvm->arch.pv_perf->pmcs,
+				    event->backing->pmu, &here->pmcs);
 }
 
 /**

@@ -20,7 +20,8 @@ bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
 bool pv_perf_pmc_add(const struct perf_event *backing,
 		     struct pv_perf_pmcs *pmcs);
-bool pv_perf_pmc_add_watchdog(struct pmu *pmu, struct pv_perf_pmcs *pmcs);
+bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
+			      struct pmu *pmu, struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			      const struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);

@@ -8,8 +8,8 @@
  *
  * A guest that may execute RDPMC reads any counter of its CPU.  So it may only as
  * long as whatever counts there is its own vCPU's, and the other counters hold
- * nothing.  One of the host's may stay: that of its NMI watchdog, which has every
- * CPU count its cycles, and says little more than the TSC.
+ * nothing.  The administrator may let one of the host's stay: that of its NMI watchdog,
+ * which has every CPU count its cycles, the host's, too.
  */
 #include <linux/bits.h>
 #include <linux/kvm_host.h>
@@ -31,16 +31,20 @@
 #include "x86.h"
 #include "pmu.h"
 
-enum {
-	PV_PERF_RDPMC_OFF,
-	PV_PERF_RDPMC_OWN,
-	PV_PERF_RDPMC_SHARED,
-};
+/* Bits of the parameter; each but the first also allows what the first does. */
+#define PV_PERF_RDPMC_OWN	BIT(0)
+#define PV_PERF_RDPMC_SHARED	BIT(1)
+#define PV_PERF_RDPMC_WATCHDOG	BIT(2)
 
 static unsigned int pv_perf_rdpmc_param;
 module_param_named(pv_perf_rdpmc, pv_perf_rdpmc_param, uint, 0444);
 MODULE_PARM_DESC(pv_perf_rdpmc,
-		 "let guests whose VMM asks for it read counters by RDPMC: 0 no, 1 where that shows no counters but those of the CPU, 2 also where it shows those of the L3 cache and the data fabric (AMD) (default 0)");
+		 "let guests whose VMM asks for it read counters by RDPMC: 0 no, 1 where that shows no counters but those that the guest has, +2 also where it shows those of the L3 cache and the data fabric (AMD), +4 also where it shows the one of the host's NMI watchdog (default 0)");
+
+static bool pv_perf_rdpmc_default;
+module_param(pv_perf_rdpmc_default, bool, 0444);
+MODULE_PARM_DESC(pv_perf_rdpmc_default,
+		 "pv_perf_rdpmc holds also for guests whose VMM says nothing of it, as it does not know that it can (default N)");
 
 /* AMD APM volume 3, RDPMC: ECX from 6 on. */
 static bool pv_perf_rdpmc_shows_shared(void)
@@ -69,11 +73,22 @@ u32 pv_perf_rdpmc_host(bool own, struct pv_perf_pmc_layout *pmcs)
 	if (!pv_perf_pmc_probe(pmcs) || enable_vmware_backdoor)
 		return KVM_PERF_RDPMC_HOST;
 
-	if (pv_perf_rdpmc_param < PV_PERF_RDPMC_SHARED &&
+	pmcs->watchdog = pv_perf_rdpmc_param & PV_PERF_RDPMC_WATCHDOG;
+	if (!(pv_perf_rdpmc_param & PV_PERF_RDPMC_SHARED) &&
 	    pv_perf_rdpmc_shows_shared())
 		return KVM_PERF_RDPMC_SHARED;
 
 	return KVM_PERF_RDPMC_ALLOWED;
+}
+
+/**
+ * pv_perf_rdpmc_unasked - may a guest whose VMM says nothing of it read counters?
+ *
+ * Return: 0 or 1, as the VMM would say it.
+ */
+unsigned int pv_perf_rdpmc_unasked(void)
+{
+	return pv_perf_rdpmc_default;
 }
 
 /* KVM's own, of which RDPMC reads the counters. */
@@ -166,7 +181,9 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 		wanted |= event->rdpmc;
 	}
 
-	return wanted && pv_perf_pmc_add_watchdog(pmu, pmcs);
+	return wanted &&
+	       pv_perf_pmc_add_watchdog(&here->vcpu->kvm->arch.pv_perf->pmcs,
+					pmu, pmcs);
 }
 
 /*

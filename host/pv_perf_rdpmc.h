@@ -7,6 +7,7 @@
 
 #include "pv_perf_event.h"
 
+unsigned int pv_perf_rdpmc_unasked(void);
 u32 pv_perf_rdpmc_host(bool own, struct pv_perf_pmc_layout *pmcs);
 u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu);

@@ -555,11 +555,23 @@ static unsigned int kvm_allows(unsigned int capability)
 
 static void tell_host_rdpmc(void)
 {
-	printf("\nFor guests to read counters without VM exits, by RDPMC, QEMU with the pair's\n"
-	       "patches has: -accel kvm,pv-perf-rdpmc=on\n");
-	if (!kvm_allows(KVM_CAP_PV_PERF_RDPMC))
+	if (is_yes(MODULE "kvm/parameters/pv_perf_rdpmc_default"))
+		printf("\nGuests may read counters without VM exits, by RDPMC, unless their VMM refuses it.\n");
+	else
+		printf("\nFor guests to read counters without VM exits, by RDPMC, QEMU with the pair's\n"
+		       "patches has: -accel kvm,pv-perf-rdpmc=on\n"
+		       "For VMMs that cannot ask for it: kvm with pv_perf_rdpmc_default=1\n");
+	if (!kvm_allows(KVM_CAP_PV_PERF_RDPMC)) {
 		printf("That takes kvm with pv_perf_rdpmc=1, where the host is none that RDPMC shows\n"
 		       "too much of; what it shows is in the documentation, 4.14.\n");
+		return;
+	}
+	/* Its bit 2 lets them see the watchdog's counter. */
+	if (is_yes("/proc/sys/kernel/nmi_watchdog") &&
+	    !(atoi(first_line(MODULE "kvm/parameters/pv_perf_rdpmc")) & 4))
+		printf("As long as the NMI watchdog has a counter, they cannot:\n"
+		       "    sysctl kernel.nmi_watchdog=0\n"
+		       "or let them see that counter: kvm with pv_perf_rdpmc=5.\n");
 }
 
 static void tell_host_counts(void)

@@ -104,7 +104,7 @@ mkdir -p "$dir"
 # at this rate.
 "$vm" host --host-cpus 2 --timeout $((1200 + hypercalls / 500)) \
 	--append sysctl.kernel.perf_event_max_sample_rate=4000 \
-	--kvm-opt pv_perf_rdpmc=1 \
+	--kvm-opt pv_perf_rdpmc=5 \
 	--scratch "$dir" -- "$self" on_host "$hypercalls" "$seed"
 is "host and guests end well" $? 0
 cd "$dir" || exit 1

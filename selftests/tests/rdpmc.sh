@@ -252,22 +252,21 @@ wait $guest
 is "the guest ends well" $? 0
 tap_file guest guest.tap
 
-# Beside the NMI watchdog, too, which counts cycles. The guest's first counter is kept for
-# a while, and gone after a second.
+# Not beside the NMI watchdog, which counts the host's cycles, without pv_perf_rdpmc=5.
+# The guest's first counter is kept for a while, and gone after a second.
 echo 1 >/proc/sys/kernel/nmi_watchdog
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 "$vm" guest --accel-opt pv-perf-rdpmc=on -- sh -c "
 	perf stat -a -e instructions:u sleep 0.2 2>/dev/null
 	sleep 1
 	$load; perf stat -a -e instructions sleep 1000 &
-	for _ in \$(seq 100); do
-		$T/rdpmc $own >beside
-		[ \$(grep -cv ' 0\$\| fault\$' beside) != 2 ] || break
+	for _ in \$(seq 50); do
+		$T/rdpmc $own >>beside
 		sleep 0.1
 	done" >/dev/null 2>&1
-echo "# beside the watchdog: $(awk '{ print $2 }' beside | paste -sd' ')"
-is "beside the host's NMI watchdog it reads its own counter and that one's" \
-	"$(grep -cv ' 0$\| fault$' beside)" 2
+more "beside the host's NMI watchdog it tries to read counters" \
+	"$(wc -l <beside)" 99
+is "and reads none by RDPMC" "$(grep -cv ' 0$\| fault$' beside)" 0
 echo '!hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 
 # Only where both allow it.

@@ -2756,6 +2756,34 @@ static void test_rdpmc_allowed(void)
 	is("not with a virtual PMU", told_rdpmc(), KVM_PERF_RDPMC_PMU);
 	teardown();
 
+	*param_pv_perf_rdpmc_default = true;
+	setup();
+	is("where the host lets those have it whose VMM says nothing",
+	   told_rdpmc(), KVM_PERF_RDPMC_ALLOWED);
+	is("the VM's is reported", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_RDPMC), 1);
+	is("which may not see the NMI watchdog",
+	   kvm->arch.pv_perf->pmcs.watchdog, false);
+	teardown();
+	tasks[0] = task_create(0);
+	on(0);
+	kvm = vm_create();
+	CHECK(!enable_cap(kvm, KVM_CAP_PV_PERF_RDPMC, 0));
+	is("a VMM can refuse it", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_RDPMC), 0);
+	vm_destroy(kvm);
+	task_put(tasks[0]);
+	*param_pv_perf_rdpmc = 0;
+	setup();
+	is("nor has anybody where the host does not allow it", told_rdpmc(),
+	   KVM_PERF_RDPMC_HOST);
+	teardown();
+	*param_pv_perf_rdpmc_default = false;
+	*param_pv_perf_rdpmc = 5;
+	setup();
+	is("5 shows the NMI watchdog", kvm->arch.pv_perf->pmcs.watchdog, true);
+	teardown();
+
 	cpu_has_perfctr_nb = true;
 	is("not where other CPUs' counters show", host_rdpmc(),
 	   KVM_PERF_RDPMC_SHARED);
@@ -2937,7 +2965,10 @@ static void test_rdpmc(void)
 	take_counters(tasks[0], 0);
 	is("once that is gone, it may", reads(), true);
 	set_watchdog(tasks[0], true);
-	is("beside the NMI watchdog, it may", reads(), true);
+	is("not beside the NMI watchdog", reads(), false);
+	is("its record says so", pmc(1), 0);
+	kvm->arch.pv_perf->pmcs.watchdog = true;
+	is("where the host says so, it may", reads(), true);
 	watchdog.owner = NULL;
 	is("not if somebody's else looks like it", reads(), false);
 	watchdog.owner = (void *)-1l;

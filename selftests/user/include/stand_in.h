@@ -85,6 +85,7 @@ extern unsigned int *const param_pv_perf_max_rate;
 extern unsigned int *const param_pv_perf_max_open_rate;
 extern unsigned int *const param_pv_perf_max_counters;
 extern unsigned int *const param_pv_perf_rdpmc;
+extern bool *const param_pv_perf_rdpmc_default;
 extern unsigned int *const param_pv_perf_counts;
 extern bool *const param_pv_perf_branches;
 
