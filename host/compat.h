@@ -30,6 +30,7 @@ hrtimer_setup(struct hrtimer *timer,
 #define rdmsrq				rdmsrl
 #define wrmsrq				wrmsrl
 #define rdmsrq_safe			rdmsrl_safe
+#define wrmsrq_safe			wrmsrl_safe
 #endif
 
 #ifndef kvm_x86_call

@@ -83,6 +83,52 @@ static bool pv_perf_has_metrics(const struct x86_pmu_capability *cap)
 	       !rdmsrq_safe(MSR_PERF_METRICS, &metrics);
 }
 
+/*
+ * Of an event select that nobody counts with: with interrupts off perf gives no counter
+ * to anybody, and an NMI enables only those that it had.
+ */
+static bool pv_perf_keeps_guest_only(u32 msr, u64 select)
+{
+	u64 kept = 0;
+
+	if (wrmsrq_safe(msr, select | AMD64_EVENTSEL_GUESTONLY) ||
+	    rdmsrq_safe(msr, &kept))
+		kept = 0;
+	wrmsrq_safe(msr, select);
+
+	return kept & AMD64_EVENTSEL_GUESTONLY;
+}
+
+/**
+ * pv_perf_pmc_has_guest_only - do event selects keep GuestOnly?
+ * @general: number of general-purpose counters, with PERFCTR_CORE
+ *
+ * A hypervisor's PMU may drop the bit without a word, as KVM's does, and then counts
+ * this host as its guests.
+ *
+ * Return: false also where all counters count now, and there is none to try it with.
+ */
+bool pv_perf_pmc_has_guest_only(unsigned int general)
+{
+	unsigned long flags;
+	bool has = false;
+	unsigned int i;
+	u64 select;
+
+	local_irq_save(flags);
+	for (i = 0; i < general; i++) {
+		if (rdmsrq_safe(MSR_F15H_PERF_CTL + 2 * i, &select) ||
+		    select & ARCH_PERFMON_EVENTSEL_ENABLE)
+			continue;
+		has = pv_perf_keeps_guest_only(MSR_F15H_PERF_CTL + 2 * i,
+					       select);
+		break;
+	}
+	local_irq_restore(flags);
+
+	return has;
+}
+
 /**
  * pv_perf_pmc_probe - see what counters the CPUs have
  * @layout: set to it

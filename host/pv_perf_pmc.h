@@ -16,6 +16,7 @@ static inline s64 pv_perf_pmc_extend(s64 prev)
 	return sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
 }
 
+bool pv_perf_pmc_has_guest_only(unsigned int general);
 bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
 bool pv_perf_pmc_add(const struct perf_event *backing,

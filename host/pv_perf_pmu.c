@@ -12,6 +12,7 @@
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
 #include "pv_perf_branches.h"
+#include "pv_perf_pmc.h"
 #include "pv_perf_pmu.h"
 
 static bool __read_mostly pv_perf = true;
@@ -25,12 +26,31 @@ static bool pv_perf_is_amd(void)
 	       boot_cpu_data.x86_vendor == X86_VENDOR_HYGON;
 }
 
+/* The GuestOnly bit of the event selects: AMD APM volume 2, 13.2.1. */
+static bool pv_perf_has_guest_only(const struct x86_pmu_capability *cap)
+{
+	/* It has, once it was seen: several may look at once. */
+	static bool has;
+
+	if (!boot_cpu_has(X86_FEATURE_PERFCTR_CORE))
+		return false;
+
+	/* A CPU with these counters has the bit; a hypervisor may drop it. */
+	if (!boot_cpu_has(X86_FEATURE_HYPERVISOR) || READ_ONCE(has))
+		return true;
+
+	if (!pv_perf_pmc_has_guest_only(cap->num_counters_gp))
+		return false;
+
+	WRITE_ONCE(has, true);
+	return true;
+}
+
 /* Can the PMU count guest execution alone? */
 static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
 {
-	/* The GuestOnly bit of the event selects: AMD APM volume 2, 13.2.1. */
 	if (pv_perf_is_amd())
-		return boot_cpu_has(X86_FEATURE_PERFCTR_CORE);
+		return pv_perf_has_guest_only(cap);
 
 	/*
 	 * VM entry and exit switch IA32_PERF_GLOBAL_CTRL: since version 2.  KVM has

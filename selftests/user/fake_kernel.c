@@ -32,9 +32,37 @@ bool enable_vmware_backdoor;
 u32 cpuid_fixed;
 u64 perf_capabilities, perf_metrics;
 bool cpu_has_metrics;
+bool cpu_has_hypervisor;
+u64 selects[NR_COUNTERS], select_drops;
 struct x86_pmu_capability pmu_capability = {
 	.version = 2, .num_counters_gp = NR_COUNTERS, .bit_width_gp = 48,
 };
+
+static u64 *select_of(u32 msr)
+{
+	unsigned int i = (msr - MSR_F15H_PERF_CTL) / 2;
+
+	return msr >= MSR_F15H_PERF_CTL && i < NR_COUNTERS ? &selects[i] : NULL;
+}
+
+int rdmsrl_safe(u32 msr, u64 *p)
+{
+	if (msr == MSR_PERF_METRICS && !cpu_has_metrics)
+		return -EIO;
+
+	*p = select_of(msr) ? *select_of(msr) :
+	     msr == MSR_PERF_METRICS ? perf_metrics : perf_capabilities;
+	return 0;
+}
+
+int wrmsrl_safe(u32 msr, u64 value)
+{
+	CHECK(irqs_are_off() && select_of(msr));
+	/* It is perf's as long as it counts. */
+	CHECK(!(*select_of(msr) & ARCH_PERFMON_EVENTSEL_ENABLE));
+	*select_of(msr) = value & ~select_drops;
+	return 0;
+}
 
 void fail(const char *file, int line, const char *what)
 {

@@ -154,6 +154,36 @@ static u32 told_counters(void)
 	return mem->query.nr_counters;
 }
 
+/* On AMD, in a guest: what its hypervisor makes of GuestOnly. */
+static void test_guest_only(void)
+{
+	u64 used = ARCH_PERFMON_EVENTSEL_ENABLE | 0x76;
+	int i;
+
+	tasks[0] = task_create(0);
+	on(0);
+	cpu_has_hypervisor = true;
+	select_drops = AMD64_EVENTSEL_GUESTONLY;
+	selects[0] = used;
+	selects[1] = 0xc0;
+	is("not where a hypervisor drops GuestOnly", pv_perf_available(), false);
+	is("event selects are left as they were",
+	   selects[0] == used && selects[1] == 0xc0, true);
+	select_drops = 0;
+	for (i = 0; i < NR_COUNTERS; i++)
+		selects[i] = used;
+	is("nor where all counters count, so that nobody knows",
+	   pv_perf_available(), false);
+	selects[2] = 0xc2;
+	is("where it keeps that", pv_perf_available(), true);
+	is("and the event select", selects[2], 0xc2);
+	selects[2] = used;
+	is("which is asked only once", pv_perf_available(), true);
+	memset(selects, 0, sizeof(selects));
+	cpu_has_hypervisor = false;
+	task_put(tasks[0]);
+}
+
 static void test_available(void)
 {
 	is("available on AMD", pv_perf_available(), true);
@@ -5648,6 +5678,7 @@ int main(void)
 {
 	rcu_register_thread();
 	ksft_print_header();
+	test_guest_only();
 	test_available();
 	test_dispatch();
 	test_open_malformed();

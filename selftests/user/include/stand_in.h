@@ -344,6 +344,7 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 	 (feature) == X86_FEATURE_PERFCTR_NB ? cpu_has_perfctr_nb : \
 	 (feature) == X86_FEATURE_PERFCTR_LLC ? false : \
 	 (feature) == X86_FEATURE_TSX_FORCE_ABORT ? cpu_has_tsx_force_abort : \
+	 (feature) == X86_FEATURE_HYPERVISOR ? cpu_has_hypervisor : \
 	 (feature) == X86_FEATURE_VMX ?					\
 		boot_cpu_data.x86_vendor == X86_VENDOR_INTEL :		\
 	 (feature) == X86_FEATURE_AMD_LBR_V2 ? cpu_has_lbr_v2 :		\
@@ -352,9 +353,11 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 extern u64 perf_capabilities, perf_metrics;
 extern bool cpu_has_metrics;
 #define FULL_WIDTH_WRITES	BIT(13)
-#define rdmsrl_safe(msr, p) \
-	((msr) != MSR_PERF_METRICS ? (*(p) = perf_capabilities, 0) : \
-	 cpu_has_metrics ? (*(p) = perf_metrics, 0) : -EIO)
+/* Event selects of AMD's; a hypervisor's PMU may drop bits. */
+extern bool cpu_has_hypervisor;
+extern u64 selects[NR_COUNTERS], select_drops;
+int rdmsrl_safe(u32 msr, u64 *p);
+int wrmsrl_safe(u32 msr, u64 value);
 extern u32 cpuid_fixed;
 #define cpuid_ecx(leaf)		(CHECK((leaf) == 0xa), cpuid_fixed)
 /* Of the CPU that this thread runs on. */
