@@ -34,16 +34,6 @@ static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
 	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
 }
 
-/* The VM has a virtual PMU that takes the whole PMU of the host. */
-static bool pv_perf_has_mediated_pmu(struct kvm *kvm)
-{
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-	return false;
-#else
-	return kvm->arch.created_mediated_pmu;
-#endif
-}
-
 /*
  * A trust domain (TDX) is entered by the TDX module, not by KVM: the host cannot
  * count it.
@@ -66,8 +56,7 @@ static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
 }
 
 /*
- * The host can serve the VM, the VMM lets it have events, and the VM has not the
- * mediated virtual PMU, beside which perf allows no other events of guests, nor
+ * The host can serve the VM, host or VMM let it have events, and the VM does not have
  * dirty rings, in which a hypercall might write more than they keep in reserve,
  * and is none whose execution the host cannot count.
  */
@@ -78,11 +67,6 @@ static bool pv_perf_vm_may(struct kvm *kvm)
 	if (!vm->available || !vm->max_events)
 		return false;
 
-	if (pv_perf_has_mediated_pmu(kvm)) {
-		pv_perf_log_without(kvm, PV_PERF_LOGGED_MEDIATED,
-				    "the mediated virtual PMU");
-		return false;
-	}
 	if (pv_perf_is_tdx(kvm)) {
 		pv_perf_log_without(kvm, PV_PERF_LOGGED_TDX, "TDX");
 		return false;

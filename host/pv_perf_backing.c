@@ -7,8 +7,6 @@
  * those cannot do, or only at ten times the cost, and so this, pv_perf_position.c and
  * pv_perf_pmc.c are the files that know perf from the inside.
  */
-#define pr_fmt(fmt) "kvm: pv_perf: " fmt
-
 #include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
@@ -19,18 +17,6 @@
 #include "compat.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
-
-/*
- * Of what is asked of it here, perf supports all, unless a VM has the mediated
- * virtual PMU, which takes the whole PMU.
- */
-static int pv_perf_not_now(struct kvm *kvm)
-{
-	if (!test_and_set_bit(PV_PERF_LOGGED_REFUSED, &kvm->arch.pv_perf->logged))
-		pr_info_ratelimited("VM of pid %d gets no events as long as another VM has the mediated virtual PMU\n",
-				    kvm->userspace_pid);
-	return -EBUSY;
-}
 
 /**
  * pv_perf_backing_create - create a backing event on this thread, disabled
@@ -51,10 +37,6 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 						   overflow, event);
 	if (!IS_ERR(backing))
 		return backing;
-
-	if (IS_ENABLED(CONFIG_PERF_GUEST_MEDIATED_PMU) &&
-	    PTR_ERR(backing) == -EOPNOTSUPP)
-		return ERR_PTR(pv_perf_not_now(event->home->vcpu->kvm));
 
 	switch (PTR_ERR(backing)) {
 	case -ENOMEM:

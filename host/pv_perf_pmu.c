@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/perf_event.h>
+#include <linux/version.h>
 
 #include <asm/perf_event.h>
 
@@ -14,6 +15,7 @@
 #include "pv_perf_branches.h"
 #include "pv_perf_pmc.h"
 #include "pv_perf_pmu.h"
+#include "x86.h"
 
 static bool __read_mostly pv_perf = true;
 module_param(pv_perf, bool, 0444);
@@ -102,6 +104,20 @@ static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
 	return pmu->features & KVM_PERF_FEATURE_NESTED;
 }
 
+/*
+ * KVM's mediated virtual PMU takes the whole PMU: perf lets no VM have it as long as any
+ * event of a guest is open, and the reverse.  A guest that opens one would keep it from
+ * all others, so where the administrator wants it, there is no other.
+ */
+static bool pv_perf_is_displaced(void)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return false;
+#else
+	return enable_mediated_pmu;
+#endif
+}
+
 /**
  * pv_perf_query_pmu - what may guests count?
  * @pmu: set to it
@@ -115,7 +131,8 @@ bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own)
 	*pmu = (struct guest_perf_query) { };
 	*own = false;
 
-	if (!pv_perf || boot_cpu_has(X86_FEATURE_HYBRID_CPU))
+	if (!pv_perf || pv_perf_is_displaced() ||
+	    boot_cpu_has(X86_FEATURE_HYBRID_CPU))
 		return false;
 
 	*own = pv_perf_query_cpu(pmu);

@@ -444,9 +444,8 @@ static bool check_mediated(void)
 
 	if (check(!on, "no VM may take the whole PMU (mediated virtual PMU)"))
 		return true;
-	advise("VMs with the mediated virtual PMU keep the pair from counting, and\n"
-	       "the other way round. Load %s with enable_mediated_pmu=0.",
-	       vendor_module());
+	advise("With the mediated virtual PMU no VM has the pair. Load %s with\n"
+	       "enable_mediated_pmu=0.", vendor_module());
 	return false;
 }
 
@@ -628,9 +627,9 @@ static void check_host(bool can_install)
 	}
 	if (!exists(MODULE "kvm/parameters/pv_perf"))
 		good &= check_signatures();
-	if (!check_host_module() || !check_host_feature())
+	if (!check_host_module() || !check_mediated() || !check_host_feature())
 		return;
-	if (!check_mediated() || !good)
+	if (!good)
 		return;
 
 	printf("\nStart guests with the feature and without a virtual PMU, with QEMU:\n"
