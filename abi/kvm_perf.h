@@ -613,7 +613,9 @@ struct guest_perf_query {
  * %KVM_CAP_PV_PERF_EVENTS: how many events may be open per vCPU of the VM: the
  * VM may have so many for all of its vCPUs, of which one vCPU may have this
  * number or 32, whichever is more.  0 refuses it the feature: every operation
- * answers -%KVM_ENOSYS.
+ * answers -%KVM_ENOSYS.  A host that does not have KVM_FEATURE_PV_PERF in
+ * KVM_GET_SUPPORTED_CPUID has 0 where the VMM says nothing, and may allow more:
+ * a VMM that asks for more sets the bit in its vCPUs' CPUID itself.
  *
  * %KVM_CAP_PV_PERF_RATE: how often a second they may overflow, per vCPU.  With
  * 0 the VM can count, but not sample.

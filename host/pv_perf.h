@@ -15,6 +15,7 @@
 #include "pv_perf_event.h"
 
 bool pv_perf_available(void);
+bool pv_perf_is_for_all(void);
 
 unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a1, unsigned long a2,

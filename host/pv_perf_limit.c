@@ -131,10 +131,12 @@ static unsigned int pv_perf_rdpmc_allowed(struct kvm *kvm)
 /**
  * pv_perf_init_limits - let a VM have what the host allows
  * @vm: of the VM, which knows what it can count
+ *
+ * But no events, where the VMM has to ask for them.
  */
 void pv_perf_init_limits(struct pv_perf_vm *vm)
 {
-	vm->max_events = UINT_MAX;
+	vm->max_events = pv_perf_is_for_all() ? UINT_MAX : 0;
 	vm->max_rate = UINT_MAX;
 	vm->max_counters = UINT_MAX;
 	vm->counts = UINT_MAX;

@@ -17,10 +17,16 @@
 #include "pv_perf_pmu.h"
 #include "x86.h"
 
-static bool __read_mostly pv_perf = true;
+static bool __read_mostly pv_perf;
 module_param(pv_perf, bool, 0444);
 MODULE_PARM_DESC(pv_perf,
-		 "offer paravirtual perf events to guests (default Y)");
+		 "offer paravirtual perf events to all guests; without, only to those whose VMM asks for them, and to none with enable_pmu=0 (default N)");
+
+/* May anybody have them?  Who turns KVM's virtual PMU off wants no other, unless he says so. */
+static bool pv_perf_is_wanted(void)
+{
+	return pv_perf || enable_pmu;
+}
 
 static bool pv_perf_is_amd(void)
 {
@@ -131,7 +137,7 @@ bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own)
 	*pmu = (struct guest_perf_query) { };
 	*own = false;
 
-	if (!pv_perf || pv_perf_is_displaced() ||
+	if (!pv_perf_is_wanted() || pv_perf_is_displaced() ||
 	    boot_cpu_has(X86_FEATURE_HYBRID_CPU))
 		return false;
 
@@ -167,8 +173,8 @@ unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
 /**
  * pv_perf_available - can this host offer paravirtual perf events?
  *
- * Decides whether KVM_GET_SUPPORTED_CPUID has KVM_FEATURE_PV_PERF.  Not on
- * hybrid CPUs, where an event would need a backing event per core type.
+ * To a VMM that asks for them.  Not on hybrid CPUs, where an event would need a
+ * backing event per core type.
  */
 bool pv_perf_available(void)
 {
@@ -176,4 +182,14 @@ bool pv_perf_available(void)
 	bool own;
 
 	return pv_perf_query_pmu(&pmu, &own);
+}
+
+/**
+ * pv_perf_is_for_all - does this host offer them to VMs whose VMM does not ask?
+ *
+ * Decides whether KVM_GET_SUPPORTED_CPUID has KVM_FEATURE_PV_PERF, which VMMs pass on.
+ */
+bool pv_perf_is_for_all(void)
+{
+	return pv_perf && pv_perf_available();
 }

@@ -163,7 +163,6 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 
 	waited = pv_perf_wait_to_open(vcpu);
 	waited |= pv_perf_close_rest(vcpu);
-
 	/* Cleared first: it may change again meanwhile. */
 	if (xchg(&vcpu->arch.pv_perf->filter_changed, false))
 		pv_perf_apply_filter(vcpu);

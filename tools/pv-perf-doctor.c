@@ -494,6 +494,18 @@ static bool check_host_module(void)
 	return false;
 }
 
+/* What the VMM may let a VM have; 0 where KVM does not know of it. */
+static unsigned int kvm_allows(unsigned int capability)
+{
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), allows;
+
+	if (kvm < 0)
+		return 0;
+	allows = ioctl(kvm, KVM_CHECK_EXTENSION, capability);
+	close(kvm);
+	return allows < 0 ? 0 : allows;
+}
+
 /* -1 if KVM cannot be asked. */
 static int kvm_offers_feature(void)
 {
@@ -529,27 +541,21 @@ static bool check_host_feature(void)
 	if (check(offers, "it offers the feature to VMs"))
 		return true;
 	if (!is_yes(MODULE "kvm/parameters/pv_perf"))
-		advise("kvm is loaded with pv_perf=0: take that out of /etc/modprobe.d or\n"
-		       "the kernel's command line, and with no VM running:\n"
-		       "    modprobe -r %s kvm && modprobe %s",
-		       vendor_module(), vendor_module());
+		advise("kvm is loaded with pv_perf=0, its default. For all VMs to have the\n"
+		       "feature, with no VM running:\n"
+		       "    echo options kvm pv_perf=1 >/etc/modprobe.d/pv-perf.conf\n"
+		       "    modprobe -r %s kvm && modprobe %s\n"
+		       "%s",
+		       vendor_module(), vendor_module(),
+		       kvm_allows(KVM_CAP_PV_PERF_EVENTS) ?
+		       "Without, only those have it whose VMM asks for it, QEMU with the pair's\n"
+		       "patches by -accel kvm,pv-perf-events=64." :
+		       "With enable_pmu=0, as kvm is loaded, no VMM may ask for it, either.");
 	else
 		advise("It was loaded when the host had no PMU. With no VM running:\n"
 		       "    modprobe -r %s kvm && modprobe %s",
 		       vendor_module(), vendor_module());
 	return false;
-}
-
-/* What the VMM may let a VM have; 0 where KVM does not know of it. */
-static unsigned int kvm_allows(unsigned int capability)
-{
-	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), allows;
-
-	if (kvm < 0)
-		return 0;
-	allows = ioctl(kvm, KVM_CHECK_EXTENSION, capability);
-	close(kvm);
-	return allows < 0 ? 0 : allows;
 }
 
 static void tell_host_rdpmc(void)

@@ -137,6 +137,7 @@ on_host() {
 	tap_file "guest of the kernel's own KVM" guest.out
 
 	said "make install" 0 "^ok .* it offers the feature to VMs" \
+		'^KVM offers the feature to all VMs from now on' \
 		'-cpu host,migratable=no,pmu=off' -- \
 		in_debian "$tree/tools/install" host
 	guest --cpu-opt kvm-pv-perf=on -- "$0" offered >guest.out 2>&1
@@ -145,10 +146,12 @@ on_host() {
 	tap_file "guest with a virtual PMU" guest.out
 
 	in_debian modprobe -r kvm_amd kvm
-	in_debian modprobe kvm pv_perf=0
+	rm "$debian/etc/modprobe.d/pv-perf.conf"
+	in_debian modprobe kvm
 	in_debian modprobe kvm_amd
-	said "pv_perf=0" 1 '^not ok .* it offers the feature' \
-		'kvm is loaded with pv_perf=0' -- doctor
+	said "without the parameter" 1 '^not ok .* it offers the feature' \
+		'kvm is loaded with pv_perf=0' 'echo options kvm pv_perf=1' \
+		'whose VMM asks for it' -- doctor
 
 	said "make uninstall" 0 -- in_debian "$tree/tools/install" remove
 	ok "KVM is the kernel's own again" \

@@ -117,7 +117,7 @@ for i in 1 2 3; do
 	rmmod $kvm_vendor && insmod "$built/$kvm_vendor.ko" && "$T/life_test" spin 1 >out 2>&1
 	is "$kvm_vendor unloaded and loaded again, $i: VMs count" $? 0
 done
-rmmod $kvm_vendor kvm && insmod "$built/kvm.ko" && insmod "$built/$kvm_vendor.ko" &&
+rmmod $kvm_vendor kvm && insmod "$built/kvm.ko" pv_perf=1 && insmod "$built/$kvm_vendor.ko" &&
 	"$T/life_test" spin 1 >out 2>&1
 is "and kvm" $? 0
 finish

@@ -29,6 +29,7 @@ bool cpu_has_perfctr_core = true, cpu_has_perfctr_nb, cpu_has_hybrid;
 bool cpu_has_pdcm, cpu_has_tsx_force_abort, cpu_has_lbr_v2;
 unsigned int cpu_branches = NR_BRANCHES;
 bool enable_vmware_backdoor;
+bool enable_pmu = true;
 u32 cpuid_fixed;
 u64 perf_capabilities, perf_metrics;
 bool cpu_has_metrics;

@@ -379,6 +379,12 @@ void vm_use(struct kvm *kvm)
 	user_vm = kvm;
 }
 
+/* What most tests have; the host's default is not to. */
+static __attribute__((constructor)) void offer_to_all(void)
+{
+	*param_pv_perf = true;
+}
+
 struct kvm *vm_create(void)
 {
 	struct kvm *kvm = calloc(1, sizeof(*kvm));

@@ -154,6 +154,13 @@ static u32 told_counters(void)
 	return mem->query.nr_counters;
 }
 
+static int enable_cap(struct kvm *vm, u32 cap, u64 limit)
+{
+	struct kvm_enable_cap enable = { .cap = cap, .args = { limit } };
+
+	return pv_perf_enable_cap(vm, &enable);
+}
+
 /* On AMD, in a guest: what its hypervisor makes of GuestOnly. */
 static void test_guest_only(void)
 {
@@ -209,11 +216,36 @@ static void test_available(void)
 	is("not on others that have VMX", pv_perf_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
 	*param_pv_perf = false;
-	is("not with pv_perf=0", pv_perf_available(), false);
+	is("with pv_perf=0, CPUID does not have it", pv_perf_is_for_all(), false);
 	setup();
 	is("a VM of then: ENOSYS", call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
+	is("has no events", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_EVENTS), 0);
+	is("though its VMM could ask for them", pv_perf_check_extension(NULL,
+		KVM_CAP_PV_PERF_EVENTS), 64);
 	teardown();
+	tasks[0] = task_create(0);
+	on(0);
+	kvm = vm_create();
+	is("which does so", enable_cap(kvm, KVM_CAP_PV_PERF_EVENTS, 8), 0);
+	vcpus[0] = vcpu_create(kvm, 0);
+	is("it has them", call(KVM_PERF_OP_RESET, 0), 0);
+	is("as many as that", pv_perf_check_extension(kvm,
+		KVM_CAP_PV_PERF_EVENTS), 8);
+	vcpu_destroy(vcpus[0]);
+	vm_destroy(kvm);
+
+	enable_pmu = false;
+	kvm = vm_create();
+	is("with enable_pmu=0, too, nobody may ask", enable_cap(kvm,
+		KVM_CAP_PV_PERF_EVENTS, 8), -EINVAL);
+	is("as reported", pv_perf_check_extension(NULL,
+		KVM_CAP_PV_PERF_EVENTS), 0);
+	vm_destroy(kvm);
+	task_put(tasks[0]);
 	*param_pv_perf = true;
+	is("pv_perf=1 says so all the same", pv_perf_is_for_all(), true);
+	enable_pmu = true;
 
 	setup();
 	param(1, 1);
@@ -2083,13 +2115,6 @@ static void test_home_limit(void)
 	is("with a low limit one vCPU may have more than a share of it", n, 33);
 	*param_pv_perf_max_events = 64;
 	teardown();
-}
-
-static int enable_cap(struct kvm *vm, u32 cap, u64 limit)
-{
-	struct kvm_enable_cap enable = { .cap = cap, .args = { limit } };
-
-	return pv_perf_enable_cap(vm, &enable);
 }
 
 /* What the VMM sets for its VM. */

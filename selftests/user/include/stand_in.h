@@ -336,6 +336,8 @@ extern struct cpuinfo_x86 boot_cpu_data;
 extern bool cpu_has_perfctr_core, cpu_has_perfctr_nb, cpu_has_hybrid;
 extern bool cpu_has_pdcm, cpu_has_tsx_force_abort, cpu_has_lbr_v2;
 extern bool enable_vmware_backdoor;
+/* kvm's parameter. */
+extern bool enable_pmu;
 extern struct x86_pmu_capability pmu_capability;
 extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 
