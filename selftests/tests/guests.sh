@@ -239,11 +239,11 @@ is "all are well" "$(field all "[x['status'] for x in s['domains']]")" \
 	"['ok', 'ok', 'ok', 'ok']"
 is "none is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
 more "web: samples of the program, by function" \
-	"$(lines all web 'calltree .* (aa|bb|bbb|c|a|b) ')" 100
-more "db: samples" "$(lines all db 'longloop .* _start ')" 100
+	"$(lines all web '"(aa|bb|bbb|c|a|b)" "calltree"')" 100
+more "db: samples" "$(lines all db '"_start" "longloop"')" 100
 # As perf 6.1 writes the misc of a guest's user mode.
-more "old: samples on the host, of its user mode" "$(lines all host '\] +KGg ')" 100
-more "the host: samples of its own" "$(lines all host '\] +[KU] ')" 10
+more "old: samples on the host, of its user mode" "$(lines all host '\] KGg ')" 100
+more "the host: samples of its own" "$(lines all host '\] [KU] ')" 10
 is "db: by ssh" "$(field all "d['db']['connect']")" "$remote"
 is "vCPUs' threads" "$(field all "[len(x['vcpus']) for x in s['domains']]")" \
 	"[0, 2, 1, 1]"
@@ -256,10 +256,10 @@ done
 # Of the samples' periods, in the time in which all recorded.
 sum() {
 	zcat all/"$1".samples.gz | awk -v r="$2" \
-		'match($0, / \[[0-9]+\] +[A-Za-z]* +[0-9.]+: +[0-9]+ /) &&
+		'match($0, / \[[0-9]+\] [A-Za-z-]+ [0-9.]+: [0-9]+ /) &&
 			$0 ~ r { n++ } END { printf "%.0f\n", n * '$period' }'
 }
-old=$(field all "' ' + str(d['old']['pid']) + '/.* cycles:G: '")
+old=$(field all "'^' + str(d['old']['pid']) + '/.* cycles:G: '")
 total=$(($(sum host ' cycles:H: ') + $(sum host "$old") + $(sum web .) + $(sum db .)))
 within "all samples are what the CPUs did" $total \
 	"$(field all "sum(s['host']['counted'].values())")" 2

@@ -58,16 +58,18 @@ zcat short/web.samples.gz |
 	sed 's/ 1000000 cycles/ 18446744073709551615 cycles/' | gzip -1 | hostile
 said "samples of more than there is time" 'can be, left out: 2,050$' hostile
 zcat short/web.samples.gz | tac | gzip -1 | hostile
-said "what is upside down" 'guest web: lines that are none of perf script.s' hostile
+said "what is upside down" 'guest web: lines that are none of pv-perf record.s' hostile
 
 # Names that are code: for a terminal, a page, and for what reads them here.
 cat >evil.py <<-'END'
-	import sys
+	import json, sys
 	names = ["\x1b[2J\x07", "</script><script>alert(1)</script>", "{hash} %s",
 	         "\u202egpj.exe", "a\rb", "x" * 100000, "\udc80\udcff"]
 	for i, name in enumerate(names * 100):
-	    text = f"{name[:15]} 1/1 [0] U {i}.5: 1000000 cycles: \n" \
-	        f"\t1234 {name} ({name})\n\n"
+	    def quote(name):
+	        return json.dumps(name, ensure_ascii=False)
+	    text = f"1/1 [0] U {i}.5: 1000000 cycles: {quote(name[:15])}\n" \
+	        f"\t1234 {quote(name)} {quote(name)}\n"
 	    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 END
 /usr/bin/python3 evil.py | gzip -1 | hostile
@@ -92,10 +94,9 @@ small "and takes little memory" 60 "$pv_perf" report hostile
 # A guest where all is new all the time: processes, functions and stacks.
 cat >new.py <<-'END'
 	for i in range(10000):
-	    print(f"p{i} {i}/{i} [{i % 1000:03}] U {i}.5: 1000000 cycles: ")
+	    print(f'{i}/{i} [{i % 1000:03}] U {i}.5: 1000000 cycles: "p{i}"')
 	    for j in range(25):
-	        print(f"\t1234 f{i}_{j}_{'x' * 200} (/usr/lib/{i})")
-	    print()
+	        print(f'\t1234 "f{i}_{j}_{"x" * 200}" "/usr/lib/{i}"')
 END
 /usr/bin/python3 new.py | gzip -1 | hostile
 small "a guest where all is new takes little memory" 300 \

@@ -46,7 +46,7 @@ is "by function: a passive guest's kernel, by its kallsyms" \
 is "by function: a passive guest's program stays an address" \
 	"$(shown 3 'passive old user 0x401234')" 2000$M
 is "by function: what is inlined" \
-	"$(shown 3 'guest db user hash_search inlined')" 7500$M
+	"$(shown 3 'guest db user hash_search (inlined)')" 7500$M
 is "by function: a name and a file with parentheses" \
 	"$(shown 3 'host user operator()<int (\*)(int)> \/opt\/a (b)\/prog (deleted)')" 800$M
 for n in 1 2 3; do
@@ -129,7 +129,8 @@ has "and of vCPUs" 'vcpu: Total 34000000000' tags
 # What comes while perf record looks for new samples is twice in its file.
 "$make_session" twice
 zcat twice/web.samples.gz |
-	awk '{ print } NR > 1000 && NR <= 1007' >twice.text
+	awk '/^\t/ { print; if (n > 1000 && n <= 1007) print head "\n" $0; next }
+		{ print; head = $0; n++ }' >twice.text
 gzip -1 <twice.text >twice/web.samples.gz
 "$pv_perf" report twice >out
 has "samples that are there twice are told of" \
@@ -137,37 +138,70 @@ has "samples that are there twice are told of" \
 is "and that guest's numbers, and no others, may be wrong" "$(table 1 out |
 	awk '{ print ($1 ~ /^~/), /guest web|lost/ }' | sort -u)" "$(printf '0 0\n1 1')"
 
-# perf itself, and what it makes of odd names.
+# perf itself, and odd names: of processes, and of files and functions, in which there
+# are lines as of perf script and as of a samples file.
+forged='f 1/1 [000] K 1.000000000: 999999999 cpu-clock: '
 cat >odd.py <<-'END'
 	import ctypes, time
-	for name in (b"a b (c) d:", b"new\nline", b"[0] 1/2 3.4: x"):
+	for name in (b"a b (c) d:", b"new\nline", b"[0] 1/2 3.4: x", b"a\xff\xfeb\\\""):
 	    ctypes.CDLL(None).prctl(15, name, 0, 0, 0)
 	    end = time.monotonic() + 0.3
 	    while time.monotonic() < end:
 	        sum(range(1000))
 END
+cat >odd.c <<-'END'
+	#include <time.h>
+	void NAME(void) { for (clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;) ; }
+	int main(void) { NAME(); return 0; }
+END
+evil=$'x\n   '$forged$'\n1/1 [000] K 1.000000000: 999999999 cpu-clock: "f"\n\tx'
+function=$'g\n   '"$forged 1234 h (i)"$'\n'
+mkdir -p "${evil%/*}"
+gcc -O0 -o odd odd.c -DNAME="$(printf "%${#function}s" | tr ' ' n)"
+/usr/bin/python3 - "$function" "$evil" <<-'END'
+	import os, sys
+	name, path = (word.encode() for word in sys.argv[1:])
+	with open("odd", "rb") as old, open(path, "wb") as new:
+	    new.write(old.read().replace(b"n" * len(name), name))
+	os.chmod(path, 0o755)
+END
+# samples_by PERF OPTIONS...: what record makes of what PERF has recorded, in place
+samples_by() {
+	rm -rf bin place
+	mkdir bin place
+	ln -s "$(realpath "$(command -v "$1")")" bin/perf
+	cp data place/record.data
+	PATH=$PWD/bin:$PATH sh -c "$(cat "$tree/tools/pvperf/record/machine.sh")" \
+		pv-perf script "$PWD/place"
+}
 # real PERF -g: what it has recorded on this machine is read
 real() {
 	local name="${1##*/} $2"
 	# shellcheck disable=SC2086
-	$1 record -q -a -e cpu-clock -F 500 $2 -o data /usr/bin/python3 odd.py
+	$1 record -q -a -e cpu-clock -F 500 $2 -o data \
+		sh -c '/usr/bin/python3 odd.py; "$1"' sh "./$evil"
+	samples_by "$1" >said
+	is "$name: nothing goes wrong" "$(grep -v '^size' said)" "lost 0"
 	rm -rf real
 	cp -r session real
-	$1 script --ns -i data -F \
-		comm,pid,tid,cpu,time,event,period,misc,ip,sym,dso >text 2>/dev/null
-	gzip -1 <text >real/host.samples.gz
+	cp place/samples.gz real/host.samples.gz
 	edit real 's["event"] = "cpu-clock"; s["period"] = None
 s["domains"] = s["domains"][:1]; s["host"]["counted"] = s["window"] = None'
 	"$pv_perf" report --top 0 real >out
-	is "$name: every sample is read" \
-		"$(awk '/ all$/ { print $3; exit }' out)" \
-		"$(grep -a -c ' cpu-clock: ' text)"
+	$1 script -i data -F period 2>/dev/null >periods
+	is "$name: every sample is read, and no other" \
+		"$(awk '/ all$/ { gsub(/,/, "", $1); print $1, $3; exit }' out)" \
+		"$(awk '{ n += $1 } END { printf "%.0f %d", n, NR }' periods)"
 	has "$name: of a process with a name like that" 'host user +a b \(c\) d:' out
 	has "$name: and of one with two lines" 'host user +new\?line' out
-	is "$name: no line is left" "$(grep -c 'none of perf' out)" 0
+	has "$name: and of one that is no UTF-8" 'host user +a��b\\"' out
+	is "$name: no sample is forged" "$(grep -cE 'user +f$|kernel +f$' out)" 0
+	has "$name: a function with a name like that" 'host user +g\?   f 1/1' out
+	is "$name: no line is left" "$(grep -c 'none of pv-perf record' out)" 0
 }
 if perf record -q -a -e cpu-clock -F 500 -o data true 2>/dev/null; then
 	real perf ""
+	real perf -g
 	real "$tree/build/perf/perf-6.12" -g
 	real "$tree/build/perf/perf-7" -g
 else

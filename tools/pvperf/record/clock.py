@@ -30,9 +30,8 @@ FILTER = "op == 5 && a1 == 0xfffffffe"
 HYPERCALL = re.compile(
     rb"^\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}): +kvm:kvm_pv_perf_op: "
     rb"vcpu (\d+) READ 0xfffffffe 0x([0-9a-f]{1,8}) ")
-# A mark of the session itself: a task that calls itself so.
-MARK = re.compile(rb"^\s*\d+/\d+\s+(\d+)\.(\d{9}): +task:task_rename: "
-                  rb".* newcomm=(\S+)-([be]) ")
+# The session's own marks, of when all recorded.
+MARK = re.compile(rb"([be]) (\d{1,12}\.\d{9})\n")
 
 
 def shortest(lines):
@@ -78,13 +77,13 @@ def lines(path):
             pass
 
 
-def window(path, mark):
+def window(path):
     """[from, until] of the marks, in seconds, or None: when all recorded."""
     found = {}
     for line in lines(path):
-        match = MARK.match(line)
-        if match and match[3] == mark.encode():
-            found[match[4]] = int(match[1]) + int(match[2]) / 1e9
+        match = MARK.fullmatch(line)
+        if match:
+            found.setdefault(match[1], float(match[2]))
     return [found[b"b"], found[b"e"]] if len(found) == 2 else None
 
 

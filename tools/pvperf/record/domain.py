@@ -83,18 +83,20 @@ class Domain:
 
     def script_samples(self, timeout, *options):
         """Has it make its samples text; returns how many bytes that has."""
-        size, early = 0, None
+        size, early = 0, []
         for line in self.do("script", *options, timeout=timeout):
             key, _, value = line.partition(b" ")
             if key == b"early":
-                early = text.line(value.partition(b" ")[2])
+                part, _, why = value.partition(b" ")
+                command = "data convert" if part == b"names" else "script"
+                early.append(f"perf {command} failed: {text.line(why)}")
             elif re.fullmatch(rb"\d{1,15}", value):
                 if key == b"lost":
                     self.lost = int(value)
                 elif key == b"size":
                     size = int(value)
-        if early is not None:
-            self.fail(f"perf script failed: {early}")
+        for why in early:
+            self.fail(why)
         return size
 
     def fetch(self, name, path, size, timeout):

@@ -9,7 +9,7 @@ import shutil
 from pvperf import text
 from pvperf.error import Error
 
-VERSION = 1
+VERSION = 2
 
 
 def create(path):

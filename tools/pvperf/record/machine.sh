@@ -6,7 +6,7 @@
 #	sh -c THIS pv-perf COMMAND PLACE [ARGUMENT...]
 #
 # It needs perf and POSIX's utilities (and mktemp's neighbours: timeout,
-# readlink, gzip). PLACE is a folder, or the name of one where files are
+# readlink, gzip, awk). PLACE is a folder, or the name of one where files are
 # temporary: all that there is lies in it, and what runs in it is found by it.
 #
 # Each perf is a part: NAME.pid, NAME.log, and the fifos of its --control. A
@@ -142,8 +142,10 @@ tell() {
 	timeout 10 head -n 1 "$1.ack" >/dev/null || die "perf does not answer"
 }
 
-# The time of now, where the part "clock" records names of tasks.
+# The time of now, where the part "clock" records names of tasks: whose is told by its
+# number, as others may take that name.
 mark() {
+	echo "$1 $$" >>marks
 	printf '%s' "$(cat mark)-$1" >/proc/$$/comm
 }
 
@@ -224,21 +226,98 @@ stop() {
 	touch stopped
 }
 
-# script PERF-SCRIPT-ARGUMENT...: what was recorded, as text
+# Puts names behind the numbers of samples: a header line for each, and a line with a
+# tab for each address, from the innermost on,
+#
+#	PID/TID [CPU] MISC TIME: PERIOD EVENT: "COMM"
+#		ADDRESS "SYMBOL" "OBJECT"
+#
+# where strings are JSON's, and what has no name has none. perf's JSON has one key a
+# line, and no control character that is not escaped.
+join_names() {
+	awk -v names=names '
+	function value(line) {
+		sub(/^[^:]*: /, "", line)
+		sub(/,$/, "", line)
+		return line
+	}
+	# The next sample that has names.
+	function next_named(	line) {
+		ns = tid = comm = frames = ""
+		while ((getline line <names) > 0) {
+			if (line ~ /^\t\t\t\t\t"ip": "0x[0-9a-f]+"/) {
+				split(line, word, "\"")
+				frames = frames "\n\t" substr(word[4], 3)
+			} else if (line ~ /^\t\t\t\t\t"(symbol|dso)": "/)
+				frames = frames " " value(line)
+			else if (line ~ /^\t\t\t"timestamp": /)
+				ns = value(line)
+			else if (line ~ /^\t\t\t"tid": /)
+				tid = value(line)
+			else if (line ~ /^\t\t\t"comm": "/ && comm == "")
+				comm = value(line)
+			else if (line ~ /^\t\t}/ && ns != "")
+				return
+		}
+	}
+	function earlier(a, b) {
+		return length(a) < length(b) || length(a) == length(b) && a "" < b ""
+	}
+	BEGIN { next_named() }
+	/PERF_RECORD_LOST lost [0-9]+$/ { lost += $NF; next }
+	/^\t/ { if (!named) print "\t" $1; next }
+	NF < 5 { next }
+	{
+		misc = $3 ~ /:$/ ? "-" : $3
+		at = misc == "-" ? 3 : 4
+		time = $at
+		gsub(/[.:]/, "", time)
+		sub(/^0+/, "", time)
+		split($1, id, "/")
+		while (ns != "" && earlier(ns, time))
+			next_named()
+		named = ns == time && tid == id[2]
+		print $1, $2, misc, $at, $(at + 1), $(at + 2),
+			(named ? comm frames : "\"\"")
+		if (named)
+			next_named()
+		else if (NF > at + 2)
+			print "\t" $NF
+	}
+	END {
+		while (ns != "")
+			next_named()
+		print "lost", lost + 0 >"/dev/stderr"
+	}' 2>lost
+}
+
+# script PERF-SCRIPT-ARGUMENT...: what was recorded, as text.
+# Anybody can have a name with newlines, which perf script prints as they are. So it
+# prints numbers alone, and the names are from perf's JSON.
 script() {
-	mkfifo script.out
+	mkfifo numbers names
+	# No names of inlined functions, each of which would start one.
+	mkdir none
+	ln -s /bin/false none/addr2line
 	perf script "$@" -i record.data --ns --no-inline --show-lost-events \
-		-F comm,pid,tid,cpu,time,event,period,misc,ip,sym,dso \
-		</dev/null >script.out 2>script.log &
-	echo $! "$(start_of $!)" >script.pid
-	awk '/PERF_RECORD_LOST lost [0-9]+$/ { lost += $NF; next }
-		{ print }
-		END { print "lost", lost + 0 >"/dev/stderr" }' script.out \
-		2>lost | gzip -1 >samples.gz
-	wait $! || echo "early script $(log_of script)"
-	rm -f script.pid record.data
+		-F pid,tid,cpu,time,event,period,misc,ip \
+		</dev/null >numbers 2>script.log &
+	script=$!
+	echo $script "$(start_of $script)" >script.pid
+	PATH=$dir/none:$PATH perf data convert -f --to-json /proc/self/fd/3 -i record.data \
+		</dev/null >names.log 2>&1 3>names &
+	names=$!
+	echo $names "$(start_of $names)" >names.pid
+	join_names <numbers | gzip -1 >samples.gz
+	wait $script || echo "early script $(log_of script)"
+	wait $names || echo "early names $(log_of names)"
+	rm -f script.pid names.pid record.data
 	cat lost
-	for name in clock.data *.trace; do
+	[ ! -e clock.data ] || timeout 60 perf script -i clock.data --ns -F pid,time \
+		</dev/null 2>/dev/null | awk 'NR == FNR { mark[$2] = $1; next }
+			$1 in mark { sub(/:/, "", $2); print mark[$1], $2 }' marks - |
+		gzip -1 >clock.gz
+	for name in *.trace; do
 		[ ! -e "$name" ] || timeout 60 perf script -i "$name" --ns \
 			-F pid,tid,time,event,trace </dev/null 2>/dev/null |
 			gzip -1 >"${name%.*}.gz"

@@ -311,7 +311,7 @@ class Session:
                     said[d] = clock.measured(path)
         with self.taken(self.host, "clock.gz") as path:
             if path:
-                self.window = clock.window(path, self.mark)
+                self.window = clock.window(path)
         for pid, hypercalls in self.vmms.items():
             with self.taken(self.host, f"vmm-{pid}.gz") as path:
                 if path:

@@ -71,7 +71,7 @@ def explain(profile, lines, parser, trace):
     unread = parser.unread + lines.too_long
     for wrong, doubt, text in (
             (lines.problem, True, f"{domain.samples}: {lines.problem}"),
-            (unread, True, f"lines that are none of perf script's: {unread:,}"),
+            (unread, True, f"lines that are none of pv-perf record's: {unread:,}"),
             (parser.cut, False,
              f"addresses left out, of stacks with more than {DEPTH}: "
              f"{parser.cut:,}"),

@@ -10,6 +10,7 @@ from pvperf.report.input.hosttime import Clock, HostClock
 from pvperf.report.input.lines import open_file
 from pvperf.text import printable
 
+VERSION = 2
 SIZE = 4 << 20                  # of session.json
 DOMAINS = 1000
 VCPUS = 4096
@@ -134,9 +135,9 @@ class Session:
     def fill(self, where):
         if not isinstance(where, dict):
             raise Wrong("it is something else")
-        if get(where, "version", int) != 1:
+        if get(where, "version", int) != VERSION:
             raise Wrong(f"its version is {get(where, 'version', int)}, and "
-                        "this reads version 1")
+                        f"this reads version {VERSION}")
         self.event = printable(get(where, "event", str, "cycles"))
         self.period = get(where, "period", int)
         self.frequency = get(where, "frequency", NUMBER)
