@@ -317,8 +317,45 @@ static const char *locked_down(void)
 }
 
 /* dkms's key, or Ubuntu's, among those that the kernel trusts. */
+/* The first line that a shell's command prints, empty if there is none. */
+static const char *first_of(const char *command)
+{
+	static char line[512];
+	FILE *out = popen(command, "r");
+
+	line[0] = '\0';
+	if (out) {
+		if (!fgets(line, sizeof(line), out))
+			line[0] = '\0';
+		pclose(out);
+	}
+	line[strcspn(line, "\n")] = '\0';
+	return line;
+}
+
+/*
+ * The certificate of the key that dkms signs with: its own, or an organisation's that
+ * dkms is set up for.
+ */
+#define CERTIFICATE \
+	"mok_certificate=/var/lib/dkms/mok.pub; " \
+	"for f in /etc/dkms/framework.conf /etc/dkms/framework.conf.d/*.conf; do " \
+	"[ ! -e \"$f\" ] || . \"$f\"; done >/dev/null 2>&1; "
+
+/*
+ * The kernel shows its keys by their identifiers.  Without openssl or the certificate
+ * only names are known: those that Debian and Ubuntu give such keys.
+ */
 static bool key_is_trusted(void)
 {
+	const char *id = first_of(
+		CERTIFICATE
+		"for form in DER PEM; do openssl x509 -inform $form -noout "
+		"-ext subjectKeyIdentifier -in \"$mok_certificate\" 2>/dev/null; done | "
+		"sed -n '/:..:/{s/[ :]//g;p;q}' | tr A-F a-f");
+
+	if (id[0])
+		return has_text("/proc/keys", id);
 	return has_text("/proc/keys", "DKMS module signing key") ||
 	       has_text("/proc/keys", "Secure Boot Module Signature key");
 }
@@ -336,22 +373,29 @@ static bool check_signatures(void)
 {
 	const char *state = locked_down();
 
+	char certificate[256];
+
 	if (check(signatures_ok(), "the kernel loads modules that dkms has signed"))
 		return true;
+
+	snprintf(certificate, sizeof(certificate), "%.255s",
+		 first_of(CERTIFICATE "echo $mok_certificate"));
 
 	advise("It takes signed modules only (%s%s), by keys that it knows.\n"
 	       "dkms signs with a key of its own. Have the firmware trust it, once:\n"
 	       " 1. apt install dkms openssl mokutil",
 	       state ? "lockdown: " : "module.sig_enforce", state ? : "");
-	if (!exists("/var/lib/dkms/mok.pub"))
+	if (!exists(certificate))
 		advise("    openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 \\\n"
 		       "        -subj '/CN=DKMS module signing key' -outform DER \\\n"
 		       "        -keyout /var/lib/dkms/mok.key -out /var/lib/dkms/mok.pub");
-	advise(" 2. mokutil --import /var/lib/dkms/mok.pub    # asks for a new password\n"
+	advise(" 2. mokutil --import %s    # asks for a new password\n"
 	       " 3. Reboot. A blue screen comes up: Enroll MOK, and that password.\n"
 	       " 4. Run this again.\n"
+	       "If an organisation's key is enrolled already, have dkms sign with that:\n"
+	       "mok_signing_key and mok_certificate in /etc/dkms/framework.conf.\n"
 	       "Without Secure Boot: remove lockdown= or module.sig_enforce from the\n"
-	       "kernel's command line.");
+	       "kernel's command line.", certificate);
 	return false;
 }
 
@@ -467,6 +511,58 @@ static void advise_source(void)
 		pclose(out);
 }
 
+#define STATE	"/var/lib/pv-perf-host/"
+
+/* The version of the kernel's package, of the kernel that runs. */
+static const char *kernel_version(void)
+{
+	const char *debian = strstr(kernel.version, "Debian ");
+	static char version[128];
+	char command[512];
+
+	if (debian && sscanf(debian, "Debian %127s", version) == 1)
+		return version;
+	snprintf(command, sizeof(command),
+		 "for s in /usr/src/pv-perf-host-*/host/kernel-version; do "
+		 "[ ! -e $s ] || $s %s; done", kernel.release);
+	snprintf(version, sizeof(version), "%.127s", first_of(command));
+	return version;
+}
+
+/*
+ * KVM's modules with the pair are of one version of the kernel's package, of which
+ * several have the same release: those of an older one lack what was mended in KVM.
+ */
+static bool check_host_source(void)
+{
+	char path[512], made_from[128] = "";
+	const char *state, *version;
+
+	snprintf(path, sizeof(path), STATE "%s", kernel.release);
+	state = first_line(path);
+	if (!strncmp(state, "stock ", 6)) {
+		if (!exists(MODULE "kvm/parameters/pv_perf"))
+			return true;
+		check(false, "KVM's modules that are loaded are those that are installed");
+		advise("Those with the pair were taken away: %s\n"
+		       "With no VM running: modprobe -r %s kvm && modprobe %s\n"
+		       "or reboot.", state + 6, vendor_module(), vendor_module());
+		return false;
+	}
+	if (sscanf(state, "kernel %127s", made_from) != 1)
+		return true;
+
+	version = kernel_version();
+	if (check(!version[0] || !strcmp(version, made_from),
+		  "KVM's modules are built from the source of this kernel"))
+		return true;
+	advise("They are built from %s, and the kernel is %s:\n"
+	       "what is mended in its KVM may be missing. If another kernel was installed,\n"
+	       "reboot into it; else: /usr/lib/pv-perf/host-modules update, and reboot",
+	       made_from, version);
+	return false;
+}
+
 static bool check_host_module(void)
 {
 	const char *vendor = vendor_module();
@@ -484,7 +580,12 @@ static bool check_host_module(void)
 		       "or reboot.", vendor, vendor);
 		check_no_vms();
 	} else if (exists("/usr/share/doc/pv-perf-host-dkms")) {
+		char path[512];
+
+		snprintf(path, sizeof(path), STATE "%s", kernel.release);
 		advise("pv-perf-host-dkms is installed, but not built for this kernel:");
+		if (!strncmp(first_line(path), "stock ", 6))
+			advise("%s", first_line(path) + 6);
 		advise_source();
 		advise("Then: dpkg-reconfigure pv-perf-host-dkms");
 	} else {
@@ -624,7 +725,9 @@ static void tell_host_branches(void)
 
 static void check_host(bool can_install)
 {
-	bool good = check_cpu() & check_host_counts();
+	bool good = check_host_source();
+
+	good &= check_cpu() & check_host_counts();
 
 	if (can_install) {
 		check_signatures();

@@ -94,17 +94,111 @@ on_debian() {
 		"$debian/usr/lib/modules-load.d/pv-perf-guest.conf"
 }
 
+# set_version VERSION: Debian's kernel $release in another version, of which nothing but
+# this is another: its image, headers and source
+set_version() {
+	local dir
+	rm -rf deb
+	for deb in "$debian"/srv/linux-{headers-"$release",source-6.1}_*.deb; do
+		dpkg-deb -R "$deb" deb
+		sed -i "s/^Version: .*/Version: $1/" deb/DEBIAN/control
+		# What depends on this very version of others is there.
+		sed -i '/^\(Depends\|Recommends\|Suggests\):/d' deb/DEBIAN/control
+		rm -f deb/DEBIAN/md5sums
+		find deb -name package.h -exec \
+			sed -i "s/ Debian [^\"]*/ Debian $1/" {} +
+		dpkg-deb -Zgzip -z1 -b deb "$debian/srv/$(basename "${deb%%_*}")_new.deb" >/dev/null
+		rm -r deb
+	done
+	mkdir -p deb/DEBIAN
+	cat >deb/DEBIAN/control <<-END
+		Package: linux-image-$release
+		Version: $1
+		Architecture: amd64
+		Maintainer: nobody <nobody@example.com>
+		Description: what Debian's has, without its files
+	END
+	# As that of Debian's does.
+	cat >deb/DEBIAN/postinst <<-END
+		#!/bin/sh
+		run-parts --exit-on-error --arg=$release --arg=/boot/vmlinuz-$release \
+			/etc/kernel/postinst.d
+	END
+	chmod +x deb/DEBIAN/postinst
+	dpkg-deb -b deb "$debian/srv/linux-image_new.deb" >/dev/null
+	rm -r deb
+}
+
+built_from() {
+	cat "$debian/var/lib/pv-perf-host/$release"
+}
+
+# A kernel's update that has the same release.
+update_kernel() {
+	local old new version
+	version=$(cat "$kernel/version")
+	new=$version.1
+	old=$(built_from)
+	is "it is known what the modules are built from" "${old%source*}" "kernel $version "
+	set_version "$new"
+	said "an image that is newer" 0 "Linux $release is $new, and its KVM is built from: kernel $version " \
+		"its image is $new, its headers are $version" -- \
+		in_debian dpkg -i /srv/linux-image_new.deb
+	is "KVM's modules of the older one do not hide it" "$(place kvm)" kernel/arch/x86/kvm
+	is "the package of the kernel is whole" \
+		"$(in_debian dpkg-query -W -f '${db:Status-Status}' "linux-image-$release")" installed
+	has "it is said why" '^stock .*its headers are' <(built_from)
+	said "its headers and source" 0 "KVM for Linux $release is built from linux-source $new" -- \
+		in_debian sh -c "dpkg -i /srv/linux-headers-${release}_new.deb /srv/linux-source-6.1_new.deb"
+	is "modprobe takes the pair's again" "$(place kvm)" updates/dkms
+	has "built from the newer source" "^kernel $new source " <(built_from)
+	# Of a source that is another one without a new version.
+	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
+	said "another source of the same version" 0 "is built from linux-source $new" -- \
+		in_debian /usr/lib/pv-perf/host-modules update "$release"
+	said "and nothing to do" 0 -- in_debian /usr/lib/pv-perf/host-modules update "$release"
+	is "nothing is done" "$(cat out)" ""
+	# Its source is removed to save room.
+	mv "$debian"/usr/src/linux-source-6.1.tar.xz "$debian/srv/"
+	in_debian /usr/lib/pv-perf/host-modules update "$release" >out
+	is "modules of this version stay without its source" "$(place kvm)" updates/dkms
+	mv "$debian"/srv/linux-source-6.1.tar.xz "$debian/usr/src/"
+	# One that does not build.
+	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
+	mv "$debian/usr/bin/patch" "$debian/srv/patch"
+	said "a source that does not build" 0 'keeps its own KVM: they do not build' -- \
+		in_debian /usr/lib/pv-perf/host-modules update "$release"
+	is "and the stock KVM is back" "$(place kvm)" kernel/arch/x86/kvm
+	mv "$debian/srv/patch" "$debian/usr/bin/patch"
+	# The doctor, on a machine that runs another version than it was built from.
+	mkdir -p "$debian/lib/modules/$(uname -r)/build/include/generated"
+	echo '#define LINUX_PACKAGE_ID " Debian 1.0-2"' \
+		>"$debian/lib/modules/$(uname -r)/build/include/generated/package.h"
+	echo "kernel 1.0-1 source 0" >"$debian/var/lib/pv-perf-host/$(uname -r)"
+	said "the doctor" 1 "^not ok  KVM's modules are built from the source of this kernel" \
+		'built from 1.0-1, and the kernel is' 'host-modules update' -- \
+		in_debian pv-perf-doctor host
+	rm -r "$debian/var/lib/pv-perf-host/$(uname -r)" "$debian/lib/modules/$(uname -r)"
+	# As it was.
+	said "back to Debian's" 0 "is built from linux-source $version" -- in_debian sh -c "
+		dpkg --purge linux-image-$release
+		dpkg -i /srv/linux-headers-${release}_[0-9]*.deb /srv/linux-source-6.1_[0-9]*.deb"
+	rm "$debian"/srv/*_new.deb
+	is "which is there" "$(place kvm)" updates/dkms
+}
+
 remove_from_debian() {
 	said "removed" 0 -- in_debian apt-get remove -y pv-perf-{host-dkms,guest-dkms,doctor}
 	is "modprobe takes the kernel's own KVM again" "$(place kvm)" \
 		kernel/arch/x86/kvm
 	is "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
 		"$debian"/usr/src/pv-perf* "$debian"/var/lib/dkms/pv-perf* \
-		2>/dev/null)" ""
+		"$debian/var/lib/pv-perf-host" 2>/dev/null)" ""
 }
 
 # Also what a run has left that was cut short.
 purge() {
+	rm -f "$debian"/srv/*_new.deb
 	in_debian sh -c "dpkg --purge pv-perf-host-dkms pv-perf-guest-dkms \
 		pv-perf-doctor \$(dpkg-query -W -f '\${Package} ' 'linux-*-6.1*')" \
 		>/dev/null 2>&1
@@ -230,6 +324,7 @@ mkdir -p "$tree/build/tests/install"
 cd "$tree/build/tests/install" || exit 1
 purge
 on_debian
+update_kernel
 # A tree that is in itself looks like a loop through 9p.
 umount "$debian$(realpath "$tree/build")" "$debian$tree"
 on_level "host" host --stock-kvm --host-cpus 2 -- "$0" on_host
