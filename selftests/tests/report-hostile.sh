@@ -91,6 +91,26 @@ head -c 1000000000 /dev/zero | gzip -1 | hostile
 said "a gigabyte of one line" 'guest web: lines that are none' hostile
 small "and takes little memory" 60 "$pv_perf" report hostile
 
+# What is small and packed well, as anybody may send it: little comes out of it.
+/usr/bin/python3 -c '
+for i in range(40000):
+    print(f"1/1 [{i % 4000}] U {5000 + i / 25000:.9f}: 1000000 cycles: \"x\"")
+    for j in range(25):
+        print(f"\t{i % 7 + j:x} \"{chr(48 + (i + j) % 70) * 200}\" \"y\"")' | gzip | hostile
+edit hostile 's["window"] = None; s["domains"][1]["clock"] = [[5000, 5000, 1e-6], [5002, 5002, 1e-6]]'
+"$pv_perf" report --timeline blown.json hostile >out
+echo "# $(stat -c %s hostile/web.samples.gz) bytes become $(stat -c %s blown.json)"
+ok "a timeline has no more than its share of a guest" \
+	test "$(stat -c %s blown.json)" -lt $((40 << 20))
+has "it is said" 'guest web: of the timeline only its first 24 MB' out
+ok "which is JSON all the same" /usr/bin/python3 -c 'import json; json.load(open("blown.json"))'
+yes x | head -n 50000000 | gzip | hostile
+said "a hundred million bytes of lines that are nothing" 'the rest of it is not read' hostile
+cpu_ms=$( { TIMEFORMAT='%U %S'; time "$pv_perf" report hostile >out; } 2>&1 |
+	awk '{ printf "%.0f", ($1 + $2) * 1000 }')
+echo "# $cpu_ms ms of CPU"
+ok "and take little time" test "$cpu_ms" -lt 3000
+
 # A guest where all is new all the time: processes, functions and stacks.
 cat >new.py <<-'END'
 	for i in range(10000):

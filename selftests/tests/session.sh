@@ -43,6 +43,7 @@ fake_ssh() {
 	large:script)
 		echo "size $((300 << 20))"
 		exit ;;
+	slow:script)	exec sleep 1000 ;;
 	large:fetch)	exec head -c $((300 << 20)) /dev/zero ;;
 	cut:fetch)	exec head -c 100 /dev/zero ;;
 	lies:script)
@@ -260,6 +261,66 @@ is "Ctrl-C before it begins: nothing was recorded" $? 1
 has "and that is said" 'nothing was recorded' cut.out
 ok "nothing is written" test ! -e cut
 rm fakes/one.hangs
+
+# Twice: what this machine has needs nobody.
+rm -rf twice
+"$pv_perf" record -e cpu-clock -F 200 -o twice --vm ssh:slow --patience 15 >twice.out 2>&1 &
+until_true grep -q 'records cpu-clock' twice.out
+sleep 2
+kill -INT $!
+until_true grep -q 'takes the samples' twice.out
+sleep 1
+kill -INT $!
+wait $!
+is "Ctrl-C twice, with a guest that hangs: ends well" $? 0
+more "Ctrl-C twice: samples of the host" "$(samples twice host)" 200
+is "Ctrl-C twice: none of that guest, marked" \
+	"$(field twice "d['slow']['samples'], d['slow']['status']")" "None interrupted"
+cat >bin/perf <<-END
+	#!/bin/sh
+	touch $work/started
+	exec sleep 5
+END
+chmod +x bin/perf
+# A child of a shell's & ignores SIGINT, unless somebody says otherwise.
+/usr/bin/python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.execv(sys.argv[1], sys.argv[1:])' "$pv_perf" record --passive pid:$$ -o cut >cut.out 2>&1 &
+until_true test -e started
+kill -INT $!
+wait $!
+is "Ctrl-C before anything is started" $? 130
+is "and nothing but that is said" "$(cat cut.out)" "pv-perf: interrupted"
+rm bin/perf
+
+# What ends early. A guest's disk has 20 MB, of which perf may have a tenth.
+cat >bin/df <<-'END'
+	#!/bin/sh
+	echo "Filesystem 1024-blocks Used Available Capacity Mounted on"
+	echo "none 100000 80000 20480 80% /"
+END
+chmod +x bin/df
+record early --vm ssh:small -F 5000 -g -- sh -c "for n in \$(seq 40); do
+	! grep -q 'small: its perf has ended early' early.out || exit 0; sleep 1; done; exit 9"
+is "a guest where the disk is small" $? 0
+is "that its perf has ended is said while others go on" \
+	"$(grep -c 'ended with status' early.out)" 0
+is "and in the session" "$(field early "'size limit' in d['small']['status']")" True
+"$pv_perf" report early >out
+has "report marks its numbers" '^ +~[0-9,]+ .* guest small' out
+is "the host's are not" "$(grep -cE '^ +~.* host (user|kernel)' out)" 0
+rm bin/df
+record hostearly --vm ssh:one -- sh -c '
+	sleep 2; kill -INT $(cut -d" " -f1 hostearly/.host/record.pid); exec sleep 60'
+is "the host's perf that ends" $? 0
+has "ends the session" 'host: its perf has ended early' hostearly.out
+ok "at once" test "$(field hostearly "int(s['seconds'])")" -lt 8
+is "and is in it" "$(field hostearly "'ended early' in d['host']['status']")" True
+
+# What it takes from guests.
+record nice --vm ssh:one -- sh -c 'ps -eo ni,args | grep "[p]erf record -a" >nices'
+is "perf has the lowest priority in guests, and on the host its own" \
+	"$(awk '{ print $1 }' nices | sort -nu | paste -sd' ')" "0 19"
 
 # Killed, it cannot clean up: guests do, after twice its patience.
 record_and 'records cpu-clock' KILL

@@ -29,6 +29,10 @@ cannot be recorded is said so, and the rest is recorded without it."""
 OF_THE_KERNEL = {1: "software", 2: "a tracepoint", 5: "a breakpoint"}
 
 
+# What a guest, too, can spare.
+DEFAULT_HZ = 199
+
+
 def add_command(commands):
     parser = commands.add_parser(
         "record", help=HELP, description=DESCRIPTION,
@@ -38,7 +42,8 @@ def add_command(commands):
       help="what to sample, as for perf record (default: cycles)")
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("-F", metavar="HZ", type=int,
-                      help="samples per second and CPU (default: 999)")
+                      help="samples per second and CPU "
+                      f"(default: {DEFAULT_HZ})")
     rate.add_argument("-c", metavar="N", type=int,
                       help="a sample each N events")
     a("-g", action="store_true", help="with call chains")
@@ -110,7 +115,8 @@ def find_domain(connections, name, kind):
     """A domain of libvirt."""
     from pvperf.record.transport import libvirt
     connection, found = libvirt.find(connections, name)
-    domain = Domain(found.name(), kind, libvirt.Agent(connection, found)
+    domain = Domain(found.name(), kind,
+                    libvirt.Agent(*connection.another(found))
                     if kind == "guest" else None, connection.uri)
     if not connection.is_active(found):
         domain.fail("it does not run")
@@ -194,7 +200,7 @@ def check_passive(event):
 
 
 def options_of(args):
-    frequency = None if args.c else args.F or 999
+    frequency = None if args.c else args.F or DEFAULT_HZ
     events = [host_event(args.e)]
     if args.passive:
         events.append(passive_event(args.e, args.g))
@@ -236,7 +242,7 @@ def run(args):
         if not session.run():
             raise Error("nothing was recorded" +
                         ("" if host.ok() else f": {host.status}"))
-    except Error:
+    except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
     print(f"{path}: {session.ended - session.began:.1f} s of "

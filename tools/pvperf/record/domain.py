@@ -53,10 +53,10 @@ class Domain:
                  *arguments]
         return self.transport.call(words, timeout).splitlines()
 
-    def start(self, lease, event, mark, options):
+    def start(self, lease, event, mark, limit, options):
         self.started = True
         for line in self.do("start", self.kind, str(lease), event, mark,
-                            *options, timeout=self.patience):
+                            str(limit), *options, timeout=self.patience):
             key, _, value = line.partition(b" ")
             if key == b"pair":
                 self.paired = True
@@ -69,12 +69,17 @@ class Domain:
         self.do("enable")
 
     def alive(self):
-        self.do("alive")
+        """As stop()."""
+        return self.early(self.do("alive"))
 
     def stop(self, *parts):
         """Returns {part: its last words} of those that had ended before."""
+        return self.early(self.do("stop", *parts, timeout=self.patience))
+
+    @staticmethod
+    def early(lines):
         early = {}
-        for line in self.do("stop", *parts, timeout=self.patience):
+        for line in lines:
             word, _, rest = line.partition(b" ")
             part, _, why = rest.partition(b" ")
             if word == b"early":
@@ -122,9 +127,10 @@ class Domain:
                 "lost": self.lost or 0, "clock": self.clock}
 
 
-def each(domains, function, timeout, hurry=None):
+def each(domains, function, timeout, hurry=None, keep=()):
     """Calls function(domain) for all at the same time; who fails, or has not ended
-    in time, has its status say so. An Event hurry ends the waiting."""
+    in time, has its status say so. An Event hurry ends the waiting, but for those to
+    keep."""
     ended = {}
 
     def run(domain):
@@ -136,14 +142,15 @@ def each(domains, function, timeout, hurry=None):
         except Exception as error:  # of a transport's library
             ended[domain] = f"{type(error).__name__}: {error}"
 
-    threads = [threading.Thread(target=run, args=(d,), daemon=True)
-               for d in domains]
-    for thread in threads:
+    threads = {d: threading.Thread(target=run, args=(d,), daemon=True)
+               for d in domains}
+    for thread in threads.values():
         thread.start()
     deadline = time.monotonic() + timeout
-    while any(t.is_alive() for t in threads):
+    while any(t.is_alive() for d, t in threads.items()
+              if d in keep or not (hurry and hurry.is_set())):
         time.sleep(0.02)
-        if time.monotonic() > deadline or (hurry and hurry.is_set()):
+        if time.monotonic() > deadline:
             break
     for domain in domains:
         why = ended.get(domain, f"no answer within {timeout:.0f} s"

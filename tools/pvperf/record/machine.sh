@@ -42,6 +42,12 @@ enter() {
 	dir=$(pwd -P)
 }
 
+# A guest has its own work to do.
+nice=
+be_nice() {
+	[ -e role ] || nice="nice -n 19"
+}
+
 # Its last words.
 log_of() {
 	grep -v -e '^$' -e '^Events ' "$1.log" | tail -n 3 | tr '\n' ' '
@@ -112,12 +118,33 @@ supervise() {
 	done
 }
 
+# early: those that should run, and do not
+early() {
+	[ -e recording ] || return 0
+	for file in *.pid; do
+		name=${file%.pid}
+		if [ -e "$file" ] && ! running "$name"; then
+			echo "early $name $(log_of "$name")"
+			# What is recorded without it is of no use.
+			[ "$name" != record ] || [ ! -e role ] || mark e
+		fi
+	done
+}
+
+# As many MB as perf may have of LIMIT: of a guest's free space a tenth at most.
+room() {
+	[ ! -e role ] || { echo "$1"; return; }
+	df -Pk . | awk -v limit="$1" 'NR == 2 {
+		room = int($4 / 10240)
+		print room < limit ? room : limit }'
+}
+
 # part NAME PERF-ARGUMENT...: starts one that does not count yet; or says why not
 part() {
 	name=$1
 	shift
 	mkfifo "$name.control" "$name.ack"
-	perf "$@" -D -1 --control "fifo:$name.control,$name.ack" \
+	$nice perf "$@" -D -1 --control "fifo:$name.control,$name.ack" \
 		</dev/null >"$name.log" 2>&1 &
 	echo $! "$(start_of $!)" >"$name.pid"
 	tries=0
@@ -149,10 +176,10 @@ mark() {
 	printf '%s' "$(cat mark)-$1" >/proc/$$/comm
 }
 
-# start ROLE LEASE EVENT MARK PERF-RECORD-ARGUMENT...
+# start ROLE LEASE EVENT MARK LIMIT PERF-RECORD-ARGUMENT...
 start() {
-	role=$1 lease=$2 event=$3 mark=$4
-	shift 4
+	role=$1 lease=$2 event=$3 mark=$4 limit=$5
+	shift 5
 	command -v perf >/dev/null || die "no perf there: apt install linux-perf"
 	mkdir "$dir" || exit 1
 	enter
@@ -169,13 +196,18 @@ start() {
 	if [ "$role" = host ]; then
 		echo "$mark" >mark
 		echo "$role" >role
+	fi
+	limit=$(room "$limit")
+	[ "${limit:-0}" -gt 0 ] || fail "no room in $dir: it takes 10 MB"
+	be_nice
+	if [ "$role" = host ]; then
 		part clock record -a -N -B -o clock.data --max-size=1G \
 			-e task:task_rename --filter "newcomm ~ \"$mark-*\"" ||
 			fail "$why"
 		tell clock enable
 		part stat stat -a -A -x, -o stat.txt -e "$event" || fail "$why"
 	fi
-	part record record -a -N -B -o record.data "$@" || fail "$why"
+	part record record -a -N -B -o record.data "--max-size=${limit}M" "$@" || fail "$why"
 	set -- /sys/bus/event_source/devices/*/clock
 	[ ! -e "$1" ] || echo pair
 	echo "kernel $(uname -r)"
@@ -201,10 +233,12 @@ enable() {
 		tell record enable
 		touch enabled
 	fi
+	touch recording
 }
 
 # stop NAME...: those parts
 stop() {
+	rm -f recording
 	[ "$1" != record ] || [ ! -e role ] || mark e
 	for name; do
 		if ! running "$name"; then
@@ -295,16 +329,17 @@ join_names() {
 # Anybody can have a name with newlines, which perf script prints as they are. So it
 # prints numbers alone, and the names are from perf's JSON.
 script() {
+	be_nice
 	mkfifo numbers names
 	# No names of inlined functions, each of which would start one.
 	mkdir none
 	ln -s /bin/false none/addr2line
-	perf script "$@" -i record.data --ns --no-inline --show-lost-events \
+	$nice perf script "$@" -i record.data --ns --no-inline --show-lost-events \
 		-F pid,tid,cpu,time,event,period,misc,ip \
 		</dev/null >numbers 2>script.log &
 	script=$!
 	echo $script "$(start_of $script)" >script.pid
-	PATH=$dir/none:$PATH perf data convert -f --to-json /proc/self/fd/3 -i record.data \
+	PATH=$dir/none:$PATH $nice perf data convert -f --to-json /proc/self/fd/3 -i record.data \
 		</dev/null >names.log 2>&1 3>names &
 	names=$!
 	echo $names "$(start_of $names)" >names.pid
@@ -335,7 +370,8 @@ trace|enable|stop|script)
 	touch alive
 	$command "$@" ;;
 alive)	enter
-	touch alive ;;
+	touch alive
+	early ;;
 place)	enter
 	printf '%s' "$dir" ;;
 *)	die "no command $command" ;;

@@ -14,6 +14,8 @@ from pvperf.record import clock, domain, folder, vmm
 from pvperf.record.transport.common import Failed
 
 HEARTBEAT = 10
+# How often it is asked whether all that should run does.
+CHECK, CHECK_HOST = 3, 1
 # What the host traces of a VMM's hypercalls, per vCPU: 14 hours.
 TRACE_MB = 16
 # What of it is taken, and of what a guest says of its clock.
@@ -50,16 +52,18 @@ class Session:
         self.vmms, self.window = {}, None
         # Ctrl-C once, and again.
         self.stopping, self.hurry = threading.Event(), threading.Event()
+        # The host's own perf has ended.
+        self.host_ended = threading.Event()
         self.done = threading.Event()
 
     def interrupt(self, *_):
         if self.stopping.is_set():
             self.hurry.set()
-            say("leaves what has not come yet")
+            say("leaves what guests have not sent yet")
         else:
             self.stopping.set()
             say("stops, and takes what there is; Ctrl-C again leaves what has "
-                "not come yet")
+                "not come yet of guests")
 
     def run(self):
         """Whether something was recorded."""
@@ -100,9 +104,8 @@ class Session:
         def start(d):
             events = options.events if d is self.host else [options.event]
             d.start(self.lease, options.counted if d is self.host
-                    else options.event, self.mark,
-                    [*options.rate, f"--max-size={options.limit}M",
-                     *(word for e in events for word in ("-e", e))])
+                    else options.event, self.mark, options.limit,
+                    [*options.rate, *(word for e in events for word in ("-e", e))])
 
         self.each([self.host], start, self.patience, self.stopping)
         if not self.host.ok():
@@ -147,10 +150,12 @@ class Session:
 
     def keep_alive(self, d):
         """As long as the session lasts."""
-        silent = False
-        while d.started and not self.done.wait(HEARTBEAT):
+        silent, known = False, set()
+        while d.started and not self.done.wait(
+                CHECK_HOST if d is self.host else CHECK):
             try:
-                d.alive()
+                for part, why in d.alive().items():
+                    self.ended_early(d, part, why, known)
                 if silent:
                     say(f"{d.name}: answers again")
                 silent = False
@@ -158,6 +163,17 @@ class Session:
                 if not silent and d.ok() and not self.done.is_set():
                     say(f"{d.name}: {error}")
                 silent = True
+
+    def ended_early(self, d, part, why, known):
+        """Of the host, what others do from then on is of no use; of a guest, stop()
+        has its status say so."""
+        if part in known or d is self.host and part not in ("record", "stat"):
+            return
+        known.add(part)
+        if not self.ended:
+            say(f"{d.name}: its perf has ended early: {why}")
+        if d is self.host and part == "record":
+            self.host_ended.set()
 
     def enable(self):
         """The host last, so that all record while it does."""
@@ -178,6 +194,9 @@ class Session:
         while not self.stopping.wait(0.1):
             now = time.monotonic()
             if command and command.poll() is not None:
+                break
+            if self.host_ended.is_set():
+                say("stops, and takes what there is")
                 break
             if self.options.seconds and now - began >= self.options.seconds:
                 break
@@ -233,12 +252,14 @@ class Session:
         ill = {d: d.status for d in self.recording}
         for d in self.recording:
             d.status = "ok"
-        self.each(self.recording, domain.Domain.alive, self.patience,
-                  self.hurry)
+        # Also where it is in a hurry: what this machine has needs nobody else.
+        keep = [self.host]
+        domain.each(self.recording, domain.Domain.alive, self.patience,
+                    self.hurry, keep)
         well = [d for d in self.recording if d.ok()]
         names = {d: folder.file_name(d.name, self.names) for d in well}
         domain.each(well, lambda d: self.take(d, names[d], patience),
-                    2 * patience + 60, self.hurry)
+                    2 * patience + 60, self.hurry, keep)
         for d in self.recording:
             # What came first.
             d.status = ill[d] if ill[d] != "ok" else d.status
@@ -292,7 +313,8 @@ class Session:
         state = {d: d.status for d in started}
         for d in started:
             d.status = "ok"
-        domain.each(started, domain.Domain.clean, self.patience)
+        domain.each(started, domain.Domain.clean, self.patience, self.hurry,
+                    [self.host])
         for d in started:
             if not d.ok() and state[d] == "ok":
                 say(f"{d.name}: cannot be cleaned up: {d.status}; it does so by "
@@ -331,6 +353,7 @@ class Session:
         os.unlink(path)
 
     def find_clock(self, d, found):
+        """Its pid, too, where libvirt has not said it."""
         traced = self.vmm_of(d, found)
         if traced and not traced.problem:
             d.clock = clock.points(traced.pairs(found),

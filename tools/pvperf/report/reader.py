@@ -72,6 +72,7 @@ def explain(profile, lines, parser, trace):
     for wrong, doubt, text in (
             (lines.problem, True, f"{domain.samples}: {lines.problem}"),
             (unread, True, f"lines that are none of pv-perf record's: {unread:,}"),
+            (parser.stopped, True, "the rest of it is not read, for these"),
             (parser.cut, False,
              f"addresses left out, of stacks with more than {DEPTH}: "
              f"{parser.cut:,}"),
@@ -90,6 +91,10 @@ def explain(profile, lines, parser, trace):
     if domain.clock is None and profile.session.window:
         note(domain, True, "its clock is not known: what it did before and after "
              "all recorded is not left out")
+    if trace and trace.cut[domain.title()]:
+        note(domain, False, f"of the timeline only its first "
+             f"{trace.BYTES >> 20} MB are written, --time takes another part; "
+             f"samples left out: {trace.cut[domain.title()]:,}")
     if trace and domain.kind == "guest":
         explain_clock(domain)
 

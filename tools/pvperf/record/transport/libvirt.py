@@ -50,6 +50,12 @@ class Connection:
         except self.libvirt.libvirtError as error:
             self.error = str(error)
 
+    def another(self, domain):
+        """(Connection, domain) of its own: libvirt serves five requests of a connection
+        at a time, of which agents that hang would keep all."""
+        connection = Connection(self.uri)
+        return connection, connection.connection.lookupByUUID(domain.UUID())
+
     def is_local(self):
         return not urllib.parse.urlsplit(self.uri).hostname
 
@@ -92,7 +98,7 @@ class Agent:
 
     def __init__(self, connection, domain):
         self.libvirt, self.qemu = connection.libvirt, connection.qemu
-        self.domain = domain
+        self.connection, self.domain = connection, domain
 
     def command(self, name, **arguments):
         """What an agent's command returns."""
@@ -179,4 +185,6 @@ class Agent:
                 pass            # it is gone
 
     def close(self):
-        pass
+        # A command that hangs would have it wait.
+        threading.Thread(target=self.connection.connection.close,
+                         daemon=True).start()

@@ -9,6 +9,7 @@ from pvperf.error import Error
 BLOCK = 256 << 10               # what is unpacked at a time
 READ = 16 << 10                 # and read
 LINE = 64 << 10                 # a line that is longer is no line of perf's
+TOO_LONG = 16 << 20             # and so much of such ones is enough
 
 
 def open_file(path):
@@ -71,10 +72,15 @@ class Lines:
             yield block
 
     def split(self):
-        tail, skip = b"", False
+        tail, skip, skipped = b"", False, 0
         for block in self.blocks():
             if skip:
-                _, end, block = block.partition(b"\n")
+                rest, end, block = block.partition(b"\n")
+                skipped += len(rest)
+                if skipped > TOO_LONG:
+                    self.problem = "the rest of it is not read, for lines that " \
+                        "are too long"
+                    return
                 skip = not end
                 if skip:
                     continue

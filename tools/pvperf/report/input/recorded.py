@@ -103,6 +103,8 @@ class Domain:
         self.status = printable(status or "its status is wrong")
         if self.status != "ok":
             self.notes.append(self.status)
+            # All that it says is of a part of the time, perhaps.
+            self.doubtful = self.samples is not None
         self.lost = self.claim(get, where, "lost", int, 0) or 0
         self.clock = HostClock() if self.kind == "host" else \
             self.claim(read_clock, where)

@@ -18,6 +18,8 @@ import re
 DEPTH = 256
 # Of the lines of addresses, so many that are no longer than that are remembered.
 CACHED, SHORT = 30000, 512
+# Where so many lines are nothing that is known, the rest is not looked at.
+MOST_UNREAD = 10000
 
 STRING = rb'"([^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*)"'
 HEADER = re.compile(
@@ -72,6 +74,7 @@ class Parser:
         self.intern = intern
         self.caches = ({}, {})
         self.unread = 0             # lines that are nothing of the above
+        self.stopped = False        # for too many of these
         self.cut = 0                # addresses beyond DEPTH
 
     def frame(self, line, passive):
@@ -100,6 +103,9 @@ class Parser:
         sample, frames, passive = None, None, False
         header, frame = HEADER.fullmatch, self.frame
         for lines in self.lines:
+            if self.unread > MOST_UNREAD:
+                self.stopped = True
+                break
             for line in lines:
                 if sample is not None and line[:1] == b"\t":
                     found = frame(line, passive)
@@ -115,7 +121,7 @@ class Parser:
                     sample = None
                 match = header(line)
                 if not match:
-                    self.unread += bool(line)
+                    self.unread += 1
                     continue
                 sample = self.sample(match)
                 frames, passive = sample.frames, is_passive(sample.misc)

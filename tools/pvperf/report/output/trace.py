@@ -5,6 +5,7 @@ viewer of Chromium and Go read it: the trace event format, in JSON.
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: a
 track for each CPU of a domain, with a slice (X) for as long as samples find the same
 function in the same place, and marks (i) for events of other kinds."""
+import collections
 import json
 
 from pvperf import text
@@ -19,14 +20,16 @@ TRACKS = 4096
 class Track:
     """A CPU: what it does, from the outermost on."""
 
-    def __init__(self, number, tid):
-        self.number, self.tid = number, tid
+    def __init__(self, title, number, tid):
+        self.title, self.number, self.tid = title, number, tid
         self.open = []              # [((name, its args or None), since)]
         self.end = -1.0             # of what is drawn
 
 
 class Writer:
-    """Of the samples from..to, in seconds since the session's start."""
+    """Of the samples from..to, in seconds since the session's start; no domain has more
+    than BYTES of it."""
+    BYTES = 24 << 20
 
     def __init__(self, file, session, part):
         self.file, self.part = file, part
@@ -36,15 +39,25 @@ class Writer:
         self.processes, self.tracks = {}, {}
         self.slices, self.names = 0, {}
         self.began = False
+        # By a domain's title: what it has had, and how many samples that had no room.
+        self.used, self.cut = collections.Counter(), collections.Counter()
         file.write(b'{"displayTimeUnit": "ns", "otherData": %s, '
                    b'"traceEvents": [' % json.dumps({
                        "event": session.event, "began": session.began,
                        "by": "pv-perf report"}).encode())
 
     def write(self, **event):
-        self.file.write((",\n" if self.began else "\n").encode() +
-                        json.dumps(event, separators=(",", ":")).encode())
+        data = (",\n" if self.began else "\n").encode() + \
+            json.dumps(event, separators=(",", ":")).encode()
+        self.file.write(data)
         self.began = True
+        return len(data)
+
+    def put(self, title, **event):
+        """Of a domain, where it has room."""
+        if self.used[title] <= self.BYTES:
+            self.used[title] += self.write(**event)
+            self.slices += 1
 
     def track(self, title, kind, cpu):
         """Of a domain's CPU; None beyond what a viewer can show."""
@@ -56,7 +69,7 @@ class Writer:
             self.meta("process_name", number, 0, title)
         number = self.processes[title]
         self.meta("thread_name", number, cpu, f"{kind} {cpu}")
-        found = self.tracks[title, cpu] = Track(number, cpu)
+        found = self.tracks[title, cpu] = Track(title, number, cpu)
         return found
 
     def meta(self, name, pid, tid, value):
@@ -87,9 +100,13 @@ class Writer:
         return time if first <= time <= last else None
 
     def add(self, profile, sample, number):
-        """Draws it."""
+        """Draws it, where there is room."""
         time = self.time(profile, sample)
         if time is None:
+            return
+        title = profile.domain.title()
+        if self.used[title] > self.BYTES:
+            self.cut[title] += 1
             return
         group = None if number is None else profile.groups[number]
         if group is None and not profile.wanted(sample.event):
@@ -135,20 +152,17 @@ class Writer:
     def shut(self, track, keep):
         """Writes what is over."""
         for (name, args), since in reversed(track.open[keep:]):
-            self.write(ph="X", name=name, pid=track.number, tid=track.tid,
-                       ts=round(since * 1e6, 3),
-                       dur=round((track.end - since) * 1e6, 3),
-                       **({"args": args} if args else {}))
-            self.slices += 1
+            self.put(track.title, ph="X", name=name, pid=track.number,
+                     tid=track.tid, ts=round(since * 1e6, 3),
+                     dur=round((track.end - since) * 1e6, 3),
+                     **({"args": args} if args else {}))
         del track.open[keep:]
 
     def mark(self, profile, sample, time):
         track = self.place(profile, sample, None)
         if track:
-            self.write(ph="i", name=text.name(sample.event), s="t",
-                       pid=track.number, tid=track.tid,
-                       ts=round(time * 1e6, 3))
-            self.slices += 1
+            self.put(track.title, ph="i", name=text.name(sample.event), s="t",
+                     pid=track.number, tid=track.tid, ts=round(time * 1e6, 3))
 
     def close(self, accounts, notes):
         for track in self.tracks.values():
