@@ -14,6 +14,20 @@ begin report-hostile
 copy odd 's["host"]["counted"] = {"0": 10**9}'
 said "a guest that says more than the CPUs did" 'is in doubt' odd
 is "it is marked" "$(shown 1 'guest web user')" ~1000$M
+# One is not believed more of itself than its VMM did in guest mode.
+copy lies 's["domains"][1]["counted"] = 10**9; s["domains"][2]["counted"] = 2200 * 10**6'
+said "a guest that says more than its VMM did" \
+	'guest web says 2,000,000,000 of itself, .* 1,000,000,000: its numbers are scaled' lies
+is "its numbers are scaled, and marked" "$(for what in user kernel idle; do
+	shown 1 "guest web $what"; done | paste -sd' ')" "~500$M ~300$M ~200$M"
+is "in each table" "$(for n in 1 2 3; do table $n out | awk '/guest web/ {
+	sub(/~/, ""); n += $1 } END { printf "%.0f ", n }'; done)" "1000$M 1000$M 1000$M "
+is "and others' are as they were" "$(shown 1 'guest db user') $(shown 1 'host user')" \
+	"2000$M 160$M"
+is "percentages are of what was counted" "$(awk '/ host user$/ { print $2; exit }' out)" 1.95%
+"$pv_perf" report --flamegraph lies.html --pprof lies.pb.gz lies >out
+go tool pprof -top -tagfocus vm=web lies.pb.gz >top 2>&1
+has "and in a profile for pprof" 'ngx_http_parse' top
 copy odd2 's["domains"][1]["clock"] = [[1, 1, 1], [0, 0, 0]]; s["domains"][1]["lost"] = "x"'
 said "a clock that goes back" 'guest web: session.json: clock does not go on' odd2
 copy odd3 's["event"] = "instructions"'

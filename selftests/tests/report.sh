@@ -54,6 +54,26 @@ for n in 1 2 3; do
 		awk '{ sub(/^~/, ""); if ($NF == "all") all = $1; else n += $1 }
 			END { printf "%.0f %.0f", n, all }')" "41000$M 41000$M"
 done
+# What it costs, in all and of whom.
+cost() {
+	table "$1" "$2" | sed -n "s/ $3\$//p"
+}
+is "what a VM costs" "$(cost 4 out web)" "18000$M 24.39% 4.88% 14.63% 0.00%"
+is "and one that has lost samples" "$(cost 4 out db)" "12000$M 26.83% 2.44% 0.00% 0.00%"
+cp -r session helped
+edit helped 's["domains"][1]["helpers"] = [42]'
+"$pv_perf" report helped >helped.out
+is "with what others do for it" "$(cost 4 helped.out web)" \
+	"18800$M 24.39% 4.88% 14.63% 1.95%"
+cp -r session elsewhere
+edit elsewhere 's["domains"][1]["pid"] = None'
+"$pv_perf" report elsewhere >elsewhere.out
+is "a guest of another host is not in this one's tables" \
+	"$(for n in 1 2 3 4; do table $n elsewhere.out; done | grep -c 'guest web')" 0
+is "and has some of its own" "$(table 5 elsewhere.out | awk '{ print $1 }' | paste -sd' ')" \
+	"3000$M 5000$M 2000$M 10000$M"
+is "of which its percentages are" \
+	"$(grep -E ' guest web user$' elsewhere.out | awk '{ print $2 }')" 50.00%
 has "nor what was before all recorded" \
 	'guest web: samples from before or after all recorded, left out: 50$' out
 has "what guests have sampled themselves is not counted twice" \

@@ -102,6 +102,12 @@ def passive_event(event, chains):
     return f"{name}{'' if name.endswith('/') else ':'}{modifiers}G"
 
 
+def guest_event(event):
+    """EVENT of guests' code, to be counted."""
+    name, modifiers = split_event(event)
+    return f"{name}{'' if name.endswith('/') else ':'}{modifiers}G"
+
+
 def find_libvirt(args):
     """The connections, if they are needed."""
     if all(re.match(r"ssh:|pid:", n) for n in args.vm + args.passive):
@@ -191,15 +197,21 @@ def type_of(event):
     return int(match[1]) if match else 0
 
 
-def check_passive(event):
+def check_event(event, passive, local):
+    """Whether the kernel can tell a guest's code from the host's by it."""
     kind = OF_THE_KERNEL.get(type_of(event))
-    if kind:
+    if kind and local:
+        raise Error(f"-e {event}: it is {kind}, of which the host counts guests' time "
+                    f"as its own: that of {', '.join(local)} would be there twice",
+                    "-e cycles, or another hardware event; or none of --vm")
+    if kind and passive:
         raise Error(f"-e {event}: it is {kind}, which does not tell a guest's code "
                     "from the host's, and --passive needs that",
                     "-e cycles, or another hardware event")
+    return not kind
 
 
-def options_of(args):
+def options_of(args, hardware):
     frequency = None if args.c else args.F or DEFAULT_HZ
     events = [host_event(args.e)]
     if args.passive:
@@ -207,6 +219,7 @@ def options_of(args):
     rate = ["-c", str(args.c)] if args.c else ["-F", str(frequency)]
     return types.SimpleNamespace(
         event=args.e, events=events, counted=both_event(args.e), period=args.c,
+        guest_event=guest_event(args.e), hardware=hardware,
         frequency=frequency, callgraph=args.g, rate=rate + ["-g"] * args.g, limit=args.limit,
         patience=args.patience, seconds=args.seconds, command=args.command)
 
@@ -228,13 +241,14 @@ def find_symbols(args, passive):
 def run(args):
     check(args)
     if args.passive:
-        check_passive(args.e)
-    options = options_of(args)
+        check_event(args.e, True, [])
     connections = find_libvirt(args)
     guests = [find_guest(connections, n) for n in args.vm]
     passive = [find_passive(connections, n) for n in args.passive]
     find_symbols(args, passive)
     make_unique(guests + passive)
+    options = options_of(args, check_event(
+        args.e, passive, [d.name for d in guests if d.pid]))
     path = folder.create(args.o or time.strftime("pv-perf-%Y%m%d-%H%M%S"))
     host = Domain("host", "host", Local())
     try:

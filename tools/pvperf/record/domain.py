@@ -30,6 +30,8 @@ class Domain:
         self.patience = PATIENCE
         self.status = "ok"
         self.pid, self.vcpus = None, []
+        # What the host has counted of its VMM in guest mode, and who works for it.
+        self.counted, self.helpers = None, set()
         self.samples = self.lost = self.kernel = self.cpus = None
         # The file with those of its kernel, of a passive one.
         self.symbols = None
@@ -123,6 +125,7 @@ class Domain:
         """For session.json."""
         return {"name": self.name, "kind": self.kind, "connect": self.connect,
                 "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
+                "counted": self.counted, "helpers": sorted(self.helpers),
                 "samples": self.samples, "symbols": self.symbols,
                 "lost": self.lost or 0, "clock": self.clock}
 

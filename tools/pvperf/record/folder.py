@@ -75,6 +75,16 @@ def read_counted(path):
     return result or None
 
 
+def read_count(path):
+    """Of perf stat -x, of one event, or None."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            match = re.search(r"^(\d+),", f.read(1 << 16), re.M)
+    except OSError:
+        return None
+    return int(match[1]) if match else None
+
+
 def host():
     return {"name": platform.node(), "kernel": platform.release(),
             "cpus": os.cpu_count()}

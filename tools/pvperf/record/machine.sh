@@ -222,9 +222,18 @@ trace() {
 	tell "$1" enable
 }
 
+# count NAME PID EVENT: what a process does, for the session's time
+count() {
+	part "$1" stat -p "$2" -x, -o "$1.txt" -e "$3" || die "$why"
+}
+
 # A guest's clock is measured from then on, as the host traces that by then.
 enable() {
 	if [ -e role ]; then
+		# First, so that nothing is missing; their processes may have ended.
+		for file in guest-*.pid; do
+			[ ! -e "$file" ] || (tell "${file%.pid}" enable 2>/dev/null)
+		done
 		tell record enable
 		tell stat enable
 		mark b
@@ -365,7 +374,7 @@ find_place
 case $command in
 start)	start "$@" ;;
 clean)	clean ;;
-trace|enable|stop|script)
+count|trace|enable|stop|script)
 	enter
 	touch alive
 	$command "$@" ;;

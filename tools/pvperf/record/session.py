@@ -50,6 +50,8 @@ class Session:
         self.began = self.ended = None
         # {pid: Hypercalls}, of VMMs that a guest may be of.
         self.vmms, self.window = {}, None
+        # {pid: (count of its guest mode or None, helpers)} of VMMs.
+        self.costs = {}
         # Ctrl-C once, and again.
         self.stopping, self.hurry = threading.Event(), threading.Event()
         # The host's own perf has ended.
@@ -115,6 +117,26 @@ class Session:
             threading.Thread(target=self.keep_alive, args=(d,),
                              daemon=True).start()
         self.trace_hypercalls()
+        self.count_guests()
+
+    def local_vmms(self):
+        """Those that a domain of the session is, or may be, of."""
+        found = {d.pid for d in self.guests + self.passive if d.ok() and d.pid}
+        if any(d.ok() and d.pid is None for d in self.guests):
+            found |= vmm.of_kvm()
+        return found
+
+    def count_guests(self):
+        """What each VMM does in guest mode, which no guest can say otherwise."""
+        for pid in self.local_vmms():
+            self.costs[pid] = None, vmm.helpers(pid)
+            if not self.options.hardware:
+                continue
+            try:
+                self.host.do("count", f"guest-{pid}", str(pid),
+                             self.options.guest_event, timeout=self.patience)
+            except Failed as error:
+                say(f"cannot count what the guest of process {pid} does: {error}")
 
     @staticmethod
     def traceable():
@@ -240,7 +262,12 @@ class Session:
     def stop_traces(self):
         parts = {f"vmm-{pid}": found for pid, found in self.vmms.items()
                  if not found.problem}
-        for name, why in self.host.stop("clock", *parts).items():
+        counts = [f"guest-{pid}" for pid in self.costs] \
+            if self.options.hardware else []
+        # Whoever has come meanwhile.
+        for pid, (count, helpers) in self.costs.items():
+            self.costs[pid] = count, helpers | vmm.helpers(pid)
+        for name, why in self.host.stop("clock", *parts, *counts).items():
             # What has ended because its VMM has is of use.
             if name in parts and "size limit" in why:
                 parts[name].problem = "is flooded with its hypercalls"
@@ -291,10 +318,23 @@ class Session:
             self.take_file(d, name, TRACED)
         for hypercalls in self.vmms.values():
             self.take_trace(hypercalls)
+        for pid in self.costs if self.options.hardware else ():
+            self.take_count(pid)
 
     def take_file(self, d, name, size):
         """What there is besides samples."""
         d.fetch(name, self.work_file(d, name), size, 120)
+
+    def take_count(self, pid):
+        name = f"guest-{pid}.txt"
+        try:
+            self.take_file(self.host, name, TRACED)
+        except Failed:
+            pass                    # its part has not started, which was said
+        path = self.work_file(self.host, name)
+        self.costs[pid] = folder.read_count(path), self.costs[pid][1]
+        if os.path.exists(path):
+            os.unlink(path)
 
     def take_trace(self, hypercalls):
         if hypercalls.problem:
@@ -341,6 +381,11 @@ class Session:
                                            if d.pid in (pid, None)])
         for d, found in said.items():
             self.find_clock(d, found)
+        for d in self.guests + self.passive:
+            d.counted, d.helpers = self.costs.get(d.pid, (None, set()))
+            if d.kind == "guest" and d.pid and not self.options.hardware:
+                d.fail(f"{self.options.event} counts its time as the host's, too: "
+                       "both are in the samples. Remedy: -e cycles")
 
     @contextlib.contextmanager
     def taken(self, d, name):

@@ -48,6 +48,38 @@ def link(path):
         return ""
 
 
+# Kernel threads that work for a process.
+KTHREAD = re.compile(rb"(?:vhost-|kvm-pit/|kvm-nx-lpage-recovery-)(\d+)\n")
+
+
+def kthreads(pid):
+    """Those of Linux before 6.4, which are no threads of the VMM; of nobody who has
+    named himself so."""
+    for n in pids():
+        match = KTHREAD.fullmatch(read(f"/proc/{n}/comm"))
+        if match and int(match[1]) == pid and \
+                read(f"/proc/{n}/stat").rpartition(b") ")[2].split()[1:2] == [b"2"]:
+            yield n
+
+
+def cgroup(pid):
+    """The folder of the VM's control group, which systemd-machined or libvirt has made,
+    or None: a VMM that somebody has started has none of its own."""
+    match = re.search(rb"^0::(/machine[^/]*/[^\n]*?\.scope)(?:/[^\n]*)?$",
+                      read(f"/proc/{pid}/cgroup"), re.M)
+    return match and "/sys/fs/cgroup" + os.fsdecode(match[1])
+
+
+def helpers(pid):
+    """Processes that work for the VM beside its VMM: vhost, virtiofsd, swtpm and the
+    like."""
+    found = set(kthreads(pid))
+    folder = cgroup(pid)
+    for path, _, _ in os.walk(folder) if folder else ():
+        found.update(int(n) for n in read(f"{path}/cgroup.procs").split())
+    return found - {pid}
+
+
 def vcpus(pid):
     """The threads, in the order of the vCPUs, by the names that QEMU (debug-threads,
     as libvirt has it), Firecracker and Cloud Hypervisor give them."""

@@ -3,7 +3,7 @@
 not."""
 import collections
 
-from pvperf.report.profile import Tally
+from pvperf.report.profile import GUEST, PARTS, Tally
 
 # Symbols kept of samples files once they are read, in all.
 KEPT = 80000
@@ -18,19 +18,29 @@ Row.__doc__ = """words: what it is of; mark: "~" where the numbers may be wrong.
 class Accounts:
     """By domain, process and symbol."""
 
-    def __init__(self, session, shares):
-        """shares: how many samples files there are for the memory."""
+    def __init__(self, session, shares, domains):
+        """shares: how many samples files there are for the memory; domains: those whose
+        events these are."""
         self.session, self.kept = session, max(KEPT // shares, 10)
+        self.domains = domains
         self.areas = collections.defaultdict(Tally)
         self.processes = collections.defaultdict(Tally)
         self.symbols = collections.defaultdict(Tally)
+        self.costs = collections.defaultdict(collections.Counter)
         self.owner = {}             # of an area: the domain's title
         self.marked = set()         # titles of domains with numbers in doubt
         self.missing = []           # (what, events, samples, estimated)
         self.doubts = []
+        self.counted = None
 
     def add(self, profile):
         """What there is of a samples file."""
+        said, can_be = profile.limit()
+        if said > can_be * (1 + SLACK):
+            self.doubts.append(
+                f"{profile.domain.title()} says {said:,} of itself, and its VMM was in "
+                f"guest mode for {can_be:,}: its numbers are scaled to that")
+            self.marked.add(profile.domain.title())
         if profile.domain.doubtful:
             self.marked.add(profile.domain.title())
         for group, tally in zip(profile.groups, profile.totals):
@@ -38,6 +48,8 @@ class Accounts:
                 self.areas[group.area].add(tally.events, tally.samples)
                 self.processes[group.area, group.process].add(
                     tally.events, tally.samples)
+                if group.part:
+                    self.costs[group.vm][group.part] += tally.events
                 if group.area not in self.owner:
                     self.owner[group.area] = self.owner_of(profile, group)
         kept = sorted(profile.symbols.items(), key=lambda i: -i[1].events)
@@ -66,11 +78,11 @@ class Accounts:
                 result.add(tally.events, tally.samples)
         return result
 
-    def close(self):
-        """All is read: what is missing?"""
-        total = sum(max(self.balance(d), 0) for d in self.session.domains)
+    def close(self, counted):
+        """All is read: what is missing of what the CPUs counted?"""
+        total = sum(max(self.balance(d), 0) for d in self.domains)
         total += self.sampled("other guests").events
-        counted = self.session.counted
+        self.counted = counted
         if counted is None:
             self.doubts.append(
                 "what the CPUs counted in all is not known: the whole is what "
@@ -82,8 +94,8 @@ class Accounts:
             self.doubts.append(
                 f"the domains say {total:,}, and the host's CPUs counted "
                 f"{counted:,}: what guests say of themselves is in doubt")
-            self.marked.update(d.title() for d in self.session.domains
-                               if d.kind == "guest")
+            self.marked.update(d.title() for d in self.domains
+                               if d.kind == "guest" and d.counted is None)
 
     def balance(self, domain):
         """What a domain has done in all, as far as one knows."""
@@ -92,18 +104,21 @@ class Accounts:
             # As many events each as those that are there.
             rest = domain.lost * sampled.events // sampled.samples
             self.missing.append((f"lost: {title}", rest, domain.lost, "~"))
+            if domain.kind != "host":
+                self.costs[domain.name][GUEST] += rest
             return sampled.events + rest
         return sampled.events
 
     def whole(self):
-        return sum(t.events for t in self.areas.values()) + \
+        """What percentages are of."""
+        return self.counted or sum(t.events for t in self.areas.values()) + \
             sum(events for _, events, _, _ in self.missing)
 
     def mark(self, area):
         return "~" if self.owner[area] in self.marked else ""
 
     def by_domain(self):
-        order = {d.title(): i for i, d in enumerate(self.session.domains)}
+        order = {d.title(): i for i, d in enumerate(self.domains)}
 
         def place(area):
             mode = next((i for i, m in enumerate(MODES)
@@ -114,6 +129,14 @@ class Accounts:
             tally = self.areas[area]
             yield Row((area,), tally.events, tally.samples, self.mark(area))
         yield from self.unseen()
+
+    def by_vm(self):
+        """(name, [events of each of PARTS], mark), the largest first."""
+        titles = {d.name: d.title() for d in self.domains if d.kind != "host"}
+        rows = [(name, [self.costs[name][part] for part in PARTS],
+                 "~" if title in self.marked else "")
+                for name, title in titles.items() if name in self.costs]
+        return sorted(rows, key=lambda r: (-sum(r[1]), r[0]))
 
     def unseen(self):
         for what, events, _, mark in self.missing:

@@ -117,9 +117,11 @@ class Files:
         for writer in self.profiles:
             writer.add(profile)
 
-    def close(self, accounts, notes):
-        for writer in filter(None, [self.trace, *self.profiles]):
-            writer.close(accounts, notes)
+    def close(self, accounts, others, notes):
+        if self.trace:
+            self.trace.close(notes)
+        for writer in self.profiles:
+            writer.close([accounts, others], notes)
 
 
 def read_all(session, options, files):
@@ -129,17 +131,21 @@ def read_all(session, options, files):
         raise Error(f"{session.folder} has no samples: " + "; ".join(
             f"{d.title()}: {d.status}" for d in session.domains[:10]),
             "pv-perf record says what to do while it runs")
-    accounts = Accounts(session, len(domains))
+    accounts = Accounts(session, len(domains),
+                        [d for d in session.domains if not d.is_elsewhere()])
+    others = Accounts(session, len(domains),
+                      [d for d in session.domains if d.is_elsewhere()])
     for domain in domains:
         profile = reader.read(session, domain, len(domains), options,
                               files.trace)
-        accounts.add(profile)
+        (others if domain.is_elsewhere() else accounts).add(profile)
         files.add(profile)
-    accounts.close()
-    if not accounts.areas:
+    accounts.close(session.counted)
+    others.close(None)
+    if not accounts.areas and not others.areas:
         raise Error(f"{session.folder} has no sample of {session.event}: " +
                     "; ".join(notes_of(session, accounts)[:10]))
-    return accounts
+    return accounts, others
 
 
 def notes_of(session, accounts):
@@ -181,11 +187,11 @@ def report(args):
     shares = sum(bool(d.samples) for d in session.domains) or 1
     with contextlib.ExitStack() as stack:
         files = Files(args, session, shares, stack)
-        accounts = read_all(session, options, files)
+        accounts, others = read_all(session, options, files)
         notes = notes_of(session, accounts)
         notes += [f"{printable(k.path)}: {k.outside:,} of the kernel's "
                   "addresses are in none of its functions"
                   for k in options.kallsyms.values() if k.outside]
-        files.close(accounts, notes)
-    return [headline(session), table.report(accounts, args.top),
+        files.close(accounts, others, notes)
+    return [headline(session), table.report(accounts, others, args.top),
             *([""] if notes else []), *(f"- {n}" for n in notes)]

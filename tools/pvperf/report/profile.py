@@ -12,9 +12,23 @@ from pvperf.report.tree import Tree
 NODES, FRAMES, GROUPS = 600000, 160000, 80000
 CACHED, CPUS = 20000, 8192
 
-Group = collections.namedtuple("Group", "area vm vcpu process")
+Group = collections.namedtuple("Group", "area vm vcpu process part")
 Group.__doc__ = """Whose samples are together. area is what is shown of domain and
-mode; vm and vcpu are None where it is nobody's in particular."""
+mode; vm and vcpu are None where it is nobody's in particular; part is what of the
+cost of vm it is: one of PARTS, or None."""
+# The guest, its VMM in user mode, the host's kernel for the VMM, and other processes
+# and threads of the kernel that work for it.
+PARTS = GUEST, VMM, KERNEL, HELPERS = "guest", "VMM", "host kernel", "helpers"
+
+
+def shares(values, numerator, denominator):
+    """Each times that ratio, rounded so that their sum is that of all."""
+    done = before = 0
+    for value in values:
+        before += value
+        now = before * numerator // denominator
+        yield now - done
+        done = now
 
 
 class Tally:
@@ -50,12 +64,14 @@ class Profile:
         self.window = domain.clock and session.window
         self.time = 0.0
         self.last = {}              # of each CPU: time and tid
-        self.owners, self.threads = {}, {}
+        self.owners, self.threads, self.helpers = {}, {}, {}
         for d in session.domains if domain.kind == "host" else ():
             if d.pid:
                 self.owners[d.pid] = d
             for number, tid in enumerate(d.vcpus):
                 self.threads[tid] = d, number
+            for pid in d.helpers:
+                self.helpers[pid] = d
 
     def wanted(self, event):
         """Is it the session's?"""
@@ -149,37 +165,57 @@ class Profile:
 
     def find(self, sample):
         """The number of a sample's Group; None where another file has it."""
-        place = self.on_host(sample) if self.domain.kind == "host" \
+        group = self.on_host(sample) if self.domain.kind == "host" \
             else self.in_guest(sample)
-        if place is None:
+        if group is None:
             return None
-        area, vm, vcpu, process = place
-        return self.number(Group(area, vm, vcpu if self.vcpus else None,
-                                 process))
+        return self.number(group if self.vcpus else group._replace(vcpu=None))
 
     def on_host(self, sample):
-        """(area, vm, vCPU, process)"""
         owner, vcpu = self.threads.get(sample.tid, (None, None))
         owner = owner or self.owners.get(sample.pid)
         name = comm(sample)
         if is_passive(sample.misc):
             mode = "kernel" if b"G" in sample.misc else "user"
             if owner is None:
-                return f"other guests {mode}", None, None, \
-                    f"{name} {sample.pid}"
+                return Group(f"other guests {mode}", None, None,
+                             f"{name} {sample.pid}", None)
             if owner.samples:
                 return None
-            return f"{owner.title()} {mode}", owner.name, vcpu, "[any]"
+            return Group(f"{owner.title()} {mode}", owner.name, vcpu, "[any]", GUEST)
         if owner:
-            area = "VMM of " + owner.name if b"U" in sample.misc \
-                else "host kernel"
-            return area, owner.name, vcpu, f"{name} ({owner.name})"
-        return f"host {mode_of(sample.misc)}", None, None, name
+            in_user = b"U" in sample.misc
+            return Group("VMM of " + owner.name if in_user else "host kernel",
+                         owner.name, vcpu, f"{name} ({owner.name})",
+                         VMM if in_user else KERNEL)
+        area = f"host {mode_of(sample.misc)}"
+        owner = self.helpers.get(sample.pid)
+        if owner:
+            return Group(area, owner.name, None, f"{name} ({owner.name})", HELPERS)
+        return Group(area, None, None, name, None)
 
     def in_guest(self, sample):
         """The same, where the guest has sampled itself."""
-        return f"{self.domain.title()} {mode_of(sample.misc)}", \
-            self.domain.name, sample.cpu, comm(sample)
+        return Group(f"{self.domain.title()} {mode_of(sample.misc)}",
+                     self.domain.name, sample.cpu, comm(sample), GUEST)
+
+    def limit(self):
+        """Of a guest: no more than its VMM has done in guest mode, by the host's count.
+        Returns what it has said, with the samples that it has lost, and what of that
+        can be."""
+        said = sum(t.events for t in self.totals)
+        samples = sum(t.samples for t in self.totals)
+        whole = said + (self.domain.lost * said // samples if samples else 0)
+        counted = self.domain.counted
+        if self.domain.kind != "guest" or counted is None or whole <= counted:
+            return whole, whole
+        for tallies in (self.totals, list(self.symbols.values())):
+            for tally, events in zip(tallies, shares(
+                    [t.events for t in tallies], counted, whole)):
+                tally.events = events
+        if self.tree:
+            self.tree.events = list(shares(self.tree.events, counted, whole))
+        return whole, counted
 
 
 def mode_of(misc):

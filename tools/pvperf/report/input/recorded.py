@@ -14,6 +14,7 @@ VERSION = 2
 SIZE = 4 << 20                  # of session.json
 DOMAINS = 1000
 VCPUS = 4096
+HELPERS = 100000
 PAIRS = 100000
 COUNT = 1 << 63                 # no counter counts as far
 FASTEST = 1e11                  # events per second of a CPU
@@ -91,6 +92,8 @@ class Domain:
             raise Wrong("a domain has no name, or no kind that there is")
         self.pid = get(where, "pid", int)
         self.vcpus = get_list(where, "vcpus", int, VCPUS)
+        self.counted = get(where, "counted", int)
+        self.helpers = get_list(where, "helpers", int, HELPERS)
         self.samples = get_file(where, "samples")
         self.symbols = get_file(where, "symbols")
         self.notes = []             # what is wrong with it
@@ -117,6 +120,10 @@ class Domain:
             self.notes.append(f"session.json: {printable(str(error))}")
             self.doubtful = True
             return None
+
+    def is_elsewhere(self):
+        """Not, as far as one knows, on this host, whose CPUs' time it is no part of."""
+        return self.kind == "guest" and self.pid is None
 
     def title(self):
         return "host" if self.kind == "host" else f"{self.kind} {self.name}"

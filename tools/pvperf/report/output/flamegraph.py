@@ -86,8 +86,8 @@ class Writer:
         self.nodes[processes[key] - 1][2] += events
         return processes[key]
 
-    def close(self, accounts, notes):
-        for what, events, _, _ in accounts.missing:
+    def close(self, all_accounts, notes):
+        for what, events, _, _ in sum((a.missing for a in all_accounts), []):
             self.area(what, events)
         if self.dropped:
             notes.append(f"the flame graph leaves out {self.dropped:,} of the "
@@ -102,5 +102,6 @@ class Writer:
             notes="".join(f"<li>{html.escape(n)}</li>" for n in notes),
             data=script_data({
                 "event": s.event, "names": self.names, "nodes": self.nodes,
-                "order": [r.words[0] for r in accounts.by_domain()]}))
+                "order": [r.words[0] for a in all_accounts
+                          for r in a.by_domain()]}))
         self.file.write(page.encode("utf-8", "replace"))

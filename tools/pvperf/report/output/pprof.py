@@ -132,9 +132,9 @@ class Writer:
             self.sample([locations[f] for f in stack], samples,
                         tree.events[node], labels[group])
 
-    def close(self, accounts, _):
+    def close(self, all_accounts, _):
         """With what no sample stands for."""
-        for what, events, _, _ in accounts.missing:
+        for what, events, _, _ in sum((a.missing for a in all_accounts), []):
             label = message(3, number(1, self.string("domain")),
                             number(2, self.string(what)))
             self.sample([self.location(f"[{what}]", "")], 0, events, label)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of pv-perf report, for a terminal."""
 from pvperf.report.accounts import Row
+from pvperf.report.profile import PARTS
 
 WIDTH = 48                      # of a name, in a table
 
@@ -48,8 +49,34 @@ def table(title, event, rows, whole):
                         for r, words in zip(rows, columns(rows)))])
 
 
-def report(accounts, top):
-    """All three."""
+def costs(accounts):
+    """What each VM costs this host, of what the CPUs counted."""
+    whole = accounts.whole()
+    rows = accounts.by_vm()
+    heads = [f"{part:>12}" for part in PARTS]
+    return "\n".join([
+        f"\n{accounts.session.event:>22} {'%':>8} {''.join(heads)}  what a VM costs",
+        *(f"{mark + format(sum(parts), ','):>22} {percent(sum(parts), whole):>8} "
+          f"{''.join(f'{percent(p, whole):>12}' for p in parts)}  {name}"
+          for name, parts, mark in rows)]) if rows else None
+
+
+def report(accounts, others, top):
+    """All of them."""
+    parts = [three(accounts, top), costs(accounts)]
+    if others.areas:
+        whole, event = others.whole(), others.session.event
+        parts += [table("guests of other hosts, or whose VMM is not known", event,
+                        others.by_domain(), whole),
+                  table("and their processes", event,
+                        some(others.of(others.processes), top), whole),
+                  table("and their functions", event,
+                        some(others.of(others.symbols), top), whole)]
+    return "\n".join(filter(None, parts))
+
+
+def three(accounts, top):
+    """By domain, process and function."""
     whole, event = accounts.whole(), accounts.session.event
     unseen = list(accounts.unseen())
     return "\n".join([

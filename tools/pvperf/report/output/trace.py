@@ -164,7 +164,7 @@ class Writer:
             self.put(track.title, ph="i", name=text.name(sample.event), s="t",
                      pid=track.number, tid=track.tid, ts=round(time * 1e6, 3))
 
-    def close(self, accounts, notes):
+    def close(self, notes):
         for track in self.tracks.values():
             self.shut(track, 0)
         self.file.write(b"\n]}\n")
