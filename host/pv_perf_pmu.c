@@ -16,6 +16,7 @@
 #include "pv_perf_pmc.h"
 #include "pv_perf_pmu.h"
 #include "x86.h"
+#include "pmu.h"
 
 static bool __read_mostly pv_perf;
 module_param(pv_perf, bool, 0444);

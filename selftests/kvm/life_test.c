@@ -938,9 +938,47 @@ static void reopen(int n)
 	run_for_ever(vcpus[0]);
 }
 
+static void guest_ask(void)
+{
+	GUEST_SYNC(-guest_perf_op(KVM_PERF_OP_RESET, 0, 0));
+	GUEST_DONE();
+}
+
+/*
+ * What a VMM finds that passes on KVM_GET_SUPPORTED_CPUID; with @ask, one that asks for
+ * the feature, and sets its bit.
+ */
+static void tell_offer(bool ask)
+{
+	struct kvm_vm *vm = vm_create(1);
+	struct kvm_cpuid_entry2 *entry;
+	struct kvm_vcpu *vcpu;
+	struct ucall uc;
+	int ret = 0;
+
+	if (ask)
+		ret = __vm_enable_cap(vm, KVM_CAP_PV_PERF_EVENTS, 8);
+	vcpu = vm_vcpu_add(vm, 0, guest_ask);
+	entry = vcpu_get_cpuid_entry(vcpu, 0x40000001);
+	printf("%s: CPUID %u", ask ? "asked" : "unasked",
+	       entry->eax >> KVM_FEATURE_PV_PERF & 1);
+	if (ask) {
+		entry->eax |= 1u << KVM_FEATURE_PV_PERF;
+		vcpu_set_cpuid(vcpu);
+	}
+	guest_perf_run(vcpu, &uc);
+	printf(", KVM_ENABLE_CAP %d, KVM_PERF_OP -%lu\n", ret, uc.args[1]);
+	kvm_vm_free(vm);
+}
+
 int main(int argc, char **argv)
 {
 	setbuf(stdout, NULL);
+	if (argc > 1 && !strcmp(argv[1], "offer")) {
+		tell_offer(false);
+		tell_offer(true);
+		return 0;
+	}
 	if (argc > 2 && !strcmp(argv[1], "kill")) {
 		kill_many(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : time(NULL));
 		return 0;

@@ -120,4 +120,24 @@ done
 rmmod $kvm_vendor kvm && insmod "$built/kvm.ko" pv_perf=1 && insmod "$built/$kvm_vendor.ko" &&
 	"$T/life_test" spin 1 >out 2>&1
 is "and kvm" $? 0
+
+# Who has the feature.  1000 is KVM_ENOSYS.
+load_kvm() {
+	rmmod "$kvm_vendor" kvm && insmod "$built/kvm.ko" "$@" && insmod "$built/$kvm_vendor.ko" &&
+		"$T/life_test" offer >offer
+}
+load_kvm pv_perf=1
+is "with pv_perf=1 a VMM that passes on KVM's CPUID offers the feature" \
+	"$(sed -n 's/^unasked: //p' offer)" "CPUID 1, KVM_ENABLE_CAP 0, KVM_PERF_OP -0"
+load_kvm
+is "by default it does not" "$(sed -n 's/^unasked: //p' offer)" \
+	"CPUID 0, KVM_ENABLE_CAP 0, KVM_PERF_OP -1000"
+is "one that asks for it does" "$(sed -n 's/^asked: //p' offer)" \
+	"CPUID 0, KVM_ENABLE_CAP 0, KVM_PERF_OP -0"
+load_kvm enable_pmu=0
+is "with enable_pmu=0 it may not ask" "$(sed -n 's/^asked: //p' offer)" \
+	"CPUID 0, KVM_ENABLE_CAP -1, KVM_PERF_OP -1000"
+load_kvm enable_pmu=0 pv_perf=1
+is "unless the administrator says pv_perf=1" "$(sed -n 's/^unasked: //p' offer)" \
+	"CPUID 1, KVM_ENABLE_CAP 0, KVM_PERF_OP -0"
 finish
