@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# What programs of a guest without privileges may count of its hypervisor.
+# vm: guest --timeout 1200
+. "$VM_TREE/selftests/tap.sh"
+cd "$VM_SCRATCH" || exit 1
+
+devices=/sys/bus/event_source/devices
+
+as_nobody() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+}
+
+# open_all: of each event of the hypervisor's, what opening it in user mode comes to
+open_all() {
+	local file
+	for file in "$devices"/kvm/events/*; do
+		case $file in *.*) continue ;; esac
+		echo "${file##*/} $(sed 's/event=//' "$file")"
+	done | as_nobody perl -ne '
+		($name, $config) = split;
+		$attr = pack("LLQQQQQx80", '"$(cat $devices/kvm/type)"', 128, hex $config,
+			     0, 0, 0, 1 << 5);
+		print "$name ", syscall(298, $attr, 0, -1, -1, 0) == -1 ? $! + 0 : 0, "\n"' |
+		LC_ALL=C sort
+}
+
+# Those that tell of the host.
+check_privileges() {
+	echo 2 >/proc/sys/kernel/perf_event_paranoid
+	open_all >opened
+	is "without CAP_PERFMON one counts what the guest causes" \
+		"$(awk '$2 == 0 { print $1 }' opened | tr '\n' ' ')" \
+		"exits-cpuid exits-hlt exits-hypercall exits-io exits-mmio exits-msr exits-pv-perf halt-ns injected-irqs "
+	is "and is refused what tells of the host: EACCES" \
+		"$(awk '$2 == 13 { print $1 }' opened | tr '\n' ' ')" \
+		"exits exits-interrupt exits-nested exits-nmi exits-npf exits-other host-ns preemptions steal-ns "
+	perf stat -x, -o out -e kvm/exits/ \
+		setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'true & wait; exit 5'
+	is "one that is counted by root can fork" $? 5
+	more "and is counted" "$(count kvm/exits/ out)" 0
+}
+
+check_privileges
+finish
