@@ -74,7 +74,7 @@ help:
 	@echo 'make bolt       a program sampled in a guest with its branches, optimised with that'
 	@echo '                by BOLT, and counted (2 minutes; installs bolt-19 and valgrind)'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
-	@echo 'make check      checkpatch, W=1 and sparse on all C (2 minutes)'
+	@echo 'make check      checkpatch, W=1 and sparse on all C, in build/check (1 minute)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
 	@echo 'make series-check  build each and a kernel with all, run it and KVM'\''s tests (30 min)'
 	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
@@ -189,7 +189,7 @@ $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -Wextra -Iabi -o $@ $<
 
-check: $(modules)
+check: $(K)/release
 	@selftests/check $(LINE)
 
 # The patches for mainline, against the newest sources that Debian has.

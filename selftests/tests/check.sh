@@ -3,7 +3,6 @@
 # The C of the repository: checkpatch without errors, W=1 and sparse clean; the
 # contract also compiles for 32 bits and as C++.
 # vm: none
-# alone: builds the modules
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 cd "$top" || exit 1
