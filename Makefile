@@ -20,6 +20,9 @@ export VM_LONG := $(LONG)
 export VM_KERNEL := $(LINE)$(KERNEL:%=-%)
 export VM_GUEST_KERNEL := $(GUEST_KERNEL)
 
+# depmod and others, which a user who is not root may not have there.
+export PATH := $(PATH):/usr/sbin:/sbin
+
 B := build
 K := $(B)/linux-$(VM_KERNEL)
 G := $(B)/linux-$(or $(GUEST_KERNEL),$(VM_KERNEL))
@@ -34,21 +37,9 @@ modules := $(addsuffix /modules.built,$(sort $K $G))
 initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
-programs := $(addprefix $(B)/tests/,loop longloop hop branches calltree fxrstor \
-	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
-	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq intel-pmu \
-	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor rdpmc_others exits \
-	pinned)
-tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
-	$(B)/perf/perf-7
-user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
-record32 := $(B)/tests/record32_test
-
-# Its checks take their time; what they cannot see need not be tested with them.
+# Its checks take their time.
 ifdef KERNEL
 export VM_PATIENCE := 10
-TESTS ?= $(filter-out bochs check install intel intel-smp matrix nested qemu series skid \
-	user,$(notdir $(basename $(wildcard selftests/tests/*.sh))))
 endif
 
 # How long `make fuzz` runs, in seconds.
@@ -60,12 +51,15 @@ sample := $(B)/tests/sample
 help:
 	@echo 'make run        perf stat, record and top in a guest: builds what is missing (10'
 	@echo '                minutes the first time), boots machine, host and guest'
-	@echo 'make test       run every test (an hour), build what is missing'
-	@echo '                TESTS="stat record" runs only these, of selftests/tests; LONG=1'
-	@echo '                has limits, nested, rdpmc and record do all that they can'
-	@echo '                (+50 min)'
-	@echo 'make test-intel those of the tests that the emulated Intel machine has, there (80'
-	@echo '                minutes); LINE=6.12 or 7.3: with that kernel'
+	@echo 'make test       the tests for one AMD machine and one kernel line (20 minutes);'
+	@echo '                builds what is missing, and installs packages. TESTS="stat record"'
+	@echo '                runs only these: selftests/README'
+	@echo 'make test-quick  those that need no emulated machine (5 minutes); installs nothing'
+	@echo 'make test-all   all that run on AMD machines, and of the Intel machine the shortest'
+	@echo '                (an hour). LONG=1 has limits, nested, rdpmc and record do all that'
+	@echo '                they can (+50 min)'
+	@echo 'make test-intel  all that run on the emulated Intel machine, there (80 minutes);'
+	@echo '                LINE=6.12 or 7.3: with that kernel'
 	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
 	@echo '                (20 minutes; installs nginx, matplotlib); build/bench.json, build/bench.svg'
 	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
@@ -98,55 +92,58 @@ help:
 	@echo 'VM_CPU=zen4 LINE=6.12: on one with virtual NMIs and records of branches.'
 	@echo 'On real machines: see README.md.'
 
-run: $(machine) $(modules) $(initrd) $(programs) $(sample)
+run: machine $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-test: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(G)/agent-initrd $(programs) $(user) \
-		$(record32) $(tools) $(debian) deb | test-packages
-	@selftests/run $(TESTS)
+# The tests say themselves what they need, and the runner has it made by this Makefile:
+# selftests/README.
+run_tests = selftests/run $(if $(CONTINUE),--continue) $(or $(TESTS),--tier $1)
 
-# What "make test" has of it, and more; KVM's own tests with stock modules and ours.
-test-intel: $(qemu) $(bochs) $(modules) $(initrd) $(G)/memory-initrd $(programs) $(doctor) \
-		$(tools) $(B)/linux-7.3/modules.built $(B)/linux-7.3/initrd series | test-packages
-	@status=0; export VM_CPU=intel VM_CPUS=intel; \
-	selftests/run bochs intel intel-smp vm errors exits host hostile hypercall \
-		hypervisor life limits lost machine mediated migrate nested pressure rdpmc \
-		record skid stat || status=1; \
-	series/compare-selftests $(B)/series/kernel $(newest) && exit $$status
+test-quick:
+	@NO_INSTALL=1 $(call run_tests,quick)
 
-# Packages that only some targets need.
+test:
+	@$(call run_tests,test)
+
+test-all:
+	@$(call run_tests,all)
+
+test-intel:
+	@VM_CPU=intel $(call run_tests,intel)
+
+# What tests need, beside files of build/.
+machine: $(machine) $(modules) $(initrd)
+memory-initrd: $(G)/memory-initrd
+agent-initrd: $(G)/agent-initrd
+debian: $(debian)
+newer-perf: $(B)/perf/perf-7
+
+# Packages, or groups of them: see there.
 install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
-	$(stage) more-packages 'installing $(filter-out --only,$1)' \
+	$(stage) packages 'installing packages: $1' \
 		selftests/machine/install-packages $1
 
-test-packages:
-	@$(call install,mmdebstrap qemu-system-x86 libvirt-daemon \
-		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
-		bpftrace unifdef patchutils uuid-dev libelf-dev gcc-multilib \
-		python3-matplotlib chromium golang-go python3-hypothesis \
-		python3-libvirt qemu-guest-agent openssh-server netcat-openbsd)
-
-bench: $(machine) $(modules) $(initrd) $(B)/tests/workload
+bench: machine $(B)/tests/workload
 	@$(call install,nginx-light wrk python3-matplotlib)
 	@selftests/bench/bench
 
-nginx-exits: $(machine) $(modules) $(initrd)
+nginx-exits: machine
 	@$(call install,nginx-light wrk)
 	@selftests/bench/nginx-exits
 
-two-guests: $(qemu) $(modules) $(initrd) $(G)/agent-initrd
+two-guests: machine agent-initrd
 	@$(call install,nginx-light wrk postgresql chromium)
 	@selftests/bench/two-guests
 
-bolt: $(machine) $(modules) $(initrd)
+bolt: machine
 	@$(call install,bolt-19 valgrind)
 	@selftests/bench/bolt
 
 # Every kernel line as host with every line as guest.
-matrix: $(qemu) $(programs)
+matrix: $(qemu) $(addprefix $(B)/tests/,hypercall_test loop)
 	@selftests/matrix $(foreach h,$(LINES),$(foreach g,$(GUEST_LINES),$h/$g))
 
-shell: $(machine) $(modules) $(initrd)
+shell: machine
 	@$(vm) guest -i
 
 # What makes it fail is kept among the seeds, and from then on tested.
@@ -168,7 +165,7 @@ version := $(shell git diff-index --quiet HEAD -- 2>/dev/null && \
 	git log -1 --format=%cd --date=format:%Y%m%d.%H%M%S || date +%Y%m%d.%H%M%S)
 
 deb: $(doctor)
-	@$(call install,--only build-essential debhelper dh-dkms)
+	@$(call install,build-essential debhelper dh-dkms)
 	@$(stage) deb 'making the packages' tools/build-deb $(version)
 	@ls $(B)/deb/*.deb
 
@@ -185,7 +182,7 @@ doctor: $(doctor)
 	@$(doctor)
 
 $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
-	@$(call install,--only gcc libc6-dev)
+	@$(call install,gcc libc6-dev)
 	@mkdir -p $(@D)
 	@$(CC) -O2 -Wall -Wextra -Iabi -o $@ $<
 
@@ -218,8 +215,8 @@ $(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-ker
 # Whether each builds, whether KVM's own tests end as they do without them, and
 # whether the kernel with all of them is a host and a guest.
 series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built \
-		$(addprefix $(with_series)/,initrd memory-initrd modules.built) \
-		$(programs)
+		$(addprefix $(with_series)/,initrd modules.built) \
+		$(addprefix $(B)/tests/,hypercall_test loop)
 	@$(call install,uuid-dev libelf-dev)
 	@$(stage) series-build 'building each patch (5 minutes)' series/build-kernel \
 		$(B)/linux-$(newest)/source $(B)/series/kernel x86_64 i386
@@ -228,28 +225,27 @@ series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.bu
 	@VM_KERNEL=$(newest)-series selftests/run kexec
 
 # Every time, as it is quick when nothing is missing.
-packages:
-	@selftests/machine/install-packages >/dev/null 2>&1 || \
-		$(stage) packages 'installing packages (1 minute)' \
-			selftests/machine/install-packages
+groups := $(addprefix packages-,build user qemu bochs machine)
+$(groups): packages-%:
+	@$(call install,@$*)
 
-$(qemu): $(wildcard selftests/machine/qemu/*.patch) selftests/machine/build-qemu | packages
+$(qemu): $(wildcard selftests/machine/qemu/*.patch) selftests/machine/build-qemu | packages-build packages-qemu
 	@$(stage) qemu 'building QEMU, the emulated machine (5 minutes)' \
 		selftests/machine/build-qemu
 
 # With the server of its files.
 $(bochs): $(wildcard selftests/machine/bochs/*.patch) \
-		selftests/machine/bochs/boot.S selftests/machine/build-bochs | packages
-	@$(call install,g++ bochsbios vgabios diod)
+		selftests/machine/bochs/boot.S selftests/machine/build-bochs | packages-build packages-bochs
 	@$(stage) bochs 'building Bochs, the emulated machine with an Intel CPU (10 minutes)' \
 		selftests/machine/build-bochs
 
-$(B)/linux-%/release: selftests/machine/fetch-kernel | packages
+$(B)/linux-%/release: selftests/machine/fetch-kernel | packages-build
 	@$(stage) kernel-$* 'fetching Linux $*, image and source (1 minute)' \
 		selftests/machine/fetch-kernel $*
 	@touch $@
 
-$(debian): selftests/machine/build-debian $(B)/linux-6.1/release | test-packages
+$(debian): selftests/machine/build-debian $(B)/linux-6.1/release
+	@$(call install,mmdebstrap)
 	@$(stage) debian 'making a Debian to install on (1 minute)' \
 		selftests/machine/build-debian
 	@touch $@
@@ -263,19 +259,21 @@ $(B)/linux-%-debug/release: $(B)/linux-%/release \
 	@touch $@
 
 $(B)/linux-%/initrd: $(addprefix selftests/machine/,build-initrd init run-job) \
-		$(B)/linux-%/release
+		$(B)/linux-%/release | packages-machine
 	@$(stage) initrd-$* 'making the initrd for Linux $*' \
 		selftests/machine/build-initrd $*
 
 $(B)/linux-%/memory-initrd: $(addprefix selftests/machine/,build-memory-initrd \
 		init-memory) $(B)/linux-%/modules.built \
-		$(addprefix $(B)/tests/,loop longloop longerloop self_monitor exits)
+		$(addprefix $(B)/tests/,loop longloop longerloop self_monitor exits) \
+		| packages-machine
 	@$(stage) memory-initrd-$* 'making the initrd with perf for Linux $*' \
 		selftests/machine/build-memory-initrd $*
 
 $(B)/linux-%/agent-initrd: $(addprefix selftests/machine/,build-agent-initrd \
 		init-agent) $(B)/linux-%/modules.built \
-		$(addprefix $(B)/tests/,loop longloop calltree) | test-packages
+		$(addprefix $(B)/tests/,loop longloop calltree) | packages-machine
+	@$(call install,qemu-guest-agent)
 	@$(stage) agent-initrd-$* 'making the initrd with an agent for Linux $*' \
 		selftests/machine/build-agent-initrd $*
 
@@ -295,101 +293,51 @@ $(eval $(call modules_built,))
 $(eval $(call modules_built,-debug))
 $(eval $(call modules_built,-series))
 
-# No library, so that the count of instructions is known.
-freestanding := -O2 -nostdlib -static -no-pie -fno-stack-protector
+# The tests' programs: each is a file.  Its folder says how it is built; what
+# follows `build:` at its beginning is added.
+own = $(shell sed -n '1,9s,^.\{0\,2\} \?build: \([^*]*\).*,\1,p' $<)
+depends = -MMD -MP -MF $@.d -MT $@
+source := $(K)/source
+-include $(wildcard $(B)/tests/*.d)
 
-$(B)/tests/loop: selftests/programs/loop.S | packages
+define program
 	@mkdir -p $(@D)
-	@$(CC) $(freestanding) -o $@ $<
+	@$(CC) -O2 -Wall -Iabi -I$(source)/tools/testing/selftests $(depends) \
+		-o $@ $< $(own)
+endef
 
-$(B)/tests/longloop: selftests/programs/loop.S | packages
+$(B)/tests/%: selftests/programs/%.S | $(K)/release
+	$(program)
+
+$(B)/tests/%: selftests/programs/%.c | $(K)/release
+	$(program)
+
+$(B)/tests/%: selftests/hypercall/%.c | $(K)/release
+	$(program)
+
+$(B)/tests/%: selftests/bench/%.c | $(K)/release
+	$(program)
+
+# On the bare machine
+$(B)/tests/%: selftests/bare/%.c | packages-build
 	@mkdir -p $(@D)
-	@$(CC) $(freestanding) -DLOOPS=250000000 -o $@ $<
+	@$(CC) -nostdlib -O2 -Wall -ffreestanding -fno-pie -no-pie -static \
+		-fno-stack-protector -mgeneral-regs-only -mno-red-zone \
+		-fcf-protection=none -mcmodel=large -Wl,-Ttext=0x1000000 \
+		-Wl,--build-id=none $(depends) -o $@ $<
 
-$(B)/tests/longerloop: selftests/programs/loop.S | packages
+# Those that come with the patches for QEMU
+$(B)/tests/amd-%: $(qemu)
 	@mkdir -p $(@D)
-	@$(CC) $(freestanding) -DLOOPS=1000000000 -o $@ $<
-
-$(B)/tests/fxrstor: selftests/programs/fxrstor.S | packages
-	@mkdir -p $(@D)
-	@$(CC) $(freestanding) -o $@ $<
-
-$(B)/tests/branches: selftests/programs/branches.S | packages
-	@mkdir -p $(@D)
-	@$(CC) $(freestanding) -o $@ $<
-
-$(B)/tests/hop: selftests/programs/hop.c | packages
-	@mkdir -p $(@D)
-	@$(CC) $(freestanding) -Wall -o $@ $<
-
-# At one address, so that a sample's is that of its label, and with frame pointers.
-$(B)/tests/exits: selftests/programs/exits.c | packages
-	@mkdir -p $(@D)
-	@$(CC) -O0 -g -Wall -static -no-pie -o $@ $<
-
-# The header is what perf finds the unwind tables by.
-$(B)/tests/calltree: selftests/programs/calltree.c | packages
-	@mkdir -p $(@D)
-	@$(CC) -O0 -g -Wall -static -Wl,--eh-frame-hdr -o $@ $<
-
-$(addprefix $(B)/tests/,hypercall_test driver_test flush_test hostile attack rdpmc): $(B)/tests/%: \
-		selftests/hypercall/%.c \
-		selftests/hypercall/kvm_perf_hypercall.h abi/kvm_perf.h \
-		$(K)/release
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -Iabi -I$(K)/source/tools/testing/selftests \
-		-o $@ $< -lpthread
-
-$(B)/tests/sampling_test: selftests/programs/sampling_test.c $(K)/release
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -I$(K)/source/tools/testing/selftests -o $@ $< \
-		-lpthread
-
-$(B)/tests/open_errors: selftests/programs/open_errors.c | packages
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -o $@ $<
-
-$(addprefix $(B)/tests/,self_monitor rdpmc_others): $(B)/tests/%: \
-		selftests/programs/%.c | packages
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -static -o $@ $<
-
-$(B)/tests/pinned: selftests/programs/pinned.c | packages
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -o $@ $<
-
-$(B)/tests/overflow_stress: selftests/programs/overflow_stress.c | packages
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -o $@ $< -lpthread
-
-$(B)/tests/bpf_read: selftests/programs/bpf_read.c $(K)/release
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -static -I$(K)/source/tools/testing/selftests -o $@ $<
-
-$(B)/tests/pfmcount: selftests/programs/pfmcount.c | test-packages
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -o $@ $< -lpfm
-
-$(B)/tests/papi_read: selftests/programs/papi_read.c | test-packages
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -o $@ $< -lpapi
-
-# libpfm4's own example.  What it includes as perfmon/err.h is not packaged.
-$(B)/tests/check_events: | test-packages
-	@mkdir -p $(B)/tests/include/perfmon
-	@ln -sf /usr/include/err.h $(B)/tests/include/perfmon
-	@$(CC) -O2 -I$(B)/tests/include -o $@ \
-		/usr/share/doc/libpfm4-dev/examples/$(@F).c -lpfm
-
-$(B)/perf/perf-7: selftests/machine/fetch-perf | packages
-	@$(stage) perf 'fetching perf of Debian 13 (1 minute)' $<
-
-$(B)/tests/workload: selftests/bench/workload.c | packages
-	@mkdir -p $(@D)
-	@$(CC) -O2 -Wall -o $@ $<
+	@cd $(B)/qemu-src && D=tests/tcg/x86_64/system && $(CC) -nostdlib -O0 \
+		-ffreestanding -fno-pie -no-pie -static -fno-stack-protector \
+		-mgeneral-regs-only -mno-red-zone -fcf-protection=none \
+		-Wa,--noexecstack -Itests/tcg/minilib -Wl,-T$$D/kernel.ld \
+		-Wl,-melf_x86_64 -Wl,--build-id=none $$D/boot.S \
+		tests/tcg/minilib/printf.c $$D/amd-$*.c \
+		-o $(CURDIR)/$@ -lgcc
 
 # The host side in user space, as it is, with stand-ins for what is around it.
-source := $(K)/source
 user_sources := $(wildcard host/*.c selftests/user/fake_*.c)
 user_headers := $(wildcard host/*.h abi/*.h selftests/user/*.h \
 	selftests/user/include/*.h selftests/user/include/*/*.h \
@@ -400,29 +348,14 @@ user_flags := -std=gnu11 -g -O1 -Wall -Wno-format -D_GNU_SOURCE \
 	-Ihost -Iabi -isystem $(source)/tools/include/uapi \
 	-I$(source)/tools/testing/selftests \
 	-idirafter $(source)/arch/x86/include
-coverage := -fprofile-instr-generate -fcoverage-mapping
-asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 
-$(B)/tests/unit_test: sanitize := $(asan) $(coverage)
-$(B)/tests/fuzz_host: sanitize := $(asan) -fsanitize=fuzzer $(coverage)
-$(B)/tests/fuzz_host: selftests/user/fuzz_counts.c selftests/user/fuzz_branches.c
-# READ_ONCE and WRITE_ONCE are volatile accesses.
-$(B)/tests/threads_test: sanitize := -fsanitize=thread \
-	-mllvm -tsan-distinguish-volatile
-
-$(user): $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
-		$(K)/release
+$(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
+		$(wildcard selftests/user/fuzz_*.c) | $(K)/release packages-user
 	@mkdir -p $(@D)
-	@clang $(user_flags) $(sanitize) -o $@ $(filter %.c,$^) \
+	@clang $(user_flags) -o $@ $< $(user_sources) $(own) \
 		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
 		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
 		$(source)/tools/lib/ctype.c -lurcu -lpthread
-
-$(record32): selftests/user/record32_test.c guest/kvm_pmu_record.c \
-		abi/kvm_perf.h $(K)/release | test-packages
-	@mkdir -p $(@D)
-	@$(CC) -m32 -O2 -Wall -Iabi -I$(source)/tools/testing/selftests \
-		-o $@ $< -lpthread
 
 # With the kernel's KVM selftests: a VMM whose guest is in the same C file.  Those of
 # 6.1, whatever LINE is: others have them in other files.  No red zone and no vectors,
@@ -444,30 +377,11 @@ $(B)/tests/libkvm.a: $(B)/linux-6.1/release
 		-o $(B)/tests/libkvm/$(notdir $s).o &&) \
 	ar rcs $@ $(B)/tests/libkvm/*.o
 
-$(B)/tests/life_test $(B)/tests/pressure_test: $(B)/tests/%: selftests/kvm/%.c selftests/kvm/guest_perf.h \
-		abi/kvm_perf.h $(B)/tests/libkvm.a
-	@$(CC) $(kvm_flags) -Wall -no-pie -o $@ $< $(B)/tests/libkvm.a -lpthread
+$(B)/tests/%: selftests/kvm/%.c $(B)/tests/libkvm.a
+	@$(CC) $(kvm_flags) -Wall -no-pie $(depends) -o $@ $< $(B)/tests/libkvm.a
 
-# The tests that come with the patches for QEMU.
-$(addprefix $(B)/tests/,amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq): $(B)/tests/%: $(qemu)
-	@mkdir -p $(@D)
-	@cd $(B)/qemu-src && D=tests/tcg/x86_64/system && $(CC) -nostdlib -O0 \
-		-ffreestanding -fno-pie -no-pie -static -fno-stack-protector \
-		-mgeneral-regs-only -mno-red-zone -fcf-protection=none \
-		-Wa,--noexecstack -Itests/tcg/minilib -Wl,-T$$D/kernel.ld \
-		-Wl,-melf_x86_64 -Wl,--build-id=none $$D/boot.S \
-		tests/tcg/minilib/printf.c $$D/$*.c \
-		-o $(CURDIR)/$@ -lgcc
-
-# On the bare machine
-$(addprefix $(B)/tests/,intel-pmu intel-lbr pmu-skid fault-rip smp-clock): $(B)/tests/%: \
-		selftests/programs/%.c selftests/programs/bare.h \
-		selftests/programs/intel-pmu.h | packages
-	@mkdir -p $(@D)
-	@$(CC) -nostdlib -O2 -Wall -ffreestanding -fno-pie -no-pie -static \
-		-fno-stack-protector -mgeneral-regs-only -mno-red-zone \
-		-fcf-protection=none -mcmodel=large -Wl,-Ttext=0x1000000 \
-		-Wl,--build-id=none -o $@ $<
+$(B)/perf/perf-7: selftests/machine/fetch-perf | packages-build
+	@$(stage) perf 'fetching perf of Debian 13 (1 minute)' $<
 
 $(sample): $(K)/release
 	@mkdir -p $(@D)
@@ -484,8 +398,10 @@ clean:
 distclean:
 	rm -rf $(B)
 
-.PHONY: help run bench nginx-exits two-guests bolt test test-intel matrix fuzz shell qemu bochs kernel modules check packages \
-	series series-check test-packages deb install install-guest uninstall doctor clean distclean
+.PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
+	machine memory-initrd agent-initrd debian newer-perf matrix fuzz shell qemu bochs \
+	kernel modules check series series-check deb install install-guest uninstall \
+	doctor clean distclean $(groups)
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -static */
 /*
  * A BPF program reads a counter, by bpf_perf_event_read_value(), before and
  * after a loop whose instructions are known.

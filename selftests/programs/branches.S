@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
  * Two loops whose branches are known, for their records: seven in a turn of the first,
  * of each kind one, and of returns two; two in a turn of the second, one of which

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -O0 -g -static -Wl,--eh-frame-hdr */
 /*
  * A call tree with known shares of the time: main calls a, b and c; a takes 2
  * parts and its callee aa 1; b takes 1, bb 2 and bbb 1; c takes 3 of the 10.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -O0 -g -static -no-pie */
 /*
  * Exits of a guest, so many of each kind, from user mode; as root.
  *

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* build: -nostdlib -static -no-pie -fno-stack-protector */
 /* Restores its FPU state, as fast as it can, until it is killed. */
 	.globl	_start
 _start:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
  * Moves itself from CPU to CPU 1,000 times (between CPUs 0 and 1), and loops a
  * little on each.  No library, so that the instructions that it executes in

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
  * Executes exactly 2 * LOOPS + 4 instructions in user mode, the system call
  * that ends it included; LOOPS of them are branches (conditional jumps).

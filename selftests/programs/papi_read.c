@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -lpapi */
 /*
  * Counts a loop of 10,000,000 instructions by PAPI: prints what two readings differ
  * by, less what they differ by without the loop.

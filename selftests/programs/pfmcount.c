@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -lpfm */
 /*
  * pfmcount EVENT COMMAND...: counts in user mode, for a command, an event that
  * libpfm4 knows by this name.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -static */
 /*
  * rdpmc_others [-f] SECONDS ECX...: counts its own instructions in user mode, and reads
  * these counters of its CPU by RDPMC, as a program may that has mapped an event.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -static */
 /*
  * self_monitor [SECONDS]: counts its own instructions, and reads the count in user
  * mode by RDPMC, as linux/perf_event.h says (struct perf_event_mmap_page).  Does so

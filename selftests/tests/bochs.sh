@@ -2,6 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # The emulated machine's Bochs.
 # vm: none
+# tier: all
+# machines: intel
+# needs: bochs
+# programs: intel-pmu intel-lbr pmu-skid fault-rip smp-clock
+# debug: no
+# seconds: 2
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 

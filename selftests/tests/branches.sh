@@ -3,6 +3,12 @@
 # Branch stacks: perf record -b in a guest as on its host, on an emulated CPU that records
 # branches.
 # vm: none
+# tier: all
+# machines: zen4
+# needs: machine build/pv-perf-doctor
+# programs: branches loop
+# lines: 6.12
+# seconds: 200
 #
 # Runs itself on the machine's host, and there in a guest, and looks at what they have
 # recorded here, where perf script takes no time; and again with a kernel that uses the

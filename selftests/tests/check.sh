@@ -3,6 +3,10 @@
 # The C of the repository: checkpatch without errors, W=1 and sparse clean; the
 # contract also compiles for 32 bits and as C++.
 # vm: none
+# tier: quick
+# needs: kernel
+# packages: @build g++
+# seconds: 60
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 cd "$top" || exit 1

@@ -3,6 +3,11 @@
 # Whether a kernel with checks (KERNEL=debug) finds what it is there for, and a
 # run on it fails then.
 # vm: none
+# tier: all
+# machines: amd
+# needs: machine
+# debug: only
+# seconds: 120
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 console=$top/build/tests/checks.console

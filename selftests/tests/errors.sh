@@ -3,6 +3,10 @@
 # The errors that programs see of perf_event_open() and of the system calls on
 # its file descriptor: each on the host and in a guest, as root and as a user.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 1200
+# tier: test
+# machines: amd intel
+# programs: open_errors
+# seconds: 120, on intel 232
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 

@@ -4,6 +4,12 @@
 # same time, by two URIs and QEMU's guest agent, on one clock; what pv-perf report
 # makes of it, by what is known otherwise; and guests that cannot be recorded.
 # vm: host --host-cpus 2 --host-mem 3072 --kvm-opt enable_pmu=0 --timeout 3600
+# tier: all
+# machines: amd
+# needs: agent-initrd
+# programs: calltree
+# packages: qemu-system-x86 libvirt-daemon libvirt-clients python3-libvirt openssh-server netcat-openbsd
+# seconds: 500
 . "$VM_TREE/selftests/tap.sh"
 tree=$VM_TREE
 . "$tree/selftests/report/functions"

@@ -3,6 +3,10 @@
 # What the host sees: its own counts beside a guest's, two guests at once, a
 # VMM that is killed, debugfs and tracepoints.
 # vm: host --host-cpus 2 --timeout 2400
+# tier: test
+# machines: amd intel
+# programs: loop hop
+# seconds: 250, on intel 536
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm

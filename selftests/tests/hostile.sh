@@ -7,6 +7,11 @@
 #	make test TESTS=hostile HYPERCALLS=10000000 SEED=1
 #
 # vm: none
+# tier: all
+# machines: amd intel
+# needs: machine
+# programs: hostile loop self_monitor
+# seconds: 150, on intel 255
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"

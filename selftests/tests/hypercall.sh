@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # Every operation and error of the contract, by raw hypercalls from a guest.
 # vm: host --host-cpus 2 --timeout 1200
+# tier: test
+# machines: amd intel
+# programs: hypercall_test driver_test flush_test
+# seconds: 90, on intel 164
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm

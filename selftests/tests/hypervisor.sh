@@ -3,6 +3,11 @@
 # What only the hypervisor knows, as events of the guest's perf: exits by reason, halts,
 # steal; counted and sampled.
 # vm: host --host-cpus 2 --timeout 2400
+# tier: all
+# machines: amd intel
+# needs: build/pv-perf-doctor
+# programs: exits loop longloop longerloop
+# seconds: 400, on intel 1346
 self=$(realpath "$0")
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests

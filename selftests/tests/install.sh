@@ -4,6 +4,12 @@
 # the emulated host and in a guest; what the doctor says where something is
 # missing, and what tools/install refuses.
 # vm: none
+# tier: all
+# machines: amd
+# needs: machine deb debian build/pv-perf-doctor
+# lines: 7.3
+# debug: no
+# seconds: 400
 tree=$(realpath "$(dirname "$0")/../..")
 . "$tree/selftests/tap.sh"
 kernel=$tree/build/linux-6.1

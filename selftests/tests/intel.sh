@@ -2,6 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # The pair on the emulated machine with an Intel CPU, and that machine.
 # vm: host --cpu intel --timeout 1200
+# tier: all
+# machines: intel
+# needs: bochs build/pv-perf-doctor
+# programs: loop life_test
+# debug: no
+# seconds: 119
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1

@@ -2,4 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A guest whose kernel starts another, by kexec, as it crashes, as it reboots.
 # vm: host --no-icount --host-cpus 2 --timeout 3000
+# tier: all
+# machines: amd
+# needs: memory-initrd
+# seconds: 200
 exec "$VM_TREE/selftests/life/kexec"

@@ -3,6 +3,10 @@
 # The life cycle: VMMs that are killed, vCPUs that get another thread, host CPUs
 # and modules that go and come.
 # vm: host --no-icount --host-cpus 2 --timeout 3000
+# tier: test
+# machines: amd intel
+# programs: life_test
+# seconds: 100, on intel 157
 #
 # LIFE_KILLS: how many VMMs to kill
 . "$VM_TREE/selftests/tap.sh"

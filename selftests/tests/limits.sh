@@ -4,6 +4,11 @@
 # another guest.  With LONG=1 also what one costs that opens events all the time, and
 # to within 2 %.
 # vm: host --host-cpus 2 --timeout 2400
+# tier: test
+# machines: amd intel
+# needs: build/pv-perf-doctor
+# programs: attack loop longloop
+# seconds: 300, on intel 796
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"

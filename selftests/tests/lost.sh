@@ -3,6 +3,10 @@
 # Counters that the host takes away, has not, or stops: whatever a guest's perf
 # prints is right, scaled, or not counted, and says so.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 1800
+# tier: test
+# machines: amd intel
+# programs: loop longloop longerloop
+# seconds: 150, on intel 308
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"

@@ -3,6 +3,10 @@
 # The emulated machine: its PMU counts and samples right, for the host and for
 # stock KVM's virtual PMU.
 # vm: host --host-cpus 2 --stock-kvm --timeout 900
+# tier: test
+# machines: amd intel
+# programs: loop
+# seconds: 60, on intel 180
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1

@@ -3,4 +3,11 @@
 # The other kernel lines, each as host and guest; the newest as host of the oldest
 # guest is in nested.  All pairs: make matrix.
 # vm: none
+# tier: all
+# machines: amd
+# needs: qemu
+# programs: hypercall_test loop
+# lines: 6.12 7.3
+# debug: no
+# seconds: 150
 exec "$(dirname "$0")/../matrix" 6.12/6.12 7.3/7.3

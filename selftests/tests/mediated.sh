@@ -3,6 +3,12 @@
 # A host whose KVM could offer both, the pair and the mediated virtual PMU, which
 # takes the whole PMU: it offers that one alone.
 # vm: none
+# tier: all
+# machines: amd intel
+# needs: machine
+# programs: loop longerloop
+# lines: 7.3
+# seconds: 100, on intel 139
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"

@@ -3,6 +3,13 @@
 # A guest of a guest: each level counts and samples its own execution only, and
 # closing and killing one leaves those below clean; with LONG=1, so does rebooting it.
 # vm: none
+# tier: all
+# machines: amd intel
+# needs: machine
+# programs: calltree exits loop longerloop self_monitor
+# lines: 7.3
+# debug: no, it takes hours
+# seconds: 400, on intel 622
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"

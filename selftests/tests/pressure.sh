@@ -3,6 +3,10 @@
 # The memory of records is ballooned away, swapped out, migrated, mapped
 # elsewhere, made read-only, and logged when it is dirty.
 # vm: host --timeout 900
+# tier: test
+# machines: amd intel
+# programs: pressure_test
+# seconds: 10, on intel 9
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1

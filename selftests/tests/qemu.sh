@@ -2,6 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # The emulated machine's QEMU.
 # vm: none
+# tier: all
+# machines: amd
+# needs: machine
+# programs: fxrstor life_test amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq
+# debug: no
+# seconds: 120
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 

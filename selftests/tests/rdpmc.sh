@@ -5,6 +5,12 @@
 # and it may only where the host and the VMM allow it.  With LONG=1 the host profiles for
 # minutes of the machine's time.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 5400
+# tier: test
+# machines: amd intel
+# needs: build/pv-perf-doctor
+# programs: loop longloop longerloop papi_read rdpmc rdpmc_others self_monitor
+# packages: libpapi-dev strace
+# seconds: 350, on intel 880
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 vm=$VM_TREE/selftests/vm

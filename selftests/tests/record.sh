@@ -2,6 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # perf record and perf top in a guest, against the host.
 # vm: none
+# tier: test
+# machines: amd intel
+# needs: machine
+# programs: calltree loop longloop overflow_stress sampling_test
+# seconds: 450, on intel 919
 #
 # Runs itself on the machine's host, and there in guests, and looks at what
 # they have recorded here, where perf report takes no time.  With LONG=1 five times as

@@ -3,6 +3,9 @@
 # pv-perf report: what a guest should not have sent does no harm, to a terminal, a
 # browser, a viewer, other domains' numbers, or memory; and what is in doubt is said.
 # vm: none
+# tier: all
+# packages: linux-perf chromium golang-go python3-hypothesis
+# seconds: 150
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"

@@ -4,6 +4,10 @@
 # graph that a browser shows, in a timeline that a viewer reads, and in a profile
 # that pprof reads; and what perf of three lines prints is read.
 # vm: none
+# tier: all
+# needs: deb newer-perf
+# packages: linux-perf chromium golang-go
+# seconds: 100
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"

@@ -4,6 +4,13 @@
 # hooks, build, and checkpatch --strict finds nothing that is not explained.  The test
 # for the ABI among them passes on the emulated machine.
 # vm: none
+# tier: all
+# machines: amd
+# needs: qemu
+# packages: unifdef patchutils uuid-dev libelf-dev
+# lines: 7.3
+# debug: no
+# seconds: 300
 tree=$(realpath "$(dirname "$0")/../..")
 . "$tree/selftests/tap.sh"
 cd "$tree" || exit 1

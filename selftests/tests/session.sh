@@ -4,6 +4,9 @@
 # left where guests fail. Guests are this machine, again, behind an ssh that does
 # what a guest may do to it; what they record is the time that passes.
 # vm: none
+# tier: all
+# packages: linux-perf openssh-server python3-libvirt
+# seconds: 200
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 # One at a time on a machine, of which all that is left is looked for.

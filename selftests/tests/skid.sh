@@ -4,6 +4,12 @@
 # the guest has exited meanwhile, the host gets the interrupt, and the guest its sample,
 # at once also if it has halted.
 # vm: host --cpu intel --skid 200 --timeout 1200
+# tier: all
+# machines: intel
+# needs: bochs
+# programs: exits loop
+# debug: no
+# seconds: 164
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # perf stat in a guest, its forms and its errors.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 2400
+# tier: test
+# machines: amd intel
+# programs: hop loop longloop longerloop
+# seconds: 250, on intel 577
 . "$VM_TREE/selftests/tap.sh"
 T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1

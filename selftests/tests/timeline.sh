@@ -3,6 +3,12 @@
 # pv-perf timeline: what perf has counted in a guest over time, in a page that a
 # browser shows, with every count that perf has, and what is an estimate marked.
 # vm: none
+# tier: all
+# machines: amd
+# needs: machine deb
+# programs: loop longloop
+# packages: python3-matplotlib chromium
+# seconds: 150
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"

@@ -3,6 +3,12 @@
 # Tools that know nothing of the pair: perf of three lines, PAPI, libpfm4 and
 # BPF in a guest, which the host's perf kvm watches.
 # vm: none
+# tier: all
+# machines: amd
+# needs: machine newer-perf
+# programs: bpf_read check_events pfmcount loop longloop
+# packages: papi-tools libpfm4-dev bpftrace
+# seconds: 250
 #
 # Runs itself on the machine's host, and there in a guest, and looks at what
 # the tools have written here, where that takes no time.

@@ -1,9 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The host side in user space: every operation and error, every allocation and
-# access to guest memory failing in turn, 8 vCPUs at once, hostile memory.  And
-# what the guest reads in 32-bit code.
+# access to guest memory failing in turn, 8 vCPUs at once, hostile memory.
 # vm: none
+# tier: quick
+# programs: unit_test threads_test fuzz_host
+# packages: @build @user
+# seconds: 150
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 T=$top/build/tests
@@ -26,7 +29,6 @@ run() {
 export LLVM_PROFILE_FILE=$dir/%p.profraw
 run unit_test "$T/unit_test"
 run threads_test "$T/threads_test" 14
-run record32_test "$T/record32_test"
 run "the seeds of fuzz_host" "$T/fuzz_host" -runs=0 "$corpus"
 mkdir new
 # The same ones each time, for which the seeds come in one order and all is at the same

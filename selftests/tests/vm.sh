@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # The tool that all other tests use: what it passes on, and when it fails.
 # vm: none
+# tier: all
+# machines: amd intel
+# needs: machine
+# seconds: 100, on intel 131
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 vm=$top/selftests/vm
@@ -77,7 +81,7 @@ finds_build() {
 }
 
 # With the machines that are asked for; VM_CPU is what --cpu is by default.
-for VM_CPU in ${VM_CPUS:-amd}; do
+for VM_CPU in ${VM_CPU:-amd}; do
 	export VM_CPU
 	passes_on
 	fails

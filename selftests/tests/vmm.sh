@@ -4,6 +4,11 @@
 # and QEMU with the patch that names the feature.
 # A guest of one program in memory says what pv-perf-doctor finds there.
 # vm: host --kvm-opt enable_pmu=0 --timeout 2400
+# tier: all
+# machines: amd
+# needs: build/pv-perf-doctor
+# packages: qemu-system-x86 libvirt-daemon libvirt-clients
+# seconds: 100
 . "$VM_TREE/selftests/tap.sh"
 kernel=$VM_TREE/build/linux-$VM_GUEST_KERNEL
 root=/dev/shm/root

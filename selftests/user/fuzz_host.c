@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
+ * build: -fsanitize=address,undefined -fno-sanitize-recover=undefined
+ * build: -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping
+ * build: selftests/user/fuzz_counts.c selftests/user/fuzz_branches.c
+ */
+/*
  * libFuzzer target: sequences of hypercalls of two vCPUs, with whatever in
  * guest memory, which changes between the host's reads, and pages and counters
  * that come and go.  A model of the contract runs the same sequence on memory

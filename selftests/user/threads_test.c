@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
+ * READ_ONCE() and WRITE_ONCE() are volatile accesses:
+ * build: -fsanitize=thread -mllvm -tsan-distinguish-volatile
+ */
+/*
  * 8 vCPUs, a thread each, do everything to the same few events at once, under
  * ThreadSanitizer.  In the first half nothing resets the events: one that each
  * thread has for itself must have counted exactly what the thread did, and so must

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
+ * build: -fsanitize=address,undefined -fno-sanitize-recover=undefined
+ * build: -fprofile-instr-generate -fcoverage-mapping
+ */
+/*
  * The host side in user space: every operation, every error, every allocation
  * and access to guest memory failing in turn, and what can happen to an event
  * while an operation sleeps.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+/* build: -m32 */
 /*
  * The guest reads a record in 32-bit code, to which each of its numbers is two,
  * while the host writes it.

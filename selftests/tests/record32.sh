@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The guest's 32-bit code reads records right while the host writes them, in user space.
+# vm: none
+# tier: quick
+# programs: record32_test
+# packages: @build gcc-multilib
+# seconds: 10
+. "$(dirname "$0")/../tap.sh"
+out=$(mktemp)
+"$T/record32_test" >"$out" 2>&1
+is "record32_test ends well" $? 0
+tap_file record32_test "$out"
+rm "$out"
+finish
