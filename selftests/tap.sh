@@ -5,9 +5,16 @@
 
 tap_n=0
 tap_failed=0
+# The tree, its tests' programs, and what runs a command on the emulated machine.
+tree=$(realpath "${BASH_SOURCE[0]%/*}/..")
+T=$tree/build/tests
+vm=$tree/selftests/vm
 # The module of KVM for this machine's CPU: kvm-amd or kvm-intel; lsmod and sysfs
 # call it kvm_amd or kvm_intel.
 kvm_vendor=kvm-$(grep -q GenuineIntel /proc/cpuinfo && echo intel || echo amd)
+
+# What the guest's driver says where an event has lost its counter: lost.sh has it say so.
+says_lost='the host needed the counter of a running event, which is scaled now'
 
 # Whether all is to be done that takes its time and rarely finds anything: what is left
 # out otherwise a test says itself.
@@ -83,6 +90,31 @@ until_true() {
 		sleep 0.2
 	done
 	return 1
+}
+
+# pause SECONDS: by no program, as what one CPU of the emulated machine executes takes of
+# the clock of all, and as a program would be read from the machines below
+exec {tap_nothing}<> <(:)
+pause() {
+	read -rt "$1" -u "$tap_nothing"
+}
+
+# wait_for FILE: until it is there, from another level perhaps
+wait_for() {
+	while [ ! -e "$1" ]; do pause 0.1; done
+}
+
+# objects SLAB: how many of them this kernel has.  Shrinking empties the slabs of each
+# CPU, whose free objects would be counted as used.
+objects() {
+	echo 1 >"/sys/kernel/slab/$1/shrink"
+	awk -v s="$1" '$1 == s { print $2 }' /proc/slabinfo
+}
+
+# no_more SLAB THAN
+no_more() {
+	now=$(objects "$1")
+	[ "$now" -le "$2" ]
 }
 
 # needs_line LINE WHAT: this kernel line's modules are built in $tree, by one test

@@ -16,8 +16,6 @@
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
-T=$tree/build/tests
-vm=$tree/selftests/vm
 check=$tree/selftests/programs/check-branches
 
 # What perf -j takes, and which branches of the program it is to record, by number.

@@ -8,19 +8,11 @@
 # programs: loop hop
 # seconds: 250, on intel 536
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
-vm=$VM_TREE/selftests/vm
 cd "$VM_SCRATCH" || exit 1
 kvm=/sys/kernel/debug/kvm
 tracing=/sys/kernel/tracing
 
-# How many perf_events the host has.  Shrinking empties the slabs of each CPU,
-# whose free objects would be counted as used.
-perf_events() {
-	echo 1 >/sys/kernel/slab/perf_event/shrink
-	awk '$1 == "perf_event" { print $2 }' /proc/slabinfo
-}
-slab_before=$(perf_events)
+slab_before=$(objects perf_event)
 
 echo 1 >$tracing/events/kvm/kvm_pv_perf_op/enable
 echo 1 >$tracing/events/kvm/kvm_pv_perf_open/enable
@@ -154,12 +146,8 @@ used() {
 ok "killed: $kvm_vendor has no users" until_true used
 perf stat -x, -o out -e "{instructions:u,instructions:u,instructions:u,instructions:u,instructions:u}" "$T/loop"
 is "killed: all counters are free" "$(grep -c '^10000004,' out)" 5
-none_left() {
-	slab_after=$(perf_events)
-	[ "$slab_after" -le "$slab_before" ]
-}
-ok "killed: no perf_event is left in the slab" until_true none_left
-echo "# perf_event slab: $slab_before objects before, $slab_after after"
+ok "killed: no perf_event is left in the slab" until_true no_more perf_event "$slab_before"
+echo "# perf_event slab: $slab_before objects before, $now after"
 ok "the modules unload" rmmod $kvm_vendor kvm
 ok "and the stock ones load" modprobe $kvm_vendor
 "$vm" guest --pmu=none -- true >out 2>&1

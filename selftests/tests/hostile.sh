@@ -15,8 +15,6 @@
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
-T=$tree/build/tests
-vm=$tree/selftests/vm
 
 # In the hostile guest: hostile HYPERCALLS CPUS SEED
 be_hostile() {

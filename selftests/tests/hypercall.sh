@@ -7,8 +7,6 @@
 # programs: hypercall_test driver_test flush_test
 # seconds: 90, on intel 164
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
-vm=$VM_TREE/selftests/vm
 # The kernel is that of the level that it runs on.
 load="insmod $VM_TREE/build/linux-\$VM_KERNEL/hypercall/kvm_perf_hypercall.ko"
 cd "$VM_SCRATCH" || exit 1

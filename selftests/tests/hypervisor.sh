@@ -10,17 +10,12 @@
 # seconds: 400, on intel 1346
 self=$(realpath "$0")
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
 
 # Not through 9p, for which the guest halts, too, as long as a file takes.
 [ "$VM_LEVEL" != guest ] || T=/dev/shm
 data=/dev/shm/data
 kinds="other io mmio msr cpuid hlt npf interrupt nmi hypercall"
-
-wait_for() {
-	while [ ! -e "$1" ]; do sleep 0.1; done
-}
 
 # exits_of FILE COMMAND...: its exits in user mode, by kind
 exits_of() {

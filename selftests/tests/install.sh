@@ -15,7 +15,6 @@ tree=$(realpath "$(dirname "$0")/../..")
 kernel=$tree/build/linux-6.1
 debian=$kernel/debian
 release=$(cat "$kernel/release")
-vm=$tree/selftests/vm
 
 in_debian() {
 	chroot "$debian" env PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"

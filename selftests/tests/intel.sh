@@ -9,7 +9,6 @@
 # debug: no
 # seconds: 119
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
 
 fixed=instructions:u,cycles:u,ref-cycles:u

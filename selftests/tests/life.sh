@@ -10,23 +10,9 @@
 #
 # LIFE_KILLS: how many VMMs to kill
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
 kvm=/sys/kernel/debug/kvm
 built=$VM_TREE/build/linux-$VM_KERNEL/kvm
 cd "$VM_SCRATCH" || exit 1
-
-# objects SLAB: how many there are.  Shrinking empties the slabs of each CPU,
-# whose free objects would be counted as used.
-objects() {
-	echo 1 >"/sys/kernel/slab/$1/shrink"
-	awk -v s="$1" '$1 == s { print $2 }' /proc/slabinfo
-}
-
-# no_more SLAB THAN
-no_more() {
-	now=$(objects "$1")
-	[ "$now" -le "$2" ]
-}
 
 no_vm() {
 	[ -z "$(find $kvm -name pv_perf)" ] &&

@@ -12,8 +12,6 @@
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
-T=$tree/build/tests
-vm=$tree/selftests/vm
 kvm=/sys/kernel/debug/kvm
 
 # Overflows per second that a VM may have.  With checks one takes many times as
@@ -39,10 +37,6 @@ phases() {
 			echo "$where-$mode"
 		done
 	done
-}
-
-wait_for() {
-	while [ ! -e "$1" ]; do sleep 0.2; done
 }
 
 be_attacker() {

@@ -8,7 +8,6 @@
 # programs: loop
 # seconds: 60, on intel 180
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
 
 dmesg >dmesg

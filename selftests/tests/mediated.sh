@@ -12,7 +12,6 @@
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
-vm=$tree/selftests/vm
 loop=$tree/build/tests/loop
 
 # A guest in which the pair is not there; --pmu=none, as vm would load it.

@@ -13,23 +13,12 @@
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
-vm=$tree/selftests/vm
-T=$tree/build/tests
 kvm=/sys/kernel/debug/kvm
 
 # What is to be seen on the screen of perf top.
 top_shows=' [0-9.]+% +longerloop +\[\.\] _start'
 
 # What each level leaves in the scratch folder has its name.
-
-# Without a program, which each time would be read from the hosts below.
-pause() {
-	read -rt "$1" <> <(:)
-}
-
-wait_for() {
-	while [ ! -e "$1" ]; do pause 0.2; done
-}
 
 # FILE COMMAND...: waits for it; the file then tells whether it has come true.
 answer() {
@@ -39,16 +28,6 @@ answer() {
 	until_true "$@" && answer=yes
 	echo $answer >"$file.new"
 	mv "$file.new" "$file"
-}
-
-# How many perf_events this kernel has: see host.sh.
-perf_events() {
-	echo 1 >/sys/kernel/slab/perf_event/shrink
-	awk '$1 == "perf_event" { print $2 }' /proc/slabinfo
-}
-
-back_to() {
-	[ "$(perf_events)" -le "$1" ]
 }
 
 counting() {
@@ -69,7 +48,7 @@ check_clean() {
 	answer "$1.no_vm" no_vm
 	perf stat -x, -o "$1.counts" -e instructions:u "$T/loop"
 	perf stat -x, -a -o "$1.split" -e instructions:uG sleep 0.5
-	answer "$1.perf_events" back_to "$2"
+	answer "$1.perf_events" no_more perf_event "$2"
 	rmmod $kvm_vendor kvm >"$1.rmmod" 2>&1
 	echo $? >>"$1.rmmod"
 }
@@ -157,7 +136,7 @@ guest_measures() {
 with_nested() {
 	local before
 
-	before=$(perf_events)
+	before=$(objects perf_event)
 	"$vm" nested --reboot -- "$self" in_nested &
 	guest_measures
 	wait_for nested.done
@@ -193,7 +172,7 @@ in_guest() {
 }
 
 in_host() {
-	before=$(perf_events)
+	before=$(objects perf_event)
 	"$vm" guest --hypervisor --reboot --accel-opt pv-perf-rdpmc=on -- "$self" in_guest >guest.out 2>&1 &
 	wait_for guest.ready
 	for i in 1 2 3; do

@@ -8,7 +8,6 @@
 # programs: pressure_test
 # seconds: 10, on intel 9
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
 
 modprobe zram

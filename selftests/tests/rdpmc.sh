@@ -12,15 +12,9 @@
 # packages: libpapi-dev strace
 # seconds: 350, on intel 880
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
-vm=$VM_TREE/selftests/vm
 load="insmod $VM_TREE/build/linux-$VM_GUEST_KERNEL/hypercall/kvm_perf_hypercall.ko"
 tracing=/sys/kernel/tracing/events/kvm
 cd "$VM_SCRATCH" || exit 1
-
-wait_for() {
-	while [ ! -e "$1" ]; do sleep 0.1; done
-}
 
 # The host's part of a phase of the guest's, from its begin to its end.
 phase() {

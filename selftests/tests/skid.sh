@@ -11,7 +11,6 @@
 # debug: no
 # seconds: 164
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
 cd "$VM_SCRATCH" || exit 1
 
 # check TITLE PERIOD COMMAND...: each overflow is a sample, and nothing is counted twice

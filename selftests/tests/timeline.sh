@@ -12,7 +12,6 @@
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
-T=$tree/build/tests
 pv_perf=$tree/tools/pv-perf
 
 # A program that counts and one that waits, in turn.

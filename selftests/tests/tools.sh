@@ -15,13 +15,7 @@
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
-T=$tree/build/tests
-vm=$tree/selftests/vm
 perfs=(/usr/bin/perf "$tree"/build/perf/perf-{6.12,7})
-
-wait_for() {
-	until [ -e "$1" ]; do sleep 0.3; done
-}
 
 # Debian's default for root is more than PAPI accepts, and /lib/modules is far
 # away.

@@ -9,7 +9,6 @@
 # seconds: 150
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
-T=$top/build/tests
 corpus=$top/selftests/user/corpus
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
