@@ -3,15 +3,13 @@
 # Counters that the host takes away, has not, or stops: whatever a guest's perf
 # prints is right, scaled, or not counted, and says so.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 1800
-# tier: test
+# tier: all
 # machines: amd intel
 # programs: loop longloop longerloop
 # seconds: 150, on intel 308
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
-T=$tree/build/tests
-vm=$tree/selftests/vm
 cd "$VM_SCRATCH" || exit 1
 
 # An event that only general-purpose counters count, what loop has of it, another,
@@ -27,18 +25,6 @@ config=0x${config#r}
 # times N EVENT: a list of them
 times() {
 	yes "$2" | head -n "$1" | paste -sd,
-}
-
-# pause SECONDS: by no program, as what the host's other CPU executes takes of the clock
-# that the guest has, and no more of it may while perf counts than while it cannot
-mkfifo /dev/shm/nothing
-exec {nothing}<>/dev/shm/nothing
-pause() {
-	read -rt "$1" -u "$nothing"
-}
-
-wait_for() {
-	while [ ! -e "$1" ]; do pause 0.1; done
 }
 
 # ready NAME EVENTS OPTION...: have perf count them when it is told to
@@ -93,7 +79,8 @@ in_guest() {
 	perf stat -x, -o after -e instructions:u,branches:u ./loop
 	perf record -q -B -N -e instructions:u -c 100000 -o data ./loop
 	samples_of data >samples
-	cp robbed after samples "$VM_SCRATCH"
+	dmesg >log
+	cp robbed after samples log "$VM_SCRATCH"
 	echo >"$VM_SCRATCH/robbed.end"
 
 	wait_for "$VM_SCRATCH/taken.begin"
@@ -227,6 +214,7 @@ is "pinned events of the host have all counters" \
 is_scaled "instructions that lost their counter for a second" instructions:u \
 	4000000008 robbed
 is_scaled "branches that did" branches:u 2000000002 robbed
+has "the guest's log says that they did" "$says_lost" log
 is "counts of later are exact" "$(count instructions:u after)" 10000004
 is "and samples" "$(cat samples)" 100
 

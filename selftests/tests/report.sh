@@ -112,6 +112,9 @@ is "it shows a domain alone" "$(grep -o '<div title="[^:]*' zoom.dom |
 is "nothing is loaded from elsewhere" \
 	"$(grep -Ec '(src|href)="?(https?:|//)' flame.html)" 0
 is "and no error in the browser" "$(grep -c CONSOLE browser.log)" 0
+echo '<script>console.error("on purpose")</script>' >error.html
+browse error.html >/dev/null
+has "an error that a page reports is in the log" 'CONSOLE.*on purpose' browser.log
 
 goroot=$(go env GOROOT)
 "$pv_perf" report --timeline trace.json --time 0-1 session >out

@@ -185,5 +185,5 @@ more "perf stat -e instructions:uG" "$(count instructions:uG kvm.count)" \
 is "meanwhile the guest counts exactly" \
 	"$(count instructions:u watched.stat)" 500000004
 is "and takes its samples" \
-	"$(perf script -i watched.data -F ip | wc -l)" 1000
+	"$(samples_of watched.data)" 1000
 finish
