@@ -3,7 +3,7 @@
 # The emulated machine: its PMU counts and samples right, for the host and for
 # stock KVM's virtual PMU.
 # vm: host --host-cpus 2 --stock-kvm --timeout 900
-# tier: test
+# tier: all
 # machines: amd intel
 # programs: loop
 # seconds: 60, on intel 180
