@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # What programs of a guest without privileges may count of its hypervisor.
 # vm: guest --timeout 1200
+# tier: all
+# machines: amd
+# seconds: 40
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
