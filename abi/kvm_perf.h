@@ -214,7 +214,7 @@
  *	2^63 - 1; 0: no overflows, only counting.  With KVM_PERF_ATTR_FREQ it
  *	is the number of overflows per second to aim at, at most 2^31 - 1.
  * @flags: KVM_PERF_ATTR_*.  EXCLUDE_USER and EXCLUDE_KERNEL: do not count at
- *	CPL 3, and at CPL 0 to 2.  EXCLUDE_GUEST and EXCLUDE_HOST, which need
+ *	CPL 1 to 3, and at CPL 0.  EXCLUDE_GUEST and EXCLUDE_HOST, which need
  *	KVM_PERF_FEATURE_NESTED: do not count while a guest of this guest runs,
  *	and while none does.  NOTIFY, which needs KVM_PERF_FEATURE_NOTIFY: tell
  *	by an NMI when guest_perf_event.flags gets a bit.  RDPMC, which needs
@@ -226,7 +226,11 @@
  *	branches of these kinds, or of those that other events of the vCPU ask for,
  *	have led there.
  *
- * What the host executes is never counted, nor recorded.
+ * What the host executes is never counted, nor recorded.  But an instruction that the host
+ * completes in place of the guest is the guest's: an event of instructions or of branches
+ * (%PERF_COUNT_HW_INSTRUCTIONS, %PERF_COUNT_HW_BRANCH_INSTRUCTIONS, or a raw event with
+ * the same event select and unit mask) counts it as if it had retired at the CPL at which
+ * the guest has executed it.  No event counts KVM_PERF_OP.
  */
 struct guest_perf_attr {
 	__u32	size;

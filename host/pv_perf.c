@@ -421,6 +421,9 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 {
 	int ret = pv_perf_op(vcpu, op, a1, a2, a3);
 
+	/* Natively there is none, and it may have started or read an event. */
+	if (vcpu->arch.pv_perf_retires)
+		vcpu->arch.pv_perf->skip_retired = true;
 	trace_kvm_pv_perf_op(vcpu->vcpu_id, op, a1, a2, ret);
 	return ret;
 }

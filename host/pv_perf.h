@@ -28,6 +28,60 @@ void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value);
 void pv_perf_note_branches(struct kvm_vcpu *vcpu);
+void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
+			   unsigned int cpl);
+void pv_perf_count_instruction(struct kvm_vcpu *vcpu);
+void pv_perf_note_cpl(struct kvm_vcpu *vcpu);
+void pv_perf_count_emulated(struct kvm_vcpu *vcpu, bool branch,
+			    unsigned long next_ip);
+
+/**
+ * pv_perf_instruction_retired - KVM has completed an instruction for the guest
+ * @vcpu: the vCPU; the instruction has not changed its CPL
+ *
+ * A vCPU without an event that counts it pays for finding that out: one load, as for
+ * what follows.
+ */
+static inline void pv_perf_instruction_retired(struct kvm_vcpu *vcpu)
+{
+	if (unlikely(vcpu->arch.pv_perf_retires))
+		pv_perf_count_instruction(vcpu);
+}
+
+/**
+ * pv_perf_vmentry_retired - the same for one that runs a nested guest, at CPL 0
+ * @vcpu: the vCPU
+ * @what: bits of enum pv_perf_retired
+ */
+static inline void pv_perf_vmentry_retired(struct kvm_vcpu *vcpu,
+					   unsigned int what)
+{
+	if (unlikely(vcpu->arch.pv_perf_retires))
+		pv_perf_count_retired(vcpu, what, 0);
+}
+
+/**
+ * pv_perf_emulates - KVM's emulator has taken an instruction of the guest
+ * @vcpu: the vCPU, before the instruction changes it
+ */
+static inline void pv_perf_emulates(struct kvm_vcpu *vcpu)
+{
+	if (unlikely(vcpu->arch.pv_perf_retires))
+		pv_perf_note_cpl(vcpu);
+}
+
+/**
+ * pv_perf_emulated - the emulator has executed it
+ * @vcpu: the vCPU, whose instruction pointer is still the instruction's
+ * @branch: it is a branch
+ * @next_ip: where the guest is to go on
+ */
+static inline void pv_perf_emulated(struct kvm_vcpu *vcpu, bool branch,
+				    unsigned long next_ip)
+{
+	if (unlikely(vcpu->arch.pv_perf_retires))
+		pv_perf_count_emulated(vcpu, branch, next_ip);
+}
 
 /**
  * pv_perf_exit - see what a vCPU has left the guest for, if that counts

@@ -80,6 +80,8 @@ void pv_perf_backing_restart(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 u64 pv_perf_backing_left_at(struct perf_event *backing,
 			    const struct pv_perf_position *at);
+bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
+			     bool writable);
 struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
 void pv_perf_backing_pmu_enable(struct pmu *pmu);
 struct pv_perf_position

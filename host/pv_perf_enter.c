@@ -71,8 +71,10 @@ static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
 	}
 	told = pv_perf_enter_rdpmc(vcpu);
 	/* A nested guest's RDPMC is intercepted apart from this guest's. */
-	if (list_empty(&here->events) && !is_guest_mode(vcpu))
+	if (list_empty(&here->events) && !is_guest_mode(vcpu)) {
 		here->at_entry &= PV_PERF_AT_ENTRY_COUNTS;
+		vcpu->arch.pv_perf_retires = 0;
+	}
 
 	return told && !lost;
 }

@@ -78,6 +78,7 @@ struct pv_perf_pmc_layout {
  * @counts: events of the hypervisor that it lets the guest count, a bit for each
  *	KVM_PERF_COUNT_*
  * @default_counters: how many it may have where nobody says anything
+ * @pmcs_writable: a counter of an event can be written, all of it
  * @available: the host can serve it
  * @pmu: what it can count
  * @pmu_is_own: with the PMU of this host's CPUs
@@ -95,6 +96,7 @@ struct pv_perf_vm {
 	unsigned int rdpmc;
 	unsigned int counts;
 	unsigned int default_counters;
+	bool pmcs_writable;
 	bool available;
 	struct guest_perf_query pmu;
 	bool pmu_is_own;
@@ -145,6 +147,12 @@ struct pv_perf_branch_raw {
 struct pv_perf_branches {
 	unsigned int nr;
 	struct pv_perf_branch_raw raw[KVM_PERF_MAX_BRANCHES];
+};
+
+/* What KVM completes for the guest. */
+enum pv_perf_retired {
+	PV_PERF_INSTRUCTION	= BIT(0),
+	PV_PERF_BRANCH		= BIT(1),
 };
 
 /* What VM entry and exit have to look at. */
@@ -265,6 +273,8 @@ struct pv_perf_rate {
  *	it wants an NMI for that
  * @counts: for the vCPU's own thread
  * @branches: as that
+ * @skip_retired: as that; the next instruction that KVM completes is a KVM_PERF_OP
+ * @emulated_cpl: as that; the CPL before the instruction that KVM's emulator executes
  * @area: protected by @lock
  * @restored: the guest may have had an area before the VMM set the vCPU's state, and
  *	has not been told that it is gone; for the vCPU's own thread
@@ -301,6 +311,8 @@ struct pv_perf_vcpu {
 	bool pmc_changed;
 	struct pv_perf_counts counts;
 	struct pv_perf_branches branches;
+	bool skip_retired;
+	u8 emulated_cpl;
 	struct pv_perf_area area;
 	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
@@ -362,6 +374,7 @@ struct pv_perf_pmc_seen {
  *	event filter.  The host's perf knows which one a generic event is, and has
  *	another of the same kind later where one's register is taken
  *	(intel_fixup_er())
+ * @retired: what it counts of what KVM completes, bits of enum pv_perf_retired
  * @not_nested: do not count nested guests: the guest's exclude_guest
  * @only_nested: count nested guests alone: the guest's exclude_host.  In @attr
  *	these two are the host's.
@@ -417,6 +430,7 @@ struct pv_perf_event {
 	struct pv_perf_vcpu *home;
 	struct perf_event_attr attr;
 	u64 select;
+	u8 retired;
 	bool not_nested;
 	bool only_nested;
 	bool stopped;

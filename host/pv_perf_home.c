@@ -200,6 +200,7 @@ void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	list_add_tail(&event->node, &home->events);
 	home->at_entry |= pv_perf_at_entry(event);
+	home->vcpu->arch.pv_perf_retires |= event->retired;
 	home->pmc_open = false;
 	event->pmc_seen.idx = PV_PERF_PMC_NONE;
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);

@@ -25,6 +25,7 @@
 #include "pv_perf_overflow.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_record.h"
+#include "pv_perf_retire.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
 #include "x86.h"
@@ -157,6 +158,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	/* As ENABLE will ask; but what cannot be counted is not opened. */
 	ret = -EOPNOTSUPP;
 	event->select = event->backing->hw.config;
+	event->retired = pv_perf_retired_by(&vm->pmu, event->select);
 	if (!pv_perf_is_allowed(vcpu->kvm, event))
 		goto release_backing;
 

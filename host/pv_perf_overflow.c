@@ -26,6 +26,15 @@
 #include "pv_perf_trace.h"
 #include "x86.h"
 
+static void pv_perf_note_overflow(struct pv_perf_event *event,
+				  struct perf_event *backing, u64 period)
+{
+	atomic64_add(period, &event->passed);
+	atomic_inc(&event->overflows);
+	if (pv_perf_has_freq(event))
+		pv_perf_freq_overflow(event, backing);
+}
+
 /**
  * pv_perf_overflow - a backing event has overflowed
  * @backing: the backing event
@@ -41,10 +50,7 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	struct pv_perf_event *event = backing->overflow_handler_context;
 	struct pv_perf_vcpu *home = READ_ONCE(event->home);
 
-	atomic64_add(data->period, &event->passed);
-	atomic_inc(&event->overflows);
-	if (pv_perf_has_freq(event))
-		pv_perf_freq_overflow(event, backing);
+	pv_perf_note_overflow(event, backing, data->period);
 	/* What was stopped, and has not been restarted since, stays where it was. */
 	if (pv_perf_backing_is_throttled(backing) && !READ_ONCE(event->stopped)) {
 		event->throttled_at = pv_perf_backing_position(backing);
@@ -61,6 +67,23 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	 */
 	if (!kvm_handling_nmi_from_guest(home->vcpu))
 		irq_work_queue(&home->irq_work);
+}
+
+/**
+ * pv_perf_overflow_in_host - an event has overflowed by what KVM has counted for it
+ * @event: the event, whose next period has begun
+ * @period: the one that has ended
+ *
+ * On the vCPU's thread, in the host: the vCPU sees it before it enters the guest.  But
+ * the instruction may be a HLT, after which it halts.
+ */
+void pv_perf_overflow_in_host(struct pv_perf_event *event, u64 period)
+{
+	struct pv_perf_vcpu *home = event->home;
+
+	pv_perf_note_overflow(event, event->backing, period);
+	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
+	irq_work_queue(&home->irq_work);
 }
 
 /**

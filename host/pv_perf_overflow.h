@@ -9,6 +9,7 @@
 
 void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 		      struct pt_regs *regs);
+void pv_perf_overflow_in_host(struct pv_perf_event *event, u64 period);
 void pv_perf_wake_vcpu(struct irq_work *irq_work);
 enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
 void pv_perf_inject_nmi(struct kvm_vcpu *vcpu);

@@ -149,6 +149,41 @@ bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 }
 
 /**
+ * pv_perf_pmc_are_writable - can a counter be written, all of it?
+ */
+bool pv_perf_pmc_are_writable(void)
+{
+	struct x86_pmu_capability cap;
+
+	perf_get_x86_pmu_capability(&cap);
+	return pv_perf_pmc_have_full_writes() &&
+	       cap.bit_width_gp == PV_PERF_PMC_WIDTH;
+}
+
+/**
+ * pv_perf_pmc_read - what does the counter of an event hold?
+ * @backing: has a counter of this CPU
+ *
+ * Return: not negative where it has overflowed, and perf has not seen that.
+ */
+s64 pv_perf_pmc_read(const struct perf_event *backing)
+{
+	return pv_perf_pmc_extend(native_read_pmc(backing->hw.event_base_rdpmc));
+}
+
+/**
+ * pv_perf_pmc_write - write the counter of an event, behind perf's back
+ * @backing: as above; the counter does not count now
+ * @value: what it is to hold
+ */
+void pv_perf_pmc_write(const struct perf_event *backing, s64 value)
+{
+	value &= GENMASK_ULL(PV_PERF_PMC_WIDTH - 1, 0);
+	wrmsr(backing->hw.event_base, lower_32_bits(value),
+	      upper_32_bits(value));
+}
+
+/**
  * pv_perf_pmc_exists - is there this counter?
  * @layout: the counters that there are
  * @ecx: as RDPMC has it

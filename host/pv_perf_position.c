@@ -228,6 +228,72 @@ void pv_perf_backing_restart(struct perf_event *backing,
 	backing->pmu->start(backing, keep ? 0 : PERF_EF_RELOAD);
 }
 
+static s64 add_to_count(struct perf_event *backing)
+{
+	local64_inc(&backing->count);
+	return local64_sub_return(1, &backing->hw.period_left);
+}
+
+/* As when perf adjusts a period: what is left is written to the counter anew. */
+static bool add_by_restart(struct perf_event *backing)
+{
+	struct pmu *pmu = backing->pmu;
+	bool counts;
+	s64 left;
+
+	pmu->pmu_disable(pmu);
+	/* Until then perf may have throttled it: see set_left_here(). */
+	counts = !pv_perf_backing_is_stopped(backing);
+	if (counts)
+		pmu->stop(backing, PERF_EF_UPDATE);
+	left = add_to_count(backing);
+	if (counts)
+		pmu->start(backing, PERF_EF_RELOAD);
+	pmu->pmu_enable(pmu);
+
+	return counts && left <= 0 && is_sampling_event(backing);
+}
+
+/**
+ * pv_perf_backing_add_one - let a backing event have counted one more
+ * @backing: counts on this CPU, with interrupts off, but not the host
+ * @readable: the guest may read its counter
+ * @writable: its counter can be written
+ *
+ * An NMI may have perf read the counter at any time, for the overflow of another.  That
+ * changes neither what the counter holds nor the sum of that and perf's count.
+ *
+ * A counter at its end does not overflow by being written.  So perf begins the next
+ * period there, and the caller sees to the overflow.  Once it has overflowed, perf's NMI
+ * is under way, in which perf looks at what it holds: that stays, and only the count is
+ * changed, and what is left of the next period.
+ *
+ * Return: whether a period has ended.
+ */
+bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
+			     bool writable)
+{
+	s64 value;
+
+	if (!readable && !is_sampling_event(backing)) {
+		local64_inc(&backing->count);
+		return false;
+	}
+
+	if (!writable)
+		return add_by_restart(backing);
+
+	value = pv_perf_pmc_read(backing);
+	if (value == -1)
+		return add_by_restart(backing);
+
+	if (value < 0)
+		pv_perf_pmc_write(backing, value + 1);
+	else
+		add_to_count(backing);
+	return false;
+}
+
 /**
  * pv_perf_backing_pmu_disable - stop all counters of this CPU for a moment
  * @backing: a backing event on this CPU

@@ -21,6 +21,7 @@
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
 #include "pv_perf_overflow.h"
+#include "pv_perf_pmc.h"
 #include "pv_perf_pmu.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_start.h"
@@ -46,6 +47,7 @@ int pv_perf_init_vm(struct kvm *kvm)
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
 	vm->available = pv_perf_query_pmu(&vm->pmu, &vm->pmu_is_own);
+	vm->pmcs_writable = vm->pmu_is_own && pv_perf_pmc_are_writable();
 	vm->host_rdpmc = pv_perf_rdpmc_host(vm->pmu_is_own, &vm->pmcs);
 	pv_perf_init_limits(vm);
 	kvm->arch.pv_perf = vm;

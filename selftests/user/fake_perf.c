@@ -249,6 +249,24 @@ static int counters(const struct perf_event *event)
 	       (event->hw.config & 0xf000000ff) == 3 ? 2 : 1;
 }
 
+/* x86_assign_hw_event() */
+static void set_idx(struct perf_event *event, int idx)
+{
+	struct hw_perf_event *hw = &event->hw;
+
+	WRITE_ONCE(hw->idx, idx);
+	if (idx >= INTEL_PMC_IDX_FIXED) {
+		idx -= INTEL_PMC_IDX_FIXED;
+		WRITE_ONCE(hw->event_base_rdpmc, INTEL_PMC_FIXED_RDPMC_BASE | idx);
+		hw->event_base = MSR_CORE_PERF_FIXED_CTR0 + idx;
+	} else {
+		WRITE_ONCE(hw->event_base_rdpmc, idx);
+		hw->event_base = boot_cpu_data.x86_vendor == X86_VENDOR_INTEL ?
+				 MSR_IA32_PMC0 + idx :
+				 MSR_F15H_PERF_CTR + 2 * idx;
+	}
+}
+
 /* As x86_pmu_enable() moves one: it goes on where it was, in another counter. */
 static void assign(struct perf_event *event, int idx)
 {
@@ -262,9 +280,7 @@ static void assign(struct perf_event *event, int idx)
 		pmu_stop(event, PERF_EF_UPDATE);
 		*residue(event->oncpu, event->hw.idx) = content(event);
 	}
-	WRITE_ONCE(event->hw.idx, idx);
-	WRITE_ONCE(event->hw.event_base_rdpmc, idx < INTEL_PMC_IDX_FIXED ? idx :
-		   INTEL_PMC_FIXED_RDPMC_BASE | (idx - INTEL_PMC_IDX_FIXED));
+	set_idx(event, idx);
 	if (active && state & PERF_HES_STOPPED)
 		WRITE_ONCE(event->hw.state, event->hw.state | PERF_HES_ARCH);
 	else if (active)
@@ -648,16 +664,28 @@ u64 native_read_pmc(int ecx)
 void wrmsr(u32 msr, u32 low, u32 high)
 {
 	int idx = msr >= MSR_F15H_PERF_CTR ? (msr - MSR_F15H_PERF_CTR) / 2 :
+		  msr >= MSR_IA32_PMC0 ? msr - MSR_IA32_PMC0 :
 		  msr >= MSR_CORE_PERF_FIXED_CTR0 ?
 		  INTEL_PMC_IDX_FIXED + msr - MSR_CORE_PERF_FIXED_CTR0 :
 		  msr - MSR_ARCH_PERFMON_PERFCTR0;
+	u64 value = (u64)high << 32 | low;
+	struct perf_event *event;
 
-	CHECK(irqs_are_off() && !low && !high);
+	CHECK(irqs_are_off());
 	if (msr == MSR_PERF_METRICS) {
+		CHECK(!value);
 		perf_metrics = 0;
 		return;
 	}
-	CHECK(!event_with(idx));
+	event = event_with(idx);
+	if (event) {
+		/* One more, and no overflow: a write raises none. */
+		CHECK(event->hw.event_base == msr && !event->hw.state);
+		CHECK(value == content(event) + 1 && value >> 47 == 1);
+		event->hw.counter++;
+		return;
+	}
+	CHECK(!value);
 	*residue(smp_processor_id(), idx) = 0;
 }
 
@@ -694,8 +722,7 @@ void reassign(struct perf_event *event, u64 content)
 	irq_lock(event->oncpu);
 	CHECK(event->hw.state & PERF_HES_STOPPED);
 	pmu_stop(event, PERF_EF_UPDATE);
-	event->hw.idx = (event->hw.idx + 1) % NR_COUNTERS;
-	event->hw.event_base_rdpmc = event->hw.idx;
+	set_idx(event, (event->hw.idx + 1) % NR_COUNTERS);
 	event->hw.state |= PERF_HES_ARCH;
 	event->hw.counter = content;
 	irq_unlock(event->oncpu);

@@ -939,6 +939,36 @@ static void model_look(int vcpu)
 	request[vcpu] |= model_any_to_note(vcpu);
 }
 
+/* KVM has completed an instruction of the guest that has left. */
+static void model_retire(int vcpu, bool instruction, bool branch, int cpl)
+{
+	bool overflow = false;
+	struct model_event *e;
+	u64 select;
+
+	for (e = model; e < model + ARRAY_SIZE(model); e++) {
+		if (!counts(e) || e->home != vcpu || e->stopped ||
+		    e->attr.flags & (cpl ? KVM_PERF_ATTR_EXCLUDE_USER :
+					   KVM_PERF_ATTR_EXCLUDE_KERNEL))
+			continue;
+		select = event_select(&e->attr);
+		if (!(instruction && select == 0xc0) && !(branch && select == 0xc2))
+			continue;
+		e->count++;
+		e->left--;
+		if (!e->attr.sample_period || e->left)
+			continue;
+		model_overflow(e, clock_ns);
+		overflow = true;
+	}
+	if (!overflow)
+		return;
+	/* Perhaps it was a HLT. */
+	request[vcpu] = true;
+	nmis[vcpu]++;
+	model_counts_nmi(vcpu);
+}
+
 /* True for an NMI. */
 static bool model_tell_anew(struct model_event *e)
 {
@@ -1303,6 +1333,8 @@ static void hypercall(int vcpu)
 	got = pv_perf_hypercall(vcpus[vcpu], op, a[0], a[1], a[2]);
 	read_hook = NULL;
 	alloc_faults.fail_at = 0;
+	/* KVM completes it, and that counts for nothing. */
+	pv_perf_instruction_retired(vcpus[vcpu]);
 	if (got != want || trace)
 		fprintf(stderr, "vCPU %d: %llu 0x%llx 0x%llx 0x%llx: %ld, model %ld\n",
 			vcpu, op, a[0], a[1], a[2], got, want);
@@ -1488,6 +1520,35 @@ static void run(int vcpu, u64 n)
 	local_irq_restore(flags);
 }
 
+static void retire(int vcpu)
+{
+	struct kvm_vcpu *v = vcpus[vcpu];
+	u8 n = get(1);
+	bool branch = n & 4, moves = n & 8;
+
+	v->arch.cpl = n & 3;
+	switch (n >> 6) {
+	case 0:
+		model_retire(vcpu, true, false, n & 3);
+		pv_perf_instruction_retired(v);
+		break;
+	case 1:
+		model_retire(vcpu, !moves, moves, 0);
+		pv_perf_vmentry_retired(v, moves ? PV_PERF_BRANCH :
+						   PV_PERF_INSTRUCTION);
+		break;
+	default:
+		/* It may change the CPL, or be done in part. */
+		if (moves || branch)
+			model_retire(vcpu, true, branch, n & 3);
+		pv_perf_emulates(v);
+		v->arch.cpl = n >> 4 & 3;
+		pv_perf_emulated(v, branch, kvm_rip_read(v) + moves);
+	}
+	irq_work_run();
+	v->arch.cpl = 0;
+}
+
 static void step(void)
 {
 	u8 kind = get(1);
@@ -1527,6 +1588,9 @@ static void step(void)
 	case 8:
 		model_write_area(vcpu, true);
 		pv_perf_vcpu_run(vcpus[vcpu]);
+		break;
+	case 12:
+		retire(vcpu);
 		break;
 	case 11:
 		if (counts_step(vcpu))

@@ -99,7 +99,10 @@ static struct kvm_vcpu *here(void)
 
 static long call3(u64 op, u64 a1, u64 a2, u64 a3)
 {
-	return pv_perf_hypercall(here(), op, a1, a2, a3);
+	long ret = pv_perf_hypercall(here(), op, a1, a2, a3);
+
+	pv_perf_instruction_retired(here());
+	return ret;
 }
 
 static long call(u64 op, u64 a1)
@@ -705,7 +708,10 @@ static void test_follow(void)
 /* A vCPU and a thread, whichever. */
 static long call_on(int vcpu, u64 op, u64 a1)
 {
-	return pv_perf_hypercall(vcpus[vcpu], op, a1, 0, 0);
+	long ret = pv_perf_hypercall(vcpus[vcpu], op, a1, 0, 0);
+
+	pv_perf_instruction_retired(vcpus[vcpu]);
+	return ret;
 }
 
 static void run_on(int vcpu, u64 n)
@@ -4672,6 +4678,327 @@ static bool near(u64 got, u64 want)
 	return got >= want * 9 / 10 && got <= want * 11 / 10;
 }
 
+/* KVM completes @n instructions of the guest's, at @cpl. */
+static void retire(unsigned int n, int cpl)
+{
+	here()->arch.cpl = cpl;
+	while (n--)
+		pv_perf_instruction_retired(here());
+	here()->arch.cpl = 0;
+	irq_work_run();
+}
+
+/* The emulator executes an instruction, which may change the CPL. */
+static void emulate(bool branch, int length, int cpl, int new_cpl)
+{
+	here()->arch.cpl = cpl;
+	pv_perf_emulates(here());
+	here()->arch.cpl = new_cpl;
+	pv_perf_emulated(here(), branch, kvm_rip_read(here()) + length);
+	here()->arch.cpl = 0;
+}
+
+static u64 counted(u32 id)
+{
+	call(KVM_PERF_OP_READ, id);
+	return mem->record[id].count;
+}
+
+static long open_config(u32 id, u32 type, u64 config, u64 flags)
+{
+	param(id, id);
+	mem->attr.type = type;
+	mem->attr.config = config;
+	mem->attr.flags = flags;
+	return do_open() ? : call(KVM_PERF_OP_ENABLE, id);
+}
+
+/* Which events count what KVM completes, and which of it. */
+static void test_retired_by(void)
+{
+	setup();
+	is("no event: not asked", here()->arch.pv_perf_retires, 0);
+	CHECK(!open_config(1, KVM_PERF_TYPE_HARDWARE,
+			   PERF_COUNT_HW_CPU_CYCLES, 0));
+	is("nor with cycles alone", here()->arch.pv_perf_retires, 0);
+	CHECK(!open_config(2, KVM_PERF_TYPE_HARDWARE,
+			   PERF_COUNT_HW_BRANCH_INSTRUCTIONS, 0));
+	is("with branches", here()->arch.pv_perf_retires, PV_PERF_BRANCH);
+	CHECK(!open_config(3, KVM_PERF_TYPE_HARDWARE,
+			   PERF_COUNT_HW_INSTRUCTIONS, 0));
+	is("and instructions", here()->arch.pv_perf_retires,
+	   PV_PERF_BRANCH | PV_PERF_INSTRUCTION);
+	CHECK(!open_config(4, KVM_PERF_TYPE_RAW, 0xc0, 0));
+	is("the hypercalls were not counted", counted(3) + counted(4), 0);
+	retire(3, 0);
+	emulate(true, 2, 0, 0);
+	pv_perf_vmentry_retired(here(), PV_PERF_BRANCH);
+	pv_perf_vmentry_retired(here(), PV_PERF_INSTRUCTION);
+	is("cycles: none", counted(1), 0);
+	is("branches", counted(2), 2);
+	is("instructions", counted(3), 5);
+	is("instructions by their encoding", counted(4), 5);
+
+	emulate(false, 0, 0, 0);
+	is("a string instruction that is not done yet", counted(3), 5);
+	emulate(false, 2, 0, 0);
+	is("one that is", counted(3), 6);
+	emulate(true, 0, 0, 0);
+	is("a branch to itself", counted(3), 7);
+	is("is a branch", counted(2), 3);
+
+	call(KVM_PERF_OP_DISABLE, 3);
+	retire(1, 0);
+	is("one that is disabled: none", counted(3), 7);
+	is("the other one", counted(4), 8);
+	take_counters(tasks[0], NR_COUNTERS);
+	retire(1, 0);
+	take_counters(tasks[0], 0);
+	call(KVM_PERF_OP_READ, 4);
+	is("one that has lost its counter: none", counted(4), 8);
+
+	call(KVM_PERF_OP_RESET, 0);
+	run_mode(false, 1);
+	is("after RESET: not asked", here()->arch.pv_perf_retires, 0);
+
+	/* Not what else they make of it. */
+	CHECK(!open_config(1, KVM_PERF_TYPE_RAW, 0x010000c0, 0));
+	CHECK(!open_config(2, KVM_PERF_TYPE_RAW, 0x000400c0, 0));
+	CHECK(!open_config(3, KVM_PERF_TYPE_RAW, 0x000001c4, 0));
+	is("not with a threshold, an edge or another unit mask",
+	   here()->arch.pv_perf_retires, 0);
+	teardown();
+}
+
+static void test_retired_cpl(void)
+{
+	setup();
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_KERNEL, 0));
+	CHECK(!open_mode(2, KVM_PERF_ATTR_EXCLUDE_USER, 0));
+	CHECK(!open_mode(3, KVM_PERF_ATTR_EXCLUDE_USER |
+			    KVM_PERF_ATTR_EXCLUDE_KERNEL, 0));
+	retire(2, 0);
+	retire(30, 3);
+	retire(400, 1);
+	is("user mode", counted(1), 430);
+	is("kernel mode", counted(2), 2);
+	emulate(true, 2, 3, 0);
+	is("a SYSCALL is user mode's", counted(1), 431);
+	is("not the kernel's", counted(2), 2);
+	emulate(true, 2, 0, 3);
+	is("a SYSRET is the kernel's", counted(2), 3);
+	is("neither of them", counted(3), 0);
+	teardown();
+}
+
+/* As the vCPU was when it left the guest. */
+static void test_retired_mode(void)
+{
+	setup();
+	CHECK(!open_mode(1, KVM_PERF_ATTR_EXCLUDE_GUEST, 0));
+	CHECK(!open_mode(2, KVM_PERF_ATTR_EXCLUDE_HOST, 0));
+	CHECK(!open_mode(3, 0, 0));
+	run_mode(false, 10);
+	retire(1, 0);
+	here()->arch.guest_mode = true;
+	/* The instruction that has entered the nested guest. */
+	retire(1, 0);
+	run_mode(true, 200);
+	retire(5, 0);
+	is("the guest's", counted(1), 12);
+	is("the nested guest's", counted(2), 205);
+	is("both", counted(3), 217);
+
+	/* While the guest handles an NMI, its kernel is not counted. */
+	run_nmi(100, true);
+	retire(7, 0);
+	is("none of an NMI's handler", counted(3), 217);
+	end_nmi();
+	retire(1, 0);
+	is("but what follows", counted(3), 218);
+	teardown();
+}
+
+static void test_retired_period(bool rdpmc)
+{
+	struct guest_perf_event *r;
+	unsigned int written;
+
+	setup_rdpmc();
+	r = mem->record;
+	if (rdpmc)
+		start_rdpmc(1, 100);
+	else
+		CHECK(!open_mode(1, 0, 100));
+	run_guest(97);
+	written = written_counters;
+	retire(2, 0);
+	is("no overflow before the end", enter_guest(), 0);
+	is("99", counted(1), 99);
+	is("what is left", r[1].period_left, 1);
+	is("perf has set no counter", written_counters, written);
+	retire(1, 0);
+	is("an overflow at the end", enter_guest(), 1);
+	is("is one", r[1].overflows, 1);
+	is("the period", r[1].last_period, 100);
+	is("the next one", r[1].period_left, 100);
+	is("the count", r[1].count, 100);
+	retire(99, 0);
+	is("no other before the next", enter_guest(), 0);
+	run_guest(1);
+	is("which the guest ends", enter_guest(), 1);
+	is("200", r[1].count, 200);
+	retire(250, 0);
+	is("one NMI for two", enter_guest(), 1);
+	is("overflows", r[1].overflows, 4);
+	is("what is left then", r[1].period_left, 50);
+
+	call3(KVM_PERF_OP_SET_LEFT, 1, 3, 0);
+	retire(2, 0);
+	is("SET_LEFT: not yet", enter_guest(), 0);
+	retire(1, 0);
+	is("now", enter_guest(), 1);
+	call3(KVM_PERF_OP_SET_PERIOD, 1, 7, 0);
+	retire(6, 0);
+	is("SET_PERIOD: not yet", enter_guest(), 0);
+	retire(1, 0);
+	is("now, too", enter_guest(), 1);
+	is("of the new period", r[1].last_period, 7);
+
+	/* After a HLT the vCPU does not enter: it is woken. */
+	CHECK(!atomic_read(&here()->arch.nmi_queued));
+	retire(7, 0);
+	is("an NMI wakes it", atomic_xchg(&here()->arch.nmi_queued, 0), 1);
+	enter_guest();
+	irq_work_late = true;
+	pv_perf_vmentry_retired(here(), PV_PERF_INSTRUCTION);
+	retire(6, 0);
+	irq_work_late = false;
+	is("or it is told before that", enter_guest(), 1);
+	irq_work_run();
+	is("once", enter_guest(), 0);
+
+	throttle(event(1)->backing);
+	retire(7, 0);
+	is("not of what is throttled", enter_guest(), 0);
+	teardown();
+}
+
+static void test_retired_late(void)
+{
+	struct perf_event *backing;
+
+	/* The counter has overflowed, and perf's NMI is under way. */
+	setup();
+	CHECK(!open_mode(1, 0, 100));
+	backing = event(1)->backing;
+	run_guest(99);
+	backing->hw.counter++;
+	retire(1, 0);
+	is("the counter stays as it is", backing->hw.counter, 100);
+	is("no overflow by that", atomic_read(&event(1)->overflows), 0);
+	is("the count", counted(1), 101);
+	teardown();
+
+	/* perf throttles it as its PMU is disabled. */
+	setup();
+	CHECK(!open_mode(1, 0, 100));
+	run_guest(99);
+	disable_hook = throttle_late;
+	retire(1, 0);
+	disable_hook = NULL;
+	is("the NMI's overflow alone", atomic_read(&event(1)->overflows), 1);
+	is("it stays throttled", event(1)->backing->hw.state != 0, true);
+	teardown();
+}
+
+static void test_retired_frequency(void)
+{
+	u64 n;
+
+	setup();
+	param(1, 1);
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	mem->attr.sample_period = 50000;
+	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, 1));
+	/* An instruction per 10 ns that KVM completes, and no other. */
+	for (n = 0; n < 100000; n++) {
+		__sync_fetch_and_add(&clock_ns, 10);
+		retire(1, 0);
+		if (n % 400 == 0)
+			run_mode(false, 0);
+		enter_guest();
+	}
+	is("the period is that of the frequency",
+	   near(event(1)->backing->hw.sample_period, 2000), true);
+	teardown();
+}
+
+/* What the guest reads by RDPMC has it, where it read before. */
+static void test_retired_rdpmc(void)
+{
+	u32 before;
+
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	start_rdpmc(2, 1000);
+	CHECK(reads());
+	run_guest(300);
+	before = mem->record[1].pmc;
+	retire(5, 0);
+	is("it may read on", reads(), true);
+	is("at the same place", mem->record[1].pmc, before);
+	is("the count", counted(1), 305);
+	before = mem->record[2].pmc;
+	retire(695, 0);
+	is("after an overflow, too", reads(), true);
+	is("the event's offset is another", mem->record[2].pmc != before, true);
+	is("the other's is not", counted(1), 1000);
+	teardown();
+}
+
+/* Without full-width writes, and without counters: perf sets the position. */
+static void test_retired_unwritable(void)
+{
+	setup();
+	kvm->arch.pv_perf->pmcs_writable = false;
+	CHECK(!open_mode(1, 0, 100));
+	CHECK(!open_mode(2, 0, 0));
+	run_guest(90);
+	retire(9, 0);
+	is("no overflow yet", enter_guest(), 0);
+	retire(1, 0);
+	is("an overflow", enter_guest(), 1);
+	is("one count", counted(1), 100);
+	is("the other", counted(2), 100);
+	teardown();
+
+	pmu_capability.bit_width_gp = 40;
+	setup();
+	is("not with counters of another width",
+	   kvm->arch.pv_perf->pmcs_writable, false);
+	teardown();
+	pmu_capability.bit_width_gp = 48;
+	setup();
+	is("with those of 48 bits", kvm->arch.pv_perf->pmcs_writable, true);
+	teardown();
+}
+
+static void test_retired(void)
+{
+	test_retired_by();
+	test_retired_cpl();
+	test_retired_mode();
+	*param_pv_perf_rdpmc = 1;
+	test_retired_period(false);
+	test_retired_period(true);
+	test_retired_rdpmc();
+	*param_pv_perf_rdpmc = 0;
+	test_retired_late();
+	test_retired_frequency();
+	test_retired_unwritable();
+}
+
 /* An event per ns: a frequency of 50,000 is a period of 20,000, of 5 ticks. */
 static void test_frequency(void)
 {
@@ -5779,6 +6106,7 @@ int main(void)
 	test_filter();
 	test_filter_fixed();
 	test_period();
+	test_retired();
 	test_frequency();
 	test_frequency_mode();
 	test_memslots();

@@ -55,6 +55,7 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 #define THIS_MODULE		NULL
 #define MODULE_PARM_DESC(name, text)
 #define upper_32_bits(n)	((u32)((u64)(n) >> 32))
+#define lower_32_bits(n)	((u32)(n))
 #define xchg(p, v)		__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
 /* A test wants to know whether it is another one. */
 extern u32 last_random;
@@ -428,6 +429,7 @@ struct hw_perf_event {
 	int idx;		/* of its counter */
 	u64 last_tag;
 	int event_base_rdpmc;
+	unsigned long event_base;	/* its MSR */
 	int state;
 	local64_t prev_count;	/* of its counter, when that was last read */
 	u64 sample_period;
@@ -639,6 +641,7 @@ struct kvm_vcpu {
 		struct kvm_pmu pmu;
 		bool rdpmc_intercept;
 		u32 pv_perf_branches;
+		u8 pv_perf_retires;
 		bool iret_intercept;
 		int cpl;
 		u64 cr4;

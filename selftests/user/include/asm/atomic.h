@@ -47,4 +47,6 @@ typedef atomic64_t local64_t;
 #define local64_set(l, i)	atomic64_set(l, i)
 #define local64_add(i, l)	atomic64_add(i, l)
 #define local64_sub(i, l)	atomic64_add(-(i), l)
+#define local64_inc(l)		atomic64_add(1, l)
+#define local64_sub_return(i, l)	__sync_sub_and_fetch(&(l)->counter, i)
 #endif
