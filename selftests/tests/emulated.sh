@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Instructions and branches that KVM completes for the guest are counted as they are on
+# the host: also in samples, and by a program that reads its counter by RDPMC.
+# vm: host --kvm-opt pv_perf_rdpmc=1 --kvm-opt force_emulation_prefix=1 --timeout 2400
+# tier: test
+# machines: amd intel
+# programs: emulated
+# seconds: 120
+. "$VM_TREE/selftests/tap.sh"
+T=$VM_TREE/build/tests
+vm=$VM_TREE/selftests/vm
+cd "$VM_SCRATCH" || exit 1
+
+# What has an exit in a guest; on the host there is none.
+kinds="cpuid in out ins outs load store"
+
+# sampled FILE: a sample after every 1,003 instructions of a loop of 4, by address
+sampled() {
+	perf record -q -B -N -e instructions:u -c 1003 -o data \
+		"$T/emulated" run cpuid 50000
+	perf script -i data -F ip,sym | grep 'do_cpuid\|cpuid_instruction' |
+		awk '{ n[$1]++ } END { for (ip in n) print ip, n[ip] }' | sort >"$1"
+}
+
+samples() {
+	awk '{ n += $2 } END { print n + 0 }' "$1"
+}
+
+in_guest() {
+	local kind want
+	[ $kvm_vendor = kvm-amd ] && call=vmmcall || call=vmcall
+	modprobe msr
+
+	for kind in $kinds; do
+		is "$kind: as on the host" "$("$T/emulated" $kind 1000)" \
+			"$(cat host.$kind)"
+	done
+	is "a hypercall" "$("$T/emulated" $call 1000)" "4000 instructions, 1000 branches"
+	is "an instruction by the emulator" "$("$T/emulated" nop 1000)" \
+		"3000 instructions, 1000 branches"
+	is "a branch by it" "$("$T/emulated" jump 1000)" \
+		"3000 instructions, 2000 branches"
+	is "a system call by it is user mode's" "$("$T/emulated" syscall 1000)" \
+		"4000 instructions, 2000 branches"
+	is "readings of an MSR, in the kernel" "$("$T/emulated" msr)" "$(cat host.msr)"
+
+	perf stat -x, -o out -e instructions:u,instructions:k,branches:u,r00c0:u \
+		"$T/emulated" run cpuid 100000
+	more "perf stat" "$(count instructions:u out)" 400000
+	is "and by its encoding" "$(count r00c0:u out)" "$(count instructions:u out)"
+
+	sampled guest
+	sed 's/^/# /' guest
+	within "samples of CPUID, as on the host" "$(samples guest)" \
+		"$(samples host)" 1
+	is "at the same addresses" "$(cut -d' ' -f1 guest)" "$(cut -d' ' -f1 host)"
+	while read -r ip want; do
+		within "as many at 0x$ip" "$(awk -v ip="$ip" '$1 == ip { print $2 }' guest)" \
+			"$want" 5
+	done <host
+	if [ "$1" = rdpmc ]; then
+		is "a counter read by RDPMC" "$("$T/emulated" rdpmc cpuid 1000)" \
+			"4000 instructions"
+		is "and with the VMM at work between the readings" \
+			"$("$T/emulated" rdpmc out 1000)" "3000 instructions"
+	fi
+	finish
+}
+
+if [ "$VM_LEVEL" = guest ]; then
+	in_guest "$1"
+fi
+
+modprobe msr
+for kind in $kinds; do
+	"$T/emulated" "$kind" 1000 >"host.$kind"
+	sed "s/^/# $kind: /" "host.$kind"
+done
+"$T/emulated" msr >host.msr
+sampled host
+sed 's/^/# /' host
+is "1,000 times CPUID on the host" "$(cat host.cpuid)" "4000 instructions, 1000 branches"
+"$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" rdpmc >rdpmc
+status=$?
+tap_file "with RDPMC" rdpmc
+is "which ends well" $status 0
+"$vm" guest -- "$0" plain >plain
+status=$?
+tap_file "without RDPMC" plain
+is "which ends well, too" $status 0
+finish
