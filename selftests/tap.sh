@@ -96,7 +96,8 @@ until_true() {
 # the clock of all, and as a program would be read from the machines below
 exec {tap_nothing}<> <(:)
 pause() {
-	read -rt "$1" -u "$tap_nothing"
+	# There is nothing to read: the timeout is no failure.
+	read -rt "$1" -u "$tap_nothing" || true
 }
 
 # wait_for FILE: until it is there, from another level perhaps
