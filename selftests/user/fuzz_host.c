@@ -1636,8 +1636,11 @@ static void setup(u8 counts_limit)
 	CHECK(!pv_perf_enable_cap(kvm, &(struct kvm_enable_cap) {
 			.cap = KVM_CAP_PV_PERF_RDPMC, .args = { 1 } }));
 	counts_setup(counts_limit);
-	for (i = 0; i < NR_VCPUS; i++)
+	/* As if each had made a hypercall: unit_test has vCPUs that have not. */
+	for (i = 0; i < NR_VCPUS; i++) {
 		vcpus[i] = vcpu_create(kvm, i);
+		CHECK(!pv_perf_vcpu_prepare(vcpus[i]));
+	}
 }
 
 static void teardown(void)
