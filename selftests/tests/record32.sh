@@ -9,7 +9,13 @@
 . "$(dirname "$0")/../tap.sh"
 out=$(mktemp)
 "$T/record32_test" >"$out" 2>&1
-is "record32_test ends well" $? 0
-tap_file record32_test "$out"
+status=$?
+# The shell's status for a program that the kernel does not take.
+if [ $status = 126 ] && [ -x "$T/record32_test" ]; then
+	ok "record32_test # SKIP this machine's kernel runs no 32-bit programs" true
+else
+	is "record32_test ends well" $status 0
+	tap_file record32_test "$out"
+fi
 rm "$out"
 finish
