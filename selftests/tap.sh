@@ -56,11 +56,14 @@ more() {
 
 # has NAME REGEX FILE: the file has a line that matches; else shows its end
 has() {
-	if ! grep -qE -- "$2" "$3"; then
+	local found=yes
+	# Once: it may be a pipe.
+	grep -qE -- "$2" "$3" || found=no
+	if [ $found = no ]; then
 		echo "# $1: no '$2' in:"
 		tail -n 15 "$3" | sed 's/^/#   /'
 	fi
-	ok "$1" grep -qE -- "$2" "$3"
+	ok "$1" [ $found = yes ]
 }
 
 # tap_file PREFIX FILE: a program's results are results here, renumbered; so is it

@@ -45,7 +45,7 @@ enter() {
 # A guest has its own work to do.
 nice=
 be_nice() {
-	[ -e role ] || nice="nice -n 19"
+	[ -e role ] || ! command -v nice >/dev/null || nice="nice -n 19"
 }
 
 # Its last words.
@@ -131,12 +131,13 @@ early() {
 	done
 }
 
-# As many MB as perf may have of LIMIT: of a guest's free space a tenth at most.
+# As many MB as perf may have of LIMIT: of a guest's free space a tenth at most. What is in
+# memory alone (ramfs) says neither its size nor what is free.
 room() {
 	[ ! -e role ] || { echo "$1"; return; }
-	df -Pk . | awk -v limit="$1" 'NR == 2 {
-		room = int($4 / 10240)
-		print room < limit ? room : limit }'
+	df -Pk . 2>/dev/null | awk -v limit="$1" '
+		NR == 2 && $2 > 0 { room = int($4 / 10240); known = 1 }
+		END { print known && room < limit ? room : limit }'
 }
 
 # part NAME PERF-ARGUMENT...: starts one that does not count yet; or says why not
