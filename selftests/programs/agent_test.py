@@ -79,7 +79,7 @@ def attempt(seed):
     agent = libvirt.Agent(connection, None)
     guest = domain.Domain("evil", "guest", agent, place="x")
     guest.patience = 0.02
-    for action in (lambda: guest.start(9, "cycles", "m", []), guest.enable,
+    for action in (lambda: guest.start(9, "cycles", "m", 100, []), guest.enable,
                    guest.stop, lambda: guest.script_samples(0.02),
                    lambda: agent.fetch("/x", file, 1000, 0.01)):
         file = io.BytesIO()

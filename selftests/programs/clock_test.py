@@ -146,16 +146,13 @@ def window(text):
     with tempfile.NamedTemporaryFile() as f:
         f.write(gzip.compress(text.encode())[:-8])
         f.flush()
-        return clock.window(f.name, "pv-1")
+        return clock.window(f.name)
 
 
-renamed = (" 7/7  12.000000001: task:task_rename: pid=7 oldcomm=sh "
-           "newcomm=pv-1-b oom_score_adj=0\n",
-           " 7/7  13.000000002: task:task_rename: pid=7 oldcomm=sh "
-           "newcomm=pv-1-e oom_score_adj=0\n",
-           " 8/8  13.500000002: task:task_rename: pid=8 oldcomm=sh "
-           "newcomm=pv-2-e oom_score_adj=0\n")
+marks = "b 12.000000001\n", "e 13.000000002\n", "e 13.500000002\n"
 check("the window, of a file that is cut",
-      window("".join(renamed)) == [12.000000001, 13.000000002])
-check("none without its end", window(renamed[0] + renamed[2]) is None)
+      window("".join(marks)) == [12.000000001, 13.000000002])
+check("none without its end", window(marks[0]) is None)
+check("and nothing else is a mark",
+      window("b 12.000000001 x\nb 12\n x\n" + marks[1]) is None)
 print(f"1..{len(results)}")
