@@ -14,8 +14,9 @@ from pvperf.record import clock, domain, folder, vmm
 from pvperf.record.transport.common import Failed
 
 HEARTBEAT = 10
-# How often it is asked whether all that should run does.
-CHECK, CHECK_HOST = 3, 1
+# How often a machine is asked whether all that should run does, in seconds; a guest starts
+# a process for it.
+CHECK, CHECK_HOST = 10, 3
 # What the host traces of a VMM's hypercalls, per vCPU: 14 hours.
 TRACE_MB = 16
 # What of it is taken, and of what a guest says of its clock.
