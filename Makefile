@@ -37,7 +37,8 @@ debian := $(B)/linux-6.1/debian.built
 programs := $(addprefix $(B)/tests/,loop longloop hop branches calltree fxrstor \
 	longerloop hypercall_test driver_test flush_test hostile attack rdpmc \
 	sampling_test open_errors overflow_stress workload amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq intel-pmu \
-	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor rdpmc_others exits)
+	intel-lbr pmu-skid fault-rip smp-clock life_test pressure_test self_monitor rdpmc_others exits \
+	conditional race turns backwards)
 tools := $(addprefix $(B)/tests/,check_events pfmcount papi_read bpf_read) \
 	$(B)/perf/perf-7
 user := $(addprefix $(B)/tests/,unit_test threads_test fuzz_host)
@@ -123,7 +124,8 @@ test-packages:
 		libvirt-clients papi-tools libpapi-dev libpfm4-dev strace \
 		bpftrace unifdef patchutils uuid-dev libelf-dev gcc-multilib \
 		python3-matplotlib chromium golang-go python3-hypothesis \
-		python3-libvirt qemu-guest-agent openssh-server netcat-openbsd)
+		python3-libvirt qemu-guest-agent openssh-server netcat-openbsd \
+		rr gdb)
 
 bench: $(machine) $(modules) $(initrd) $(B)/tests/workload
 	@$(call install,nginx-light wrk python3-matplotlib)
@@ -316,6 +318,14 @@ $(B)/tests/fxrstor: selftests/programs/fxrstor.S | packages
 $(B)/tests/branches: selftests/programs/branches.S | packages
 	@mkdir -p $(@D)
 	@$(CC) $(freestanding) -o $@ $<
+
+$(B)/tests/conditional: selftests/programs/conditional.S | packages
+	@mkdir -p $(@D)
+	@$(CC) $(freestanding) -o $@ $<
+
+$(addprefix $(B)/tests/,race turns backwards): $(B)/tests/%: selftests/programs/%.c | packages
+	@mkdir -p $(@D)
+	@$(CC) -O0 -g -Wall -o $@ $< -lpthread
 
 $(B)/tests/hop: selftests/programs/hop.c | packages
 	@mkdir -p $(@D)

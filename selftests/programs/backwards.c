@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A sum that is overwritten long before it is looked at: a debugger that executes
+ * backwards from there to the last write of it finds where.
+ */
+#include <stdio.h>
+
+static volatile unsigned long sum;
+
+static int odd(int i)
+{
+	return i & 1;
+}
+
+static void finish(void)
+{
+	printf("%lu\n", sum);
+}
+
+int main(void)
+{
+	for (int i = 0; i < 30000; i++) {
+		if (odd(i))
+			sum += i;
+	}
+	sum = 7;			/* overwritten */
+	for (int i = 0; i < 20000; i++) {
+		if (odd(i) > 1)
+			sum = i;
+	}
+	finish();
+	return 0;
+}
