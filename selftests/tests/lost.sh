@@ -5,7 +5,7 @@
 # vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 1800
 # tier: all
 # machines: amd intel
-# programs: loop longloop longerloop
+# programs: loop longloop longerloop pinned
 # seconds: 150, on intel 308
 self=$(realpath "$0")
 tree=${self%/selftests/*}
