@@ -122,9 +122,12 @@ ok "all of the time that the command took, and no more than all of it did" \
 	awk -v n="$(field good "s['seconds']")" -v begin="$(cat begin)" -v end="$(cat end)" \
 	-v before="$before" -v after="$after" 'BEGIN {
 		exit !(end - begin >= 3 && n >= end - begin && n <= after - before) }'
-within "and perf's count of it" \
-	"$(field good "sum(s['host']['counted'].values())")" \
-	"$(field good "int(s['seconds'] * s['host']['cpus'] * 1e9)")" 10
+# On a busy machine perf may begin long before the command, and end long after it.
+ok "and perf's count of it" awk -v n="$(field good "sum(s['host']['counted'].values())")" \
+	-v least="$(field good "s['seconds'] * s['host']['cpus'] * 1e9")" \
+	-v most="$(field good "($after - $before) * s['host']['cpus'] * 1e9")" 'BEGIN {
+		print "# " n ", of " least " to " most
+		exit !(n >= 0.9 * least && n <= 1.01 * most) }'
 has "the command's status is said" 'ended with status 3' good.out
 has "guests without the pair are said so" 'two: it has not the pair' good.out
 has "samples have all fields" \
