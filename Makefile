@@ -326,7 +326,7 @@ $(B)/tests/%: selftests/bare/%.c | packages-build
 		-fcf-protection=none -mcmodel=large -Wl,-Ttext=0x1000000 \
 		-Wl,--build-id=none $(depends) -o $@ $<
 
-# Those that come with the patches for QEMU
+# The patches for QEMU bring these tests.
 $(B)/tests/amd-%: $(qemu)
 	@mkdir -p $(@D)
 	@cd $(B)/qemu-src && D=tests/tcg/x86_64/system && $(CC) -nostdlib -O0 \

@@ -73,7 +73,7 @@ static long kvm_pmu_try(struct kvm_pmu_probe *probe)
 #define KVM_PMU_CLOSE_UNUSED	(HZ / 10)
 
 /*
- * What is kept open for later takes room, too.  Each CPU that keeps anything gets an
+ * Events that are kept open for later take room, too.  Each CPU that keeps anything gets an
  * interrupt, also one that does not work for who opens an event here.
  */
 static bool kvm_pmu_close_all_unused(void)

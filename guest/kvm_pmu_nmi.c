@@ -245,7 +245,7 @@ noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
  * TSC, so that what is stolen between the two readings is taken off once too often,
  * and not counted.
  *
- * perf limits how many samples there are, of which this may have been several.
+ * perf limits the number of samples, and one NMI may have taken several.
  */
 static void kvm_pmu_took(u64 steal, u64 tsc, u32 samples)
 {

@@ -273,8 +273,10 @@ struct pv_perf_rate {
  *	it wants an NMI for that
  * @counts: for the vCPU's own thread
  * @branches: as that
- * @skip_retired: as that; the next instruction that KVM completes is a KVM_PERF_OP
- * @emulated_cpl: as that; the CPL before the instruction that KVM's emulator executes
+ * @skip_retired: for the vCPU's own thread; the next instruction that KVM completes is
+ *	a KVM_PERF_OP
+ * @emulated_cpl: for the vCPU's own thread; the CPL before the instruction that KVM's
+ *	emulator executes
  * @area: protected by @lock
  * @restored: the guest may have had an area before the VMM set the vCPU's state, and
  *	has not been told that it is gone; for the vCPU's own thread
