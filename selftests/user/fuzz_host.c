@@ -173,7 +173,8 @@ static unsigned int limit;
 static u64 order;	/* of events, since ever */
 bool request[NR_VCPUS];
 static bool filter_changed[NR_VCPUS];
-static bool ran_on[NR_VCPUS];	/* though its entry had been given up */
+/* It has counted more since an overflow that the guest has not been told of. */
+static bool counted_on[NR_VCPUS];
 static int nmis[NR_VCPUS];
 static int create_fails;
 static bool no_allocation;
@@ -1423,12 +1424,13 @@ static void host_event(int vcpu)
 
 /*
  * No NMI exit where an entry has been given up for a loss; and where the filter has
- * changed, the guest may be told at once or in two steps.  Nor where the guest has run
- * since the overflow: KVM does not let it, and what it has counted is not read there.
+ * changed, the guest may be told at once or in two steps.  Nor where the vCPU has run,
+ * or KVM has completed an instruction for it, since the overflow: in KVM the request
+ * comes first, so the exit does not read what an event has counted since.
  */
 static void enter_guest(int vcpu)
 {
-	bool at_once = filter_changed[vcpu] || ran_on[vcpu] ||
+	bool at_once = filter_changed[vcpu] || counted_on[vcpu] ||
 		       model_any_to_note(vcpu) || model_counts_wanted(vcpu);
 	unsigned long flags;
 
@@ -1447,7 +1449,7 @@ static void enter_guest(int vcpu)
 		model_nmi(vcpu, false);
 	handle_requests(vcpus[vcpu]);
 	check_state();
-	ran_on[vcpu] = false;
+	counted_on[vcpu] = false;
 	nmis[vcpu] = 0;
 	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);
 }
@@ -1505,7 +1507,7 @@ static void run(int vcpu, u64 n)
 	model_counts_enter(vcpu);
 	given_up = request[vcpu];
 	model_look(vcpu);
-	ran_on[vcpu] |= request[vcpu];
+	counted_on[vcpu] |= request[vcpu];
 	model_run(vcpu, n);
 	model_branches_enter(vcpu, model_wanted_branches(vcpu), given_up);
 	runs = look(vcpu);
@@ -1526,6 +1528,7 @@ static void retire(int vcpu)
 	u8 n = get(1);
 	bool branch = n & 4, moves = n & 8;
 
+	counted_on[vcpu] |= request[vcpu];
 	v->arch.cpl = n & 3;
 	switch (n >> 6) {
 	case 0:
@@ -1611,7 +1614,7 @@ static void setup(u8 counts_limit)
 	memset(model_memory, 0, sizeof(model_memory));
 	memset(request, 0, sizeof(request));
 	memset(filter_changed, 0, sizeof(filter_changed));
-	memset(ran_on, 0, sizeof(ran_on));
+	memset(counted_on, 0, sizeof(counted_on));
 	memset(nmis, 0, sizeof(nmis));
 	memset(area, 0, sizeof(area));
 	memset(has_pmc, 0, sizeof(has_pmc));
