@@ -45,14 +45,14 @@ static u8 pv_perf_hypercall_exit(struct kvm_vcpu *vcpu)
 }
 
 /*
- * The guest's handler of an NMI is done, and perhaps that was ours; so may be one that
- * is pending.
+ * The guest's handler of an NMI is done.  If the NMI was ours, one that is pending may be
+ * ours, too.  The handler of a nested guest says nothing about the NMIs of this guest.
  */
 static u8 pv_perf_nmi_end(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
-	if (!READ_ONCE(counts->nmi_is_ours))
+	if (counts->nested || !READ_ONCE(counts->nmi_is_ours))
 		return KVM_PERF_COUNT_EXITS_NMI;
 
 	if (!vcpu->arch.nmi_pending)
