@@ -39,11 +39,15 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 	struct pv_perf_position at;
 
 	pv_perf_backing_stop(event->backing, &at);
-	/* Or perf has started it since, maybe with what somebody else has counted. */
-	if (event->stopped)
-		pv_perf_backing_set_moved(event->backing);
-	else
+	/*
+	 * If perf has started the event since it was stopped, perf may not have written
+	 * the counter: then the counter holds what another event has counted, and perf
+	 * has added that to the count.
+	 */
+	if (!event->stopped)
 		event->stopped_at = at;
+	else if (at.count != event->stopped_at.count)
+		pv_perf_backing_set_moved(event->backing);
 	WRITE_ONCE(event->stopped, true);
 }
 

@@ -4485,6 +4485,10 @@ static void test_rdpmc_changed(void)
 	start_rdpmc(1, 0);
 	CHECK(!open_mode(2, KVM_PERF_ATTR_EXCLUDE_HOST, 0));
 	CHECK(reads() && reads());
+	task_sched_out(current);
+	task_sched_in(current);
+	is("beside an event of another mode, once the thread runs again", reads(),
+	   true);
 	reassign(event(2)->backing, 1000);
 	is("an event of another mode has another's counter", reads(), false);
 	CHECK(!call(KVM_PERF_OP_CLOSE, 2) && reads() && pmc(1));
