@@ -5,7 +5,7 @@
 # tier: all
 # machines: amd
 # needs: machine
-# programs: fxrstor life_test amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq
+# programs: fxrstor life_test amd-pmu amd-vnmi amd-lbr amd-nrips amd-virq amd-step
 # debug: no
 # seconds: 120
 top=$(realpath "$(dirname "$0")/../..")
@@ -33,6 +33,8 @@ both() {
 both amd-pmu EPYC,pmu=on,+perfctr-core,+perfmon-v2
 both amd-vnmi EPYC,+svm,+vgif,+vnmi
 both amd-nrips EPYC,+svm
+# One #DB for a single step and a data breakpoint.
+both amd-step EPYC
 both amd-lbr EPYC,pmu=on,+perfmon-v2,+amd-lbr-v2,+amd-lbr-pmc-freeze
 # Interrupts from a CPU that runs in parallel
 bare amd-virq EPYC,+svm,+x2apic -smp 2
