@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Two threads that change the same variables without a lock and without system calls:
+ * what they end with depends on where each is interrupted.
+ *
+ * Most of its instructions are conditional branches that stand at different addresses.
+ * A replayer gets an interrupt some 10,000 branches before the place that it looks for,
+ * and from there it breaks at the instruction that it looks for: with a short loop that
+ * would be thousands of times.
+ *
+ * build: -O0 -g -pthread
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+#define TIMES 4000L	/* of 500 branches */
+
+static volatile long sum, history;
+static volatile int last;
+
+static void *add(void *arg)
+{
+	int self = (long)arg;
+
+	for (long i = 0; i < TIMES; i++) {
+		long old = sum;
+
+		if (last != self) {
+			last = self;
+			history = history * 31 + i;
+		}
+		asm volatile("test %%esp, %%esp\n\t"
+			     ".rept 500\n\t"
+			     "jz 1f\n"
+			     "1:\n\t"
+			     ".endr" ::: "cc");
+		sum = old + 1;
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t threads[2];
+
+	for (long i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, add, (void *)(i + 1));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	printf("%ld %lx\n", sum, history);
+	return 0;
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034 # for the tests
+# What the tests of rr share. Debian's rr needs exact counts of conditional branches, and
+# interrupts at a chosen count.
+. "$VM_TREE/selftests/tap.sh"
+export HOME=/dev/shm
+python=/usr/bin/python3
+python_code='import os, random, time
+print(os.getpid(), random.random(), time.time(), sum(i * i for i in range(20000)))'
+# shellcheck disable=SC2016 # the recorded shell's
+bash_code='for i in {1..5}; do echo $i $RANDOM $$ $(echo $BASHPID); done'
+# How rr says that it gets no counter.
+no_counter="[Pp]erformance counter|PMU|perf_event_open"
+
+# try RECORD_OPTION... -- COMMAND...: records a command and replays it. The statuses are
+# in $recorded and $replayed, and what the command printed in the files of these names.
+try() {
+	local options=()
+
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	rm -rf trace
+	rr record -o trace "${options[@]}" "${@:2}" >recorded 2>recorded.err
+	recorded=$?
+	rr replay -a trace >replayed 2>replayed.err
+	replayed=$?
+}
+
+show_errors() {
+	tail -n 30 recorded.err replayed.err | sed 's/^/# /'
+}
+
+# same TITLE RECORD_OPTION... -- COMMAND...: the command succeeds, prints something, and
+# prints the same when it is replayed.
+same() {
+	local title=$1
+
+	shift
+	try "$@"
+	[ "$recorded $replayed" = "0 0" ] || show_errors
+	is "$title is recorded" "$recorded $(test -s recorded; echo $?)" "0 0"
+	is "$title is replayed" "$replayed $(cksum <replayed)" "0 $(cksum <recorded)"
+}
+
+# The race is the same only if its threads are interrupted at the same instructions.
+same_race() {
+	local title=$1
+
+	same "$title" "${@:2}" -- "$T/race"
+	more "$title was interrupted" "$(rr dump trace | grep -c SCHED)" 0
+}
+
+exact() {
+	perf stat -x, -o out -e r00d1:u "$T/conditional"
+	is "conditional branches are exact" "$(count r00d1:u out)" 2000000
+}
+
+# on_guest TITLE PART OPTION...: runs a function of the calling test in a guest.
+on_guest() {
+	local title=$1 part=$2
+
+	shift 2
+	"$vm" guest --mem 1024 "$@" -- "$0" "$part" >"$title.tap" 2>&1
+	is "$title: the guest ends well" $? 0
+	tap_file "$title" "$title.tap"
+}
+
+# gdb talks to rr by the loopback interface.
+ip link set lo up
+mount -t tmpfs none /lib/modules
+cd /dev/shm || exit 1

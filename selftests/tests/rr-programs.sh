@@ -1,0 +1,163 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Debian's rr records programs and replays them, in a guest as on the host: with and
+# without its buffer of system calls, in chaos mode, backwards in gdb, beside other users
+# of counters, and while the host moves the vCPUs or takes counters.
+# vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=5 --timeout 3600
+# tier: all
+# machines: amd
+# programs: conditional race turns backwards
+# packages: rr gdb gcc
+# debug: no, it takes hours
+# seconds: 600
+. "$VM_TREE/selftests/rr.sh"
+rdpmc="--accel-opt pv-perf-rdpmc=on"
+
+every_program() {
+	local title options
+
+	while IFS=: read -r title options; do
+		# shellcheck disable=SC2086 # words
+		{
+			same "ls$title" $options -- ls -l /usr/bin
+			same "bash$title" $options -- bash -c "$bash_code"
+			same "python3$title" $options -- $python -c "$python_code"
+			same "gcc$title" $options -- sh -c \
+				"gcc -c -o file.o '$VM_TREE/selftests/programs/race.c'
+				cksum file.o"
+			same "threads$title" $options -- "$T/turns"
+			same_race "a race$title" $options
+		}
+	done <<-END
+		:
+		, without a buffer of system calls:-n
+		, in chaos mode:--chaos
+	END
+}
+
+# From the end back to the last write of a variable, and to the write before that.
+backwards() {
+	rm -rf trace
+	rr record -o trace "$T/backwards" >recorded 2>recorded.err
+	# gdb executes a file that it gets by -x before it is connected to rr.
+	rr replay trace >gdb.out 2>&1 <<-END
+		set pagination off
+		set confirm off
+		break finish
+		continue
+		watch sum
+		reverse-continue
+		printf "first %lu\\n", sum
+		reverse-continue
+		printf "second %lu, i %d\\n", sum, i
+		delete
+		continue
+		kill
+	END
+	has "gdb finds the last write by reverse execution" '[0-9].*overwritten' gdb.out
+	has "and what it has overwritten" 'first 400$' gdb.out
+	has "and the write before that" 'second 361, i 39' gdb.out
+}
+
+in_guest() {
+	exact
+	every_program
+	backwards
+}
+
+moved() {
+	for i in 1 2 3; do
+		same_race "a race, $i"
+	done
+	same "threads" -- "$T/turns"
+	same "bash" -- bash -c "$bash_code"
+}
+
+beside() {
+	"$@" >/dev/null 2>&1 &
+	others+=($!)
+}
+
+# The race, several times, while the guest's own perf counts and samples all CPUs.
+beside_perf() {
+	others=()
+	beside perf stat -a -e cycles,instructions sleep 100000
+	beside perf record -q -a -B -N -F 2000 -e cycles -o /dev/shm/data
+	beside sh -c 'while :; do :; done'
+	for i in 1 2 3; do
+		same_race "a race beside perf stat and perf record, $i"
+	done
+	same "threads beside perf stat and perf record" -- "$T/turns"
+	kill "${others[@]}"
+	wait "${others[@]}" 2>/dev/null
+	rm -f /dev/shm/data
+}
+
+# The host takes counters now and then. rr may say that it has none, while it records or
+# replays, but nothing that it has recorded to the end may have another outcome.
+honest() {
+	local complained=0 right=0
+
+	for _ in {1..6}; do
+		try -- "$T/race"
+		if [ "$recorded" = 0 ] && [ "$replayed" = 0 ] &&
+				cmp -s recorded replayed; then
+			right=$((right + 1))
+		elif grep -qE "$no_counter" recorded.err replayed.err; then
+			complained=$((complained + 1))
+		else
+			show_errors
+		fi
+	done
+	echo "# of 6 recordings $right were replayed, $complained had no counter"
+	is "a race while the host takes counters is replayed, or rr says why not" \
+		$((right + complained)) 6
+}
+
+# Until the test ends, the threads of the guest's QEMU go from CPU to CPU, each by itself.
+move_threads() {
+	local task
+
+	while :; do
+		for task in /proc/"$(pidof qemu-system-x86_64)"/task/*; do
+			taskset -p $((1 + RANDOM % 2)) "${task##*/}" >/dev/null 2>&1
+		done
+		sleep 0.02
+	done
+}
+
+# All of a CPU's counters
+take_counters() {
+	while :; do
+		perf stat -a -e '{r76,rc0,rc2,r76,rc0,rc2}:D' sleep 0.2 >/dev/null 2>&1
+		sleep 0.2
+	done
+}
+
+if [ $# -gt 0 ]; then
+	"$1"
+	finish
+fi
+
+exact
+every_program
+backwards
+on_guest "in a guest" in_guest
+# shellcheck disable=SC2086 # words, here and below
+on_guest "in a guest that reads counters" in_guest $rdpmc
+on_guest "in a guest with two CPUs" beside_perf --cpus 2
+# shellcheck disable=SC2086
+on_guest "in one that reads counters" beside_perf --cpus 2 $rdpmc
+move_threads &
+mover=$!
+on_guest "in a guest whose threads move" moved --cpus 2
+# shellcheck disable=SC2086
+on_guest "in one that reads counters and whose threads move" moved --cpus 2 $rdpmc
+kill $mover
+take_counters &
+taker=$!
+on_guest "in a guest whose host takes counters" honest
+# shellcheck disable=SC2086
+on_guest "in one that reads counters and whose host takes some" honest $rdpmc
+kill $taker
+finish
