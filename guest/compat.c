@@ -6,6 +6,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
+#include <linux/kallsyms.h>
 #include <linux/kmemleak.h>
 #include <linux/kprobes.h>
 #include <linux/kvm_para.h>
@@ -109,12 +110,18 @@ void *kvm_pmu_find_function(const char *name)
 	return kp.addr;
 }
 
-/* A kprobe cannot go there, which is found out once it is known where that is. */
-static const void *kvm_pmu_find_variable(const char *name)
-{
-	struct kprobe kp = { .symbol_name = name };
+/* A variable of the kernel has no kprobe. */
+DEFINE_STATIC_CALL_NULL(kvm_pmu_lookup, kallsyms_lookup_name);
 
-	return register_kprobe(&kp) == -EINVAL ? kp.addr : NULL;
+void *kvm_pmu_find_variable(const char *name)
+{
+	void *lookup = kvm_pmu_find_function("kallsyms_lookup_name");
+
+	if (!lookup)
+		return NULL;
+
+	static_call_update(kvm_pmu_lookup, lookup);
+	return (void *)static_call(kvm_pmu_lookup)(name);
 }
 
 static const int *kvm_pmu_perf_sample_rate;

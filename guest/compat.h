@@ -28,8 +28,9 @@ bool kvm_pmu_para_has_feature(unsigned int feature);
 #define kvm_para_available	kvm_pmu_para_available
 #define kvm_para_has_feature	kvm_pmu_para_has_feature
 
-/* The address of a function of the kernel's, NULL where it cannot be probed. */
+/* The address of a function or a variable of the kernel; NULL if it is not found. */
 void *kvm_pmu_find_function(const char *name);
+void *kvm_pmu_find_variable(const char *name);
 
 /* For user mode to read counters. */
 extern bool kvm_pmu_has_user;

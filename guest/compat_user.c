@@ -4,7 +4,6 @@
  * kernel calls kvm_pmu_user_page() and kvm_pmu_user_fixup() itself.
  */
 #include <linux/jump_label.h>
-#include <linux/kallsyms.h>
 #include <linux/kprobes.h>
 #include <linux/perf_event.h>
 #include <linux/static_call.h>
@@ -26,20 +25,6 @@ DEFINE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 bool kvm_pmu_has_user;
 struct static_key_false *kvm_pmu_rdpmc_never;
 struct tracepoint *kvm_pmu_sched_switch;
-
-/* A variable of the kernel's has no kprobe. */
-DEFINE_STATIC_CALL_NULL(kvm_pmu_lookup, kallsyms_lookup_name);
-
-static void *kvm_pmu_find_variable(const char *name)
-{
-	void *lookup = kvm_pmu_find_function("kallsyms_lookup_name");
-
-	if (!lookup)
-		return NULL;
-
-	static_call_update(kvm_pmu_lookup, lookup);
-	return (void *)static_call(kvm_pmu_lookup)(name);
-}
 
 static void kvm_pmu_look_at_tracepoint(struct tracepoint *tp, void *unused)
 {
