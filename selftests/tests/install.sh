@@ -17,7 +17,8 @@ debian=$kernel/debian
 release=$(cat "$kernel/release")
 
 in_debian() {
-	chroot "$debian" env PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"
+	chroot "$debian" env HOME=/root LC_ALL=C \
+		PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
 # The tree, and what build is where it is a symbolic link, at their paths.
