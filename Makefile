@@ -68,6 +68,9 @@ help:
 	@echo 'make bolt       a program sampled in a guest with its branches, optimised with that'
 	@echo '                by BOLT, and counted (2 minutes; installs bolt-19 and valgrind)'
 	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
+	@echo 'make docs       the documents as HTML, in build/docs/html (installs python3-sphinx)'
+	@echo 'make results    record what tests and bench have written in build/results, and make'
+	@echo '                the tables of the documents from Documentation/results'
 	@echo 'make check      checkpatch, W=1 and sparse on all C, in build/check (1 minute)'
 	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
 	@echo 'make series-check  build each and a kernel with all, run it and KVM'\''s tests (30 min)'
@@ -189,6 +192,14 @@ $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
 check: $(K)/release
 	@selftests/check $(LINE)
 
+docs: build/linux-6.1/release
+	@$(call install,python3-sphinx)
+	@selftests/docs
+	@echo $(B)/docs/html/paravirt-perf.html
+
+results:
+	@selftests/results
+
 # The patches for mainline, against the newest sources that Debian has.
 newest := $(lastword $(sort $(LINES)))
 series: $(B)/linux-$(newest)/release $(qemu)
@@ -203,7 +214,7 @@ with_series := $(B)/linux-$(newest)-series
 $(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config series.config) \
 		$(wildcard host/*.[ch] host/Makefile.pv_perf host/hooks/linux-$(newest).patch \
-			abi/*.h guest/*.[ch] series/write-kernel \
+			abi/*.h Documentation/abi.rst guest/*.[ch] series/write-kernel \
 			$(addprefix series/kernel/*/,* tree/*/*))
 	@$(call install,unifdef patchutils libelf-dev)
 	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
@@ -393,14 +404,14 @@ clean:
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
 		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
 		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log \
-		$(B)/series $(B)/linux-*-series
+		$(B)/series $(B)/linux-*-series $(B)/docs
 
 distclean:
 	rm -rf $(B)
 
 .PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
 	machine memory-initrd agent-initrd debian newer-perf matrix fuzz shell qemu bochs \
-	kernel modules check series series-check deb install install-guest uninstall \
+	kernel modules check docs results series series-check deb install install-guest uninstall \
 	doctor clean distclean $(groups)
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
