@@ -13,9 +13,9 @@ NEW = os.path.join(BUILD, "results")
 
 
 def release(kernel):
-    """The version of a kernel line, as Debian's packages have it."""
+    """The version of the packages of a kernel line."""
     try:
-        with open(os.path.join(BUILD, f"linux-{kernel}", "release")) as f:
+        with open(os.path.join(BUILD, f"linux-{kernel}", "version")) as f:
             return f"Linux {f.read().strip()}"
     except FileNotFoundError:
         return f"Linux {kernel}"
@@ -25,9 +25,10 @@ def emulator(cpu):
     """Which emulator has this CPU, and its version."""
     if cpu == "intel":
         return "Bochs 3.0"
-    says = subprocess.run([os.path.join(BUILD, "qemu", "qemu-system-x86_64"), "--version"],
-                          capture_output=True, text=True).stdout
-    version = re.search(r"version (\S+)", says)
+    qemu = os.path.join(BUILD, "qemu", "qemu-system-x86_64")
+    says = os.path.exists(qemu) and subprocess.run(
+        [qemu, "--version"], capture_output=True, text=True).stdout
+    version = re.search(r"version (\S+)", says or "")
     return f"QEMU {version[1]}" if version else "QEMU"
 
 
