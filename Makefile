@@ -49,48 +49,51 @@ FUZZ_S ?= 60
 sample := $(B)/tests/sample
 
 help:
-	@echo 'make run        perf stat, record and top in a guest: builds what is missing (10'
-	@echo '                minutes the first time), boots machine, host and guest'
-	@echo 'make test       the tests for one AMD machine and one kernel line (20 minutes);'
-	@echo '                builds what is missing, and installs packages. TESTS="stat record"'
-	@echo '                runs only these: selftests/README'
-	@echo 'make test-quick  those that need no emulated machine (5 minutes); installs nothing'
-	@echo 'make test-all   all that run on AMD machines, and of the Intel machine the shortest'
-	@echo '                (an hour). LONG=1 has limits, nested, rdpmc and record do all that'
-	@echo '                they can (+50 min)'
-	@echo 'make test-intel  all that run on the emulated Intel machine, there (80 minutes);'
-	@echo '                LINE=6.12 or 7.3: with that kernel'
-	@echo 'make bench      what profiling costs: native, KVM'\''s virtual PMUs and the pair'
-	@echo '                (20 minutes; installs nginx, matplotlib); build/bench.json, build/bench.svg'
-	@echo 'make nginx-exits  the VM exits of nginx, by function of the guest (3 minutes)'
-	@echo 'make two-guests  a flame graph of a host, nginx in one guest and PostgreSQL in'
-	@echo '                another, as pv-perf record and report make it (10 minutes)'
-	@echo 'make bolt       a program sampled in a guest with its branches, optimised with that'
-	@echo '                by BOLT, and counted (2 minutes; installs bolt-19 and valgrind)'
-	@echo 'make matrix     every kernel line as host with every line as guest (20 minutes)'
-	@echo 'make check      checkpatch, W=1 and sparse on all C, in build/check (1 minute)'
-	@echo 'make series     write the patches for mainline Linux and QEMU, in build/series'
-	@echo 'make series-check  build each and a kernel with all, run it and KVM'\''s tests (30 min)'
-	@echo 'make fuzz       feed the host side, in user space, with what a hostile guest'
-	@echo '                might pass it; FUZZ_S=600 runs 10 minutes, not 1'
-	@echo 'make install    on this host: build and load KVM'\''s modules with the host side,'
-	@echo '                as a DKMS package; make install-guest: the driver in a guest'
-	@echo 'make uninstall  remove them, and load the stock modules'
-	@echo 'make doctor     does the pair work on this machine, and if not, what to do?'
-	@echo 'make deb        make the packages, in build/deb'
-	@echo 'make shell      a shell in a guest with the pair loaded'
-	@echo 'make qemu       build the emulated machine (5 minutes)'
-	@echo 'make bochs      build the other, with an Intel CPU, for vm --cpu intel (10 minutes)'
-	@echo 'make kernel     fetch and unpack the kernel (1 minute)'
-	@echo 'make modules    build the modules of host and guest (1 minute)'
-	@echo 'make clean      remove what was built, keep the downloads'
-	@echo 'make distclean  remove build/'
+	@echo 'make run            perf stat, record and top in a guest (10 minutes the first time, then 1)'
+	@echo 'make shell          a shell in a guest with the pair loaded'
 	@echo
-	@echo 'LINE=6.1 is the kernel line. KERNEL=debug builds a kernel of it with KASAN, lockdep'
-	@echo 'and more (15 minutes) for host and guest; GUEST_KERNEL=6.1 keeps it to the host.'
-	@echo 'VM_CPU=intel with run, bench or shell: on the machine with an Intel CPU; with'
-	@echo 'VM_CPU=zen4 LINE=6.12: on one with virtual NMIs and records of branches.'
-	@echo 'On real machines: see README.md.'
+	@echo 'make test           the tests for one AMD machine and one kernel line (20 minutes); installs'
+	@echo '                    packages. TESTS="stat record" runs only these tests: selftests/README'
+	@echo 'make test-quick     the tests that need no emulated machine (5 minutes); installs nothing'
+	@echo 'make test-all       all tests of AMD machines, and the shortest of the Intel machine (1 hour).'
+	@echo '                    LONG=1: limits, nested, rdpmc and record do all that they can (+50 min)'
+	@echo 'make test-intel     all tests that run on the emulated Intel machine (80 minutes)'
+	@echo 'make matrix         every kernel line as host with every line as guest (20 minutes)'
+	@echo 'make check          checkpatch, W=1 and sparse on all C (1 minute)'
+	@echo 'make fuzz           random hypercalls for the host side in user space; FUZZ_S=600: 10 minutes'
+	@echo
+	@echo 'make bench          the cost of profiling: native, KVM'\''s virtual PMUs and the pair (20 minutes;'
+	@echo '                    installs nginx, matplotlib); writes build/bench.json, build/bench.svg'
+	@echo 'make nginx-exits    the VM exits of nginx, by function of the guest (3 minutes)'
+	@echo 'make two-guests     one flame graph of a host and two guests, nginx and PostgreSQL (10 minutes)'
+	@echo 'make bolt           BOLT optimises a program by its samples in a guest (2 minutes; installs'
+	@echo '                    bolt-19, valgrind)'
+	@echo 'make results        record the results of tests and bench, and make the documents'\'' tables'
+	@echo 'make docs           the documents as HTML, in build/docs/html (installs python3-sphinx)'
+	@echo
+	@echo 'make install        on a host: build KVM'\''s modules with the host side as a DKMS package, and'
+	@echo '                    load them'
+	@echo 'make install-guest  in a guest: the same for the driver'
+	@echo 'make uninstall      remove the packages, and load the stock modules'
+	@echo 'make doctor         does the pair work on this machine, and if not, what to do?'
+	@echo 'make deb            make the packages, in build/deb'
+	@echo
+	@echo 'make series         write the patches for mainline Linux and QEMU, in build/series'
+	@echo 'make series-check   build each patch and a kernel with all, and run it and KVM'\''s tests (30 min)'
+	@echo
+	@echo 'make qemu           build the emulated AMD machine (5 minutes)'
+	@echo 'make bochs          build the emulated Intel machine (10 minutes)'
+	@echo 'make kernel         fetch and unpack the kernel (1 minute)'
+	@echo 'make modules        build the modules of host and guest (1 minute)'
+	@echo 'make clean          remove what was built, keep the downloads'
+	@echo 'make distclean      remove build/'
+	@echo
+	@echo 'LINE=6.12           the kernel line; 6.1 without it'
+	@echo 'KERNEL=debug        a kernel with KASAN, lockdep and more for host and guest (15 minutes to'
+	@echo '                    build); GUEST_KERNEL=6.1 keeps it to the host'
+	@echo 'VM_CPU=intel        with run, bench or shell: the machine with an Intel CPU'
+	@echo 'VM_CPU=zen4         the machine with virtual NMIs and records of branches, with LINE=6.12'
+	@echo 'Documentation/paravirt-perf.txt is the entry to the documents.'
 
 run: machine $(sample)
 	@selftests/show $(CURDIR)/$(sample)
@@ -189,6 +192,14 @@ $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
 check: $(K)/release
 	@selftests/check $(LINE)
 
+docs: build/linux-6.1/release
+	@$(call install,python3-sphinx)
+	@selftests/docs
+	@echo $(B)/docs/html/paravirt-perf.html
+
+results:
+	@selftests/results
+
 # The patches for mainline, against the newest sources that Debian has.
 newest := $(lastword $(sort $(LINES)))
 series: $(B)/linux-$(newest)/release $(qemu)
@@ -203,7 +214,7 @@ with_series := $(B)/linux-$(newest)-series
 $(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config series.config) \
 		$(wildcard host/*.[ch] host/Makefile.pv_perf host/hooks/linux-$(newest).patch \
-			abi/*.h guest/*.[ch] series/write-kernel \
+			abi/*.h Documentation/abi.rst guest/*.[ch] series/write-kernel \
 			$(addprefix series/kernel/*/,* tree/*/*))
 	@$(call install,unifdef patchutils libelf-dev)
 	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
@@ -393,14 +404,14 @@ clean:
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
 		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
 		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log \
-		$(B)/series $(B)/linux-*-series
+		$(B)/series $(B)/linux-*-series $(B)/docs
 
 distclean:
 	rm -rf $(B)
 
 .PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
 	machine memory-initrd agent-initrd debian newer-perf matrix fuzz shell qemu bochs \
-	kernel modules check series series-check deb install install-guest uninstall \
+	kernel modules check docs results series series-check deb install install-guest uninstall \
 	doctor clean distclean $(groups)
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.

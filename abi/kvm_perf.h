@@ -4,21 +4,23 @@
  * host (inside kvm.ko) and the guest (a struct pmu).
  *
  * A guest that finds KVM_FEATURE_PV_PERF in CPUID makes the hypercall
- * KVM_PERF_OP.  Its first argument is an operation, KVM_PERF_OP_*; the
- * others are the operation's.  The result is 0 or a negative KVM_E*.
+ * KVM_PERF_OP.  The first argument is an operation, KVM_PERF_OP_*; the other
+ * arguments belong to the operation.  The result is 0 or a negative KVM_E*.
  *
- * An event is known by an id that the guest chose.  Where an operation takes
- * the address of a struct, it is a guest-physical address in two halves, bits
- * 31:0 and then bits 63:32, so that a 32-bit guest can pass it; bits 63:32 of
+ * The guest chooses the id of each event.  If an operation takes the address
+ * of a struct, the address is guest-physical and is passed in two halves, bits
+ * 31:0 and then bits 63:32, so that a 32-bit guest can pass it.  Bits 63:32 of
  * each argument must be 0.
  *
  * All structs have the same layout for 32 and 64 bits and are little-endian.
- * Those that a guest writes start with their size: a later version may be
- * larger, and a host accepts what is beyond the size that it knows only if
- * all of it is 0, or where it is the host that fills it.  Reserved fields must
- * be 0.
+ * Structs that a guest writes start with their size, because a later version
+ * may be larger.  A host accepts bytes beyond the size that it knows only if
+ * they are all 0, or if the host fills the struct.  Reserved fields must be 0.
  *
- * A failed operation changes nothing, except where it says so.
+ * A failed operation changes nothing, unless its description says otherwise.
+ *
+ * The comments that begin with two asterisks are the reference: the document of
+ * the ABI includes them.
  */
 #ifndef _UAPI_ASM_X86_KVM_PERF_H
 #define _UAPI_ASM_X86_KVM_PERF_H
@@ -27,9 +29,9 @@
 
 #ifndef KVM_PERF_OP
 /*
- * Provisional until upstream assigns them, in headers of its own: chosen far
- * from the numbers that it assigns next (hypercall 13, bit 18 and capability
- * 252 as of Linux 7.3).
+ * Provisional until upstream assigns them, in headers of its own.  The numbers
+ * are far from the next ones that upstream will assign (hypercall 13, bit 18
+ * and capability 252 in Linux 7.3).
  */
 
 /* A bit of EAX of the CPUID leaf KVM_CPUID_FEATURES. */
@@ -38,7 +40,7 @@
 /* A hypercall, made from CPL 0. */
 #define KVM_PERF_OP			256
 
-/* For the VMM, see below. */
+/* Capabilities, for the VMM: see the end of this file. */
 #define KVM_CAP_PV_PERF_EVENTS		1024
 #define KVM_CAP_PV_PERF_RATE		1025
 #define KVM_CAP_PV_PERF_COUNTERS	1026
@@ -46,72 +48,173 @@
 #define KVM_CAP_PV_PERF_COUNTS		1028
 #endif
 
-/* The version of this contract, which KVM_PERF_OP_QUERY reports. */
+/* The version of this contract: guest_perf_query.version. */
 #define KVM_PERF_ABI_VERSION		1
 
 /**
  * DOC: Operations of KVM_PERF_OP
  *
- * %KVM_PERF_OP_OPEN (low, high: address of struct guest_perf_event_param):
- * creates the event, disabled, and zeroes its record.
+ * *low* and *high* are the two halves of one 64-bit argument.  Beside the
+ * errors listed here, each operation can fail with the errors of every
+ * operation: see `Errors`_.
  *
- * %KVM_PERF_OP_CLOSE (id): deletes the event.  Its record is written no more
- * once this returns.
+ * For the guest an operation is one instruction, which it may execute in any
+ * context of CPL 0, with interrupts off and in an NMI handler as well.  The host
+ * may sleep meanwhile.
  *
- * %KVM_PERF_OP_ENABLE (id): the event counts on this vCPU from now on, and
- * only while this vCPU executes guest code.  An event that counted on another
- * vCPU moves here, and its count carries on.  An event that counts here
- * already is not changed.  -%KVM_EBUSY where no counter is free, -%KVM_EAGAIN
- * where the vCPU's events overflow too often for one more that does.
+ * KVM_PERF_OP_OPEN (low, high)
+ *	Creates an event, disabled, and writes zeroes to its record.  The argument
+ *	is the address of a struct guest_perf_event_param.  The vCPU that makes
+ *	the call is the event's home.
  *
- * %KVM_PERF_OP_DISABLE (id): counting stops and the record holds the final
- * count.  With -%KVM_EFAULT counting has stopped, but the record was not
- * written.
+ *	* -KVM_EINVAL: the param or the attr is not 8-byte aligned, or the record
+ *	  not 64-byte aligned; guest_perf_event_param.reserved is not 0; the id is
+ *	  KVM_PERF_ID_ALL; guest_perf_attr.size is below 48 or above 256; a byte
+ *	  beyond the size that the host knows is not 0; a flag or the type is
+ *	  unknown; KVM_PERF_ATTR_FREQ comes with a sample_period of 0 or above
+ *	  2^31 - 1; sample_period is above 2^63 - 1; a BRANCH flag comes with a
+ *	  sample_period of 0; the config of a raw event has a bit that is not in
+ *	  guest_perf_query.raw_event_mask; there is no such hardware or cache
+ *	  event, or the host's perf core answers EINVAL for it.
+ *	* -KVM_EFAULT: the host cannot read the param or the attr, or cannot write
+ *	  the record.
+ *	* -KVM_EEXIST: an event has this id already.
+ *	* -KVM_EOPNOTSUPP: config1 or config2 is not 0; the host's CPU does not
+ *	  have this hardware or cache event, or the host's perf core refuses it for
+ *	  a reason other than EINVAL; KVM_SET_PMU_EVENT_FILTER of the VM refuses
+ *	  it; a BRANCH flag is set and the host does not offer
+ *	  KVM_PERF_FEATURE_BRANCHES; sample_period is not 0 and the host does not
+ *	  offer KVM_PERF_FEATURE_SAMPLING; it is raw event 0x1b00 on Intel, which
+ *	  perf reserves for the branch records of KVM's own virtual PMU.
+ *	* -KVM_ENOSPC: the VM's limit on events, the vCPU's share of it, or memory
+ *	  is used up.
+ *	* -KVM_EBUSY: somebody else has the host's whole PMU.
  *
- * %KVM_PERF_OP_READ (id, or %KVM_PERF_ID_ALL for every event that was enabled
- * on this vCPU and not disabled since): the record holds the count of now.
- * With -%KVM_EBUSY it holds the count, but the event had lost its counter to
- * the host and has missed some; where it is this vCPU's, it counts again if a
- * counter was free.
- * With %KVM_PERF_ID_ALL the result is that of the first event that failed,
- * and every other event's record was brought up to date all the same;
- * -%KVM_ENOENT where there is no such event.
+ * KVM_PERF_OP_CLOSE (id)
+ *	Deletes the event, enabled or not.  When this returns, the host writes the
+ *	record no more.  CLOSE does not write the final count: a guest that wants
+ *	it calls DISABLE first.
  *
- * %KVM_PERF_OP_QUERY (low, high: address of struct guest_perf_query): tells
- * what this host offers.
+ *	* -KVM_ENOENT: no event has this id.
  *
- * %KVM_PERF_OP_SET_PERIOD (id, low, high: the new sample_period): the next
- * overflow comes after this many events, or, for an event with
- * %KVM_PERF_ATTR_FREQ, overflows come at this many per second from now on.
- * -%KVM_EINVAL if it is 0, if the event was opened with a sample_period of 0,
- * or if the host allows no such rate.
+ * KVM_PERF_OP_ENABLE (id)
+ *	From now on the event counts on this vCPU, and only while this vCPU
+ *	executes guest code.  An event that counted on another vCPU moves here; its
+ *	count, its times and the rest of its period carry on.  An event that counts
+ *	here already does not change.
  *
- * %KVM_PERF_OP_BATCH (low, high: address of an array of struct guest_perf_op;
- * number of them, 1 to %KVM_PERF_BATCH_MAX): runs them in order.  Each has its
- * own result, one that fails does not keep the next from running, and the
- * hypercall's result is 0 where they were run.  An array that is not writable
- * is not run.
+ *	* -KVM_ENOENT: no event has this id.
+ *	* -KVM_EBUSY: no counter is free now, or this vCPU has as many as it may
+ *	  have.
+ *	* -KVM_EAGAIN: the event has a sample_period, and this vCPU's events
+ *	  overflow too often just now.
+ *	* -KVM_EOPNOTSUPP: KVM_SET_PMU_EVENT_FILTER of the VM does not allow the
+ *	  event any more.
+ *	* -KVM_ENOSPC, -KVM_EINVAL, -KVM_EOPNOTSUPP: the event had to move, and the
+ *	  host could not create an event on this vCPU's thread, or this vCPU has as
+ *	  many events as it may have.
  *
- * %KVM_PERF_OP_RESET: closes every event of the VM.  A kernel that starts
- * calls it before anything else, one that ends calls it last.  Not in a batch.
+ * KVM_PERF_OP_DISABLE (id)
+ *	The event stops counting, and the record holds the final count.  Any vCPU
+ *	may make the call.
  *
- * %KVM_PERF_OP_SET_LEFT (id, low, high: number of events, at most 2^63 - 1):
- * the record holds the count and the period_left of now; then, the next
- * overflow comes after this many events, 0 standing for a whole period, and
- * those after it at the event's period again.  So several users of one event
- * can each have a period of their own under way.  An event with a frequency
- * may overflow earlier, as the host adapts its period, unless 2^62 or more are
- * left.  -%KVM_EINVAL if the event was opened with a sample_period of 0.
+ *	* -KVM_ENOENT: no event has this id.
+ *	* -KVM_EFAULT: the event has stopped counting, but the record was not
+ *	  written.
  *
- * %KVM_PERF_OP_SET_AREA (low, high: address of struct guest_perf_area, or 0): the
- * host keeps this vCPU's area up to date there, and no more where it was before;
- * 0 for nowhere.  A reset of the vCPU and KVM_PERF_OP_RESET have it nowhere, too.
+ * KVM_PERF_OP_READ (id)
+ *	The record holds the current count.  Any vCPU may make the call.
  *
- * %KVM_PERF_OP_SET_COUNTS (low, high: a bit for each KVM_PERF_COUNT_*): of the
- * hypervisor's events of this vCPU, the host counts these in its area from now on, and
- * no others; SET_AREA has it count none.  -%KVM_EINVAL for an unknown bit, or if the
- * vCPU has no area or a smaller one than GUEST_PERF_AREA_SIZE_VER1, -%KVM_EOPNOTSUPP
- * for what guest_perf_query.counts does not have.
+ *	With KVM_PERF_ID_ALL, the host does this for every event that was enabled
+ *	on this vCPU and not disabled afterwards.  The result is that of the first
+ *	event that failed; the host updates the records of the others nevertheless.
+ *
+ *	* -KVM_ENOENT: no event has this id; with KVM_PERF_ID_ALL, no event is
+ *	  enabled on this vCPU.
+ *	* -KVM_EFAULT: the record was not written.
+ *	* -KVM_EBUSY: the record was written, but the event had lost its counter to
+ *	  the host and has missed some events.  If this vCPU is its home, the host
+ *	  has tried to give it a counter again.
+ *
+ * KVM_PERF_OP_QUERY (low, high)
+ *	Says what this host offers.  The argument is the address of a struct
+ *	guest_perf_query.  The guest sets its size; the host writes at most that
+ *	many bytes.
+ *
+ *	* -KVM_EINVAL: the address is not 8-byte aligned, or size is below 112.
+ *	* -KVM_EFAULT: the host cannot read or write the struct.  If the struct is
+ *	  in two pages, the host may have written the part in the first page.
+ *
+ * KVM_PERF_OP_SET_PERIOD (id, low, high)
+ *	The 64-bit argument is the new sample_period.  The next overflow comes
+ *	after this many events.  For an event with KVM_PERF_ATTR_FREQ, overflows
+ *	come at this many per second from now on.
+ *
+ *	* -KVM_ENOENT: no event has this id.
+ *	* -KVM_EINVAL: the period is 0; the event was opened with a sample_period
+ *	  of 0; the host's perf core does not allow the period; the frequency is
+ *	  above the rate at which the events of a vCPU may overflow.
+ *
+ * KVM_PERF_OP_BATCH (low, high, number)
+ *	Runs up to KVM_PERF_BATCH_MAX operations in order.  The argument is the
+ *	address of an array of struct guest_perf_op and the number of its entries.
+ *	Each operation has its own result; the operations behind one that fails run
+ *	all the same.  The result of the hypercall is 0 if the operations were run.
+ *	The host reads the array before the first operation, writes it back
+ *	unchanged to see that it can, and writes it with the results after the
+ *	last.
+ *
+ *	* -KVM_EINVAL: the array is not 8-byte aligned; the number is 0 or above
+ *	  KVM_PERF_BATCH_MAX.
+ *	* -KVM_EFAULT: the host cannot read or write the array, and has run no
+ *	  operation.  (If the VMM removes the memory meanwhile, the operations were
+ *	  run and their results are lost.)
+ *
+ *	Inside the array, BATCH, RESET, and an entry whose reserved field is not 0
+ *	have the result -KVM_EINVAL.
+ *
+ * KVM_PERF_OP_RESET ()
+ *	Closes every event of the VM, and removes the areas of all vCPUs after
+ *	setting their epoch to 0.  The host closes 64 events at a time, and between
+ *	these a signal may end KVM_RUN; the guest goes on when all are closed.
+ *	If another vCPU opens an event or sets an area at the same time, these may
+ *	stay, and for each such event one that was open before.  A kernel that
+ *	starts calls RESET before any other operation but QUERY; a kernel that ends
+ *	calls it last.
+ *
+ * KVM_PERF_OP_SET_LEFT (id, low, high)
+ *	The record holds the current count and period_left.  Then the next overflow
+ *	comes after the number of events in the 64-bit argument, and those after it
+ *	at the event's period again.  0 stands for a whole period.  So several
+ *	tasks of a guest can use one event in turn, each with its own rest of a
+ *	period.  2^63 - 1 keeps an event that nobody uses from overflowing.  An
+ *	event with a frequency may overflow earlier, because the host adapts its
+ *	period, unless 2^62 or more are left.
+ *
+ *	* -KVM_ENOENT: no event has this id.
+ *	* -KVM_EINVAL: the event was opened with a sample_period of 0, or the number
+ *	  is above 2^63 - 1.
+ *	* -KVM_EFAULT: the record was not written; nothing has changed.
+ *
+ * KVM_PERF_OP_SET_AREA (low, high)
+ *	From now on the host keeps the area of this vCPU, a struct guest_perf_area,
+ *	up to date at this address, and no more at the address before.  0 removes
+ *	the area.  RESET removes the area and sets its epoch to 0.  A reset of the
+ *	vCPU removes the area without writing to it.
+ *
+ *	* -KVM_EINVAL: the address is not a multiple of 4096, or
+ *	  guest_perf_area.size is below 8 or above 4096.
+ *	* -KVM_EFAULT: the area is outside the guest's memory or cannot be written.
+ *
+ * KVM_PERF_OP_SET_COUNTS (low, high)
+ *	The 64-bit argument has a bit for each ``KVM_PERF_COUNT_*``.  From now on
+ *	the host adds these events of this vCPU to the counts in its area, and no
+ *	others.  SET_AREA, RESET and a reset of the vCPU select none.  If the host
+ *	cannot write the area, it adds the counts when it can.
+ *
+ *	* -KVM_EINVAL: a bit is set for which there is no event; the vCPU has no
+ *	  area, or its size is below GUEST_PERF_AREA_SIZE_VER1.
+ *	* -KVM_EOPNOTSUPP: a bit is set that guest_perf_query.counts does not have.
  */
 #define KVM_PERF_OP_OPEN		1
 #define KVM_PERF_OP_CLOSE		2
@@ -126,37 +229,56 @@
 #define KVM_PERF_OP_SET_AREA		11
 #define KVM_PERF_OP_SET_COUNTS		12
 
-/* No event's id: stands for all events of this vCPU. */
+/* Not the id of an event: stands for all events of this vCPU. */
 #define KVM_PERF_ID_ALL			0xffffffffU
 
 /**
  * DOC: Errors of KVM_PERF_OP
  *
- * %KVM_EINVAL: malformed: a size, a reserved field or bit, a misaligned
- * record, an unknown type, flag, generic or cache event, an argument with bits
- * 63:32 set.
+ * KVM_EPERM
+ *	The call comes from a CPL other than 0 (KVM answers this before it looks at
+ *	the number of the hypercall), or from a nested guest.
  *
- * %KVM_EFAULT: an address outside the guest's memory, or read-only memory
- * where the host must write.
+ * KVM_ENOENT
+ *	No event has this id.
  *
- * %KVM_ENOENT: no event has this id.
+ * KVM_EAGAIN
+ *	The events of this vCPU overflow too often just now.  The same call may
+ *	succeed a tick later.
  *
- * %KVM_EEXIST: an event has this id already.
+ * KVM_EFAULT
+ *	The address is outside the guest's memory, or the host must write to memory
+ *	that is read-only.
  *
- * %KVM_EOPNOTSUPP: well-formed, but this host cannot or may not count it: its
- * CPU has not the event, say.
+ * KVM_EBUSY
+ *	No counter is free now, or somebody else has the host's whole PMU.  For
+ *	READ: the event had lost its counter to the host.  The guest's perf core
+ *	then multiplexes its events, as it does when hardware has too few counters.
  *
- * %KVM_ENOSPC: the VM's limit on events, one vCPU's share of it, or the memory
- * of its owner's control group, is used up.  The first operation of a vCPU, whichever
- * it is, may need memory.
+ * KVM_EEXIST
+ *	An event has this id already.
  *
- * %KVM_EAGAIN: the vCPU's events overflow too often now; later it may do.
+ * KVM_EINVAL
+ *	The call is malformed: a size, a reserved field or bit, an alignment, an
+ *	unknown type or flag, or bits 63:32 of an argument; or perf knows no such
+ *	event.
  *
- * %KVM_EBUSY: no counter is free now, or somebody else has the host's whole PMU.
+ * KVM_ENOSPC
+ *	The VM's limit on events, one vCPU's share of it, or the memory of the
+ *	VMM's control group is used up.  The first operation of a vCPU, whichever
+ *	it is, needs memory and can fail with this error.
  *
- * %KVM_EPERM: not from CPL 0, or from a nested guest.
+ * KVM_EOPNOTSUPP
+ *	The call is well-formed, but this host cannot or may not count the event.
  *
- * %KVM_ENOSYS: no such operation, or the VM has not the feature.
+ * KVM_ENOSYS
+ *	There is no such operation, or the VM does not have the feature.
+ *
+ * The host checks in this order: KVM_EPERM for the CPL; KVM_ENOSYS if the CPUID
+ * of the VM lacks KVM_FEATURE_PV_PERF or the host does not offer the feature;
+ * KVM_EPERM for a nested guest; KVM_EINVAL for bits 63:32 of the first and second
+ * argument of the operation, used or not, and of the third if it is used; then the
+ * errors of the operation.
  */
 #ifndef KVM_ENOENT
 /* linux/kvm_para.h has the others. */
@@ -183,10 +305,12 @@
 #define KVM_PERF_ATTR_RDPMC_USER	(1ULL << 7)
 
 /*
- * More of them: which branches to record.  Those that end at CPL 0, and at CPL 1 to 3;
- * of these, conditional ones, near calls (relative, and indirect), near returns, near
- * jumps (indirect, and relative), and all others.  (AMD APM volume 2, 13.1.8,
- * LastBranchStackSelect; Intel SDM volume 3B, MSR_LBR_SELECT)
+ * Bits of guest_perf_attr.flags that select the branches to record: those that
+ * end at CPL 0 (KERNEL) and at CPL 1 to 3 (USER); of these, conditional
+ * branches, near calls (relative, and indirect), near returns, near jumps
+ * (indirect, and relative), and all others (FAR).  The order is that of AMD's
+ * LastBranchStackSelect (APM volume 2, 13.1.8) and of Intel's MSR_LBR_SELECT
+ * (SDM volume 3B).
  */
 #define KVM_PERF_ATTR_BRANCH_KERNEL	(1ULL << 32)
 #define KVM_PERF_ATTR_BRANCH_USER	(1ULL << 33)
@@ -203,34 +327,53 @@
 
 /**
  * struct guest_perf_attr - what to count
- * @size: size of this struct as the guest knows it, in bytes
- * @type: KVM_PERF_TYPE_*
- * @config: which event; its meaning is that of perf_event_attr.config for
- *	@type.  For KVM_PERF_TYPE_RAW only the bits of
+ * @size: size of this struct as the guest knows it, in bytes: 48 to 256
+ * @type: ``KVM_PERF_TYPE_*``
+ * @config: the event; the meaning is that of perf_event_attr.config for
+ *	@type.  With KVM_PERF_TYPE_RAW only the bits of
  *	guest_perf_query.raw_event_mask may be set.
  * @config1: 0, or the host answers -KVM_EOPNOTSUPP
  * @config2: 0, or the host answers -KVM_EOPNOTSUPP
  * @sample_period: number of events from one overflow to the next, at most
- *	2^63 - 1; 0: no overflows, only counting.  With KVM_PERF_ATTR_FREQ it
- *	is the number of overflows per second to aim at, at most 2^31 - 1.
- * @flags: KVM_PERF_ATTR_*.  EXCLUDE_USER and EXCLUDE_KERNEL: do not count at
- *	CPL 1 to 3, and at CPL 0.  EXCLUDE_GUEST and EXCLUDE_HOST, which need
- *	KVM_PERF_FEATURE_NESTED: do not count while a guest of this guest runs,
- *	and while none does.  NOTIFY, which needs KVM_PERF_FEATURE_NOTIFY: tell
- *	by an NMI when guest_perf_event.flags gets a bit.  RDPMC, which needs
- *	KVM_PERF_FEATURE_RDPMC: tell by guest_perf_event.pmc where the count is, as
- *	long as the guest may read it there.  RDPMC_USER, which needs
- *	KVM_PERF_FEATURE_RDPMC_USER: tell by an NMI when the count is no longer
- *	where that has said.  BRANCH_*, which need KVM_PERF_FEATURE_BRANCHES and a
- *	@sample_period: with each overflow, tell in guest_perf_area.branch what
- *	branches of these kinds, or of those that other events of the vCPU ask for,
- *	have led there.
+ *	2^63 - 1; 0: the event only counts.  With KVM_PERF_ATTR_FREQ: the
+ *	number of overflows per second to aim at, at most 2^31 - 1.
+ * @flags: ``KVM_PERF_ATTR_*``
  *
- * What the host executes is never counted, nor recorded.  But an instruction that the host
- * completes in place of the guest is the guest's: an event of instructions or of branches
- * (%PERF_COUNT_HW_INSTRUCTIONS, %PERF_COUNT_HW_BRANCH_INSTRUCTIONS, or a raw event with
- * the same event select and unit mask) counts it as if it had retired at the CPL at which
- * the guest has executed it.  No event counts KVM_PERF_OP.
+ * The 48 bytes are 8-byte aligned.  The flags are:
+ *
+ * EXCLUDE_USER, EXCLUDE_KERNEL
+ *	Do not count at CPL 1 to 3; do not count at CPL 0.
+ *
+ * EXCLUDE_GUEST, EXCLUDE_HOST
+ *	Do not count while a guest of this guest runs; do not count while none runs.
+ *	Both need KVM_PERF_FEATURE_NESTED.
+ *
+ * FREQ
+ *	@sample_period is a frequency.
+ *
+ * NOTIFY
+ *	Send an NMI when guest_perf_event.flags gets a bit.  Needs
+ *	KVM_PERF_FEATURE_NOTIFY.
+ *
+ * RDPMC
+ *	Write to guest_perf_event.pmc which counter has the count, for as long as
+ *	the guest may read it there.  Needs KVM_PERF_FEATURE_RDPMC.
+ *
+ * RDPMC_USER
+ *	Send an NMI when guest_perf_event.pmc is not valid any more.  Needs
+ *	KVM_PERF_FEATURE_RDPMC_USER.
+ *
+ * BRANCH_*
+ *	With each overflow, write to guest_perf_area.branch the branches that led
+ *	to it: those of these kinds, and of the kinds that other events of the vCPU
+ *	ask for.  Needs KVM_PERF_FEATURE_BRANCHES and a @sample_period.
+ *
+ * The host never counts or records what the host executes.  An instruction that
+ * the host completes in place of the guest belongs to the guest: an event of
+ * instructions or of branches (PERF_COUNT_HW_INSTRUCTIONS,
+ * PERF_COUNT_HW_BRANCH_INSTRUCTIONS, or a raw event with the same event select and
+ * unit mask) counts it as if it had retired at the CPL at which the guest executed
+ * it.  No event counts the hypercall KVM_PERF_OP.
  */
 struct guest_perf_attr {
 	__u32	size;
@@ -244,49 +387,53 @@ struct guest_perf_attr {
 
 #define GUEST_PERF_ATTR_SIZE_VER0	48
 
-/* The largest guest_perf_attr.size that a host accepts. */
+/* The largest guest_perf_attr.size that a host accepts, in bytes. */
 #define GUEST_PERF_ATTR_SIZE_MAX	256
 
 /**
- * struct guest_perf_event - an event's record, which the host writes
+ * struct guest_perf_event - the record of an event, which the host writes
  * @count: number of events since OPEN; never decreases
- * @overflows: number of overflows that the guest has not seen yet.  The host
+ * @overflows: number of overflows that the guest has not handled yet.  The host
  *	adds to it and the guest exchanges it with 0, both atomically.
- * @sequence: odd while the host is writing any other field but @overflows.
- *	To read more than one of them, or 64 bits with 32-bit instructions,
- *	read @sequence before and after, and again if it was odd or has
- *	changed.
- * @time_enabled: how long the event was enabled, in ns of the vCPU thread's
- *	run time on the host
- * @time_running: how long of this a counter counted it
+ * @sequence: odd while the host writes any field but @overflows, @pmc and @offset
+ * @time_enabled: how long the event was enabled, in ns of the vCPU thread's run
+ *	time on the host
+ * @time_running: how much of @time_enabled the event had a counter, in ns
  * @last_period: number of events in the period that ended with the last
- *	overflow; the average where several are delivered together
- * @period_left: number of events to the next overflow, at least 1; 0 if the
+ *	overflow; the average if several overflows are delivered together
+ * @period_left: number of events until the next overflow, at least 1; 0 if the
  *	event was opened with a sample_period of 0
- * @flags: KVM_PERF_EVENT_*: why an event that is enabled does not count now
- * @pmc: which counter of the CPU has the count, see KVM_PERF_PMC_*
- * @offset: what to add to that
+ * @flags: ``KVM_PERF_EVENT_*``: why an event that is enabled does not count now
+ * @pmc: which counter of the CPU has the count: ``KVM_PERF_PMC_*``
+ * @offset: what to add to the counter that @pmc names
  *
- * At a 64-byte aligned guest-physical address.  The host writes it on OPEN,
- * READ, DISABLE, SET_LEFT, on an ENABLE that takes a bit from @flags, and before
- * it injects an NMI for it; it reads nothing from it but @overflows, and that
- * only to add to it.
+ * The 64 bytes are 64-byte aligned in guest-physical memory, and belong to the event
+ * until CLOSE.  The host writes them on OPEN, READ, DISABLE and SET_LEFT, on an
+ * ENABLE that clears a bit of @flags or changes it, before it injects an NMI for the
+ * event, and when KVM_RUN ends so that the VMM may save the vCPU.  The host reads
+ * nothing from the record but @overflows, and that only to add to it.
  *
- * @pmc and @offset of an event with KVM_PERF_ATTR_RDPMC are apart from this, and
- * from @sequence: the host writes them before it enters the guest on the vCPU that
- * the event was enabled on, whenever they are not what it wrote last.  On this vCPU,
- * and on the host that wrote @pmc, the event's count is then
+ * @flags has these bits:
  *
- *	@offset + RDPMC, sign-extended from bit 47
+ * KVM_PERF_EVENT_LOST
+ *	An event of the host with precedence has taken the counter, or the VM's event
+ *	filter has come to refuse the event.  An ENABLE may find a counter again.
  *
- * if @pmc is the same before and after it and @offset are read.
+ * KVM_PERF_EVENT_THROTTLED
+ *	The event has overflowed too often, for the VM's limit or for the host's perf
+ *	core.  The host restarts it without a call of the guest.
  *
- * With KVM_PERF_FEATURE_RDPMC_USER the guest may set CR4.PCE and let user mode do
- * the same, for events with KVM_PERF_ATTR_RDPMC_USER: it is told by an NMI, before it
- * executes anything else, that @pmc is not what it was, if it had an index, unless a
- * DISABLE on this vCPU, a CLOSE, a RESET or an ENABLE on another vCPU is the reason.
- * And what user mode of a vCPU with an area may not read, also on a host that does not
- * allow RDPMC, is 0, and no exception.  There is no NMI while a nested guest runs.
+ * @pmc has these parts:
+ *
+ * KVM_PERF_PMC_INDEX
+ *	One more than the low bits of ECX for RDPMC; 0 if the guest may not read the
+ *	counter of this event now.
+ *
+ * KVM_PERF_PMC_FIXED
+ *	Bit 30 of ECX is set: the counter is one of Intel's fixed counters.
+ *
+ * KVM_PERF_PMC_CHANGE
+ *	A number that changes with the index, with FIXED and with @offset.
  */
 struct guest_perf_event {
 	__aligned_u64	count;
@@ -301,20 +448,11 @@ struct guest_perf_event {
 	__aligned_u64	offset;
 };
 
-/*
- * Bits of guest_perf_event.flags.  LOST: a host's event with precedence has taken
- * the counter; an ENABLE may find another.  THROTTLED: it has overflowed too
- * often, for the VM's limit or the host's perf; it goes on by itself.
- */
+/* Bits of guest_perf_event.flags. */
 #define KVM_PERF_EVENT_LOST		(1U << 0)
 #define KVM_PERF_EVENT_THROTTLED	(1U << 1)
 
-/*
- * Parts of guest_perf_event.pmc.  INDEX: one more than the low bits of ECX for
- * RDPMC, or 0 where the event has no counter that the guest may read now.  FIXED:
- * bit 30 of ECX is set.  CHANGE: a number that changes with any of these, or with
- * the offset.
- */
+/* Parts of guest_perf_event.pmc. */
 #define KVM_PERF_PMC_INDEX		0x000000ffU
 #define KVM_PERF_PMC_FIXED		0x00004000U
 #define KVM_PERF_PMC_CHANGE		0xffff0000U
@@ -326,10 +464,10 @@ struct guest_perf_event {
  *	aligned
  * @event_addr: guest-physical address of the struct guest_perf_event, 64-byte
  *	aligned
- * @id: the event's id from now on, not KVM_PERF_ID_ALL
+ * @id: the id of the event from now on, any number but KVM_PERF_ID_ALL
  * @reserved: 0
  *
- * Is itself 8-byte aligned.
+ * The 24 bytes are 8-byte aligned.
  */
 struct guest_perf_event_param {
 	__aligned_u64	attr_addr;
@@ -341,51 +479,83 @@ struct guest_perf_event_param {
 /**
  * DOC: Events of the hypervisor
  *
- * What only the hypervisor knows of a vCPU.  Each exit of the vCPU is one of the first
- * twelve: what it was for.  A guest whose CPUID does not have KVM_FEATURE_STEAL_TIME
- * has no PREEMPTIONS, STEAL_NS and HOST_NS.
+ * Only the hypervisor can count these events of a vCPU.  The first twelve are its
+ * exits: the host counts each exit as exactly one of them.  In brackets are the exit
+ * codes of SVM; and the exit reasons of VMX.
  *
- * %KVM_PERF_COUNT_EXITS_OTHER: none of the following.
+ * KVM_PERF_COUNT_EXITS_OTHER
+ *	An exit that is none of the following.
  *
- * %KVM_PERF_COUNT_EXITS_IO: IN, OUT, INS or OUTS.
+ * KVM_PERF_COUNT_EXITS_IO
+ *	IN, OUT, INS or OUTS.  (IOIO; I/O instruction)
  *
- * %KVM_PERF_COUNT_EXITS_MMIO: an access to what is not memory.
+ * KVM_PERF_COUNT_EXITS_MMIO
+ *	An access to an address that is not in a memory slot of the VMM, or to the
+ *	APIC.  (NPF, AVIC's exits; EPT violation, EPT misconfiguration, APIC access,
+ *	APIC write)
  *
- * %KVM_PERF_COUNT_EXITS_MSR: RDMSR or WRMSR.
+ * KVM_PERF_COUNT_EXITS_MSR
+ *	RDMSR or WRMSR.  (MSR; RDMSR, WRMSR, also with an immediate)
  *
- * %KVM_PERF_COUNT_EXITS_CPUID: CPUID.
+ * KVM_PERF_COUNT_EXITS_CPUID
+ *	CPUID.
  *
- * %KVM_PERF_COUNT_EXITS_HLT: HLT.
+ * KVM_PERF_COUNT_EXITS_HLT
+ *	HLT.
  *
- * %KVM_PERF_COUNT_EXITS_NPF: an access to memory that the host had to provide, or to
- * see: a nested page fault (AMD), an EPT violation (Intel).
+ * KVM_PERF_COUNT_EXITS_NPF
+ *	An access to memory in a memory slot that the host has to provide or to see.
+ *	(NPF; EPT violation)
  *
- * %KVM_PERF_COUNT_EXITS_INTERRUPT: an interrupt of the host's, or its timer; the guest
- * can take an interrupt now.
+ * KVM_PERF_COUNT_EXITS_INTERRUPT
+ *	An interrupt or a timer of the host; or the guest can take an interrupt now.
+ *	(INTR, VINTR; external interrupt, interrupt window, preemption timer)
  *
- * %KVM_PERF_COUNT_EXITS_NMI: an NMI of the host's; the guest can take an NMI now.
+ * KVM_PERF_COUNT_EXITS_NMI
+ *	An NMI of the host; or the guest can take an NMI now.  (NMI, IRET; NMI, NMI
+ *	window)
  *
- * %KVM_PERF_COUNT_EXITS_HYPERCALL: VMMCALL or VMCALL.
+ * KVM_PERF_COUNT_EXITS_HYPERCALL
+ *	A hypercall.  (VMMCALL; VMCALL)
  *
- * %KVM_PERF_COUNT_EXITS_NESTED: a nested guest has left, for whatever reason.
+ * KVM_PERF_COUNT_EXITS_NESTED
+ *	Any exit of a nested guest, except for an overflow.
  *
- * %KVM_PERF_COUNT_EXITS_PV_PERF: for the sake of this contract: KVM_PERF_OP of kernel
- * mode, an overflow, the end of the guest's handler of an NMI that told of something.
+ * KVM_PERF_COUNT_EXITS_PV_PERF
+ *	An interrupt, NMI or hypercall exit that this contract causes: KVM_PERF_OP of
+ *	kernel mode; the overflow of an event; the end of the guest's handler of an NMI
+ *	that the host has injected for an event, with the step over its IRET (#DB of
+ *	SVM); an interrupt that waits behind the NMI of a slot.
  *
- * %KVM_PERF_COUNT_INJECTED_IRQS: the guest has taken an interrupt that the host injected.
+ * KVM_PERF_COUNT_INJECTED_IRQS
+ *	An interrupt that the guest has taken and that KVM has injected in software, not
+ *	AVIC or posted interrupts.
  *
- * %KVM_PERF_COUNT_PREEMPTIONS: the vCPU's thread lost its CPU, though it would have run.
+ * KVM_PERF_COUNT_PREEMPTIONS
+ *	An involuntary context switch of the vCPU's thread.
  *
- * %KVM_PERF_COUNT_STEAL_NS: ns that the vCPU's thread waited for a CPU.
+ * KVM_PERF_COUNT_STEAL_NS
+ *	Nanoseconds that the vCPU's thread waited for a CPU, as for the steal time.
  *
- * %KVM_PERF_COUNT_HALT_NS: ns that the vCPU was halted, as far as the host, and not the
- * VMM, handles that; until it is woken, not until it has a CPU.
+ * KVM_PERF_COUNT_HALT_NS
+ *	Nanoseconds that KVM had the vCPU halted, or polled for it, until it was woken.
+ *	0 if the VMM handles HLT.
  *
- * %KVM_PERF_COUNT_HOST_NS: ns that the vCPU was out of the guest, but for those two, and
- * for exits that are for the sake of this contract.
+ * KVM_PERF_COUNT_HOST_NS
+ *	Nanoseconds from an exit to the next entry, in KVM or in the VMM, except STEAL_NS,
+ *	HALT_NS and the time of EXITS_PV_PERF.
  *
- * What an exit brings is of user mode if that was at CPL 3; of a nested guest, if the
- * guest's last own exit was.
+ * PREEMPTIONS, STEAL_NS and HOST_NS tell how busy the host is.  The host offers them
+ * only if the CPUID of the vCPU has KVM_FEATURE_STEAL_TIME (QEMU: kvm-steal-time), so a
+ * VMM that withholds the steal time withholds these as well.
+ *
+ * All exits of a vCPU are the sum of the first twelve.  Those for which neither a nested
+ * guest nor this contract is the reason are the sum of the first ten.
+ *
+ * The host counts an exit for user mode if the CPU was at CPL 3 at the exit, else for
+ * kernel mode.  The other five belong to the mode of the exit before them.  Events that a
+ * nested guest causes belong to the mode of the guest's own last exit, with which the
+ * guest started the nested guest.
  */
 #define KVM_PERF_COUNT_EXITS_OTHER	0
 #define KVM_PERF_COUNT_EXITS_IO		1
@@ -405,7 +575,7 @@ struct guest_perf_event_param {
 #define KVM_PERF_COUNT_HALT_NS		15
 #define KVM_PERF_COUNT_HOST_NS		16
 
-/* How many there are, and for how many the area has room. */
+/* How many events of the hypervisor there are; for how many the area has room. */
 #define KVM_PERF_NR_COUNTS		17
 #define KVM_PERF_MAX_COUNTS		32
 
@@ -414,20 +584,34 @@ struct guest_perf_event_param {
 #define KVM_PERF_MAX_BRANCHES		32
 
 /**
- * struct guest_perf_slot - a sampling event of the hypervisor's
- * @counts: in: what it counts, a bit for each KVM_PERF_COUNT_*
- * @left: in, out: how many to its overflow, as a signed number; goes on below 0
- * @ip: out: the address of the instruction with which the guest, not a nested one, had
- *	exited last as the slot overflowed
- * @exclude: in: KVM_PERF_ATTR_EXCLUDE_USER and KVM_PERF_ATTR_EXCLUDE_KERNEL; no other bit
- *	has a meaning
- * @user: out: 1 if that was at CPL 3, else 0
+ * struct guest_perf_slot - a sampling event of the hypervisor
+ * @counts: in: which events it counts, a bit for each ``KVM_PERF_COUNT_*``
+ * @left: in, out: number of events until the overflow, as a signed number; goes on
+ *	below 0
+ * @ip: out: the address of the instruction with which the guest, not a nested guest,
+ *	exited last when the slot overflowed.  If the exit comes after the instruction
+ *	(VMX: APIC write; SVM: AVIC's incomplete IPI), it is the address of the next.
+ * @exclude: in: KVM_PERF_ATTR_EXCLUDE_USER and KVM_PERF_ATTR_EXCLUDE_KERNEL; the host
+ *	ignores the other bits
+ * @user: out: 1 if that exit was at CPL 3, else 0
  *
- * The slot overflows where @left becomes 0 or less.  The guest gets an NMI for that
- * before it executes anything else; later where its overflows come more often than the
- * host allows it, or it is in the handler of one, or runs a nested guest, or was halted
- * and still is: it is not woken.  A slot whose @left is not positive overflows no more
- * until the guest has set it.
+ * The 32 bytes are part of struct guest_perf_area.
+ *
+ * The host decrements @left for each event that @counts selects.  The slot overflows when
+ * @left becomes 0 or less.  The host then writes @ip and @user, goes on counting @left
+ * down, and injects an NMI before the guest executes anything else, ahead of any
+ * interrupt.  The guest sets @left anew; until then the slot does not overflow again.
+ * Several overflows before the NMI are one.
+ *
+ * The NMI is late
+ *
+ * * if the vCPU's overflows come more often than the host allows,
+ * * if the guest handles an NMI: until its IRET,
+ * * if the exit was a HLT: until something else wakes the vCPU,
+ * * if the vCPU enters a nested guest: until that exits to the guest.
+ *
+ * A late NMI comes only if @left of a slot in use is still 0 or less.  SET_COUNTS does not
+ * change a slot.  SET_AREA, and SET_COUNTS of 0, discard an NMI that is due.
  */
 struct guest_perf_slot {
 	__aligned_u64	counts;
@@ -438,11 +622,14 @@ struct guest_perf_slot {
 };
 
 /**
- * struct guest_perf_branch - a branch that was taken
- * @from: the address of the instruction; where the CPU executes two as one, it may be
- *	that of the one before
- * @to: the address that it went to
- * @info: KVM_PERF_BRANCH_*
+ * struct guest_perf_branch - a branch that the guest has taken
+ * @from: the address of the branch instruction.  If the CPU executes two instructions as
+ *	one, it may be the address of the first.
+ * @to: the address of the branch target
+ * @info: ``KVM_PERF_BRANCH_*``: MISPREDICTED, and in SPEC the CPU's speculation,
+ *	``PERF_BR_SPEC_*`` of linux/perf_event.h
+ *
+ * The 24 bytes are part of struct guest_perf_area.
  */
 struct guest_perf_branch {
 	__aligned_u64	from;
@@ -450,39 +637,36 @@ struct guest_perf_branch {
 	__aligned_u64	info;
 };
 
-/*
- * Parts of guest_perf_branch.info.  MISPREDICTED: it was.  SPEC: what is known of its
- * speculation, PERF_BR_SPEC_* of perf_event.h.
- */
+/* Parts of guest_perf_branch.info. */
 #define KVM_PERF_BRANCH_MISPREDICTED	0x0000000000000001ULL
 #define KVM_PERF_BRANCH_SPEC		0x0000000000000006ULL
 #define KVM_PERF_BRANCH_SPEC_SHIFT	1
 
 /**
- * struct guest_perf_area - what a vCPU can know without asking
+ * struct guest_perf_area - what a vCPU can know without a hypercall
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_AREA_SIZE_VER0; out: how many of them the host fills
- * @epoch: an odd number as long as this host has what was opened on this vCPU
- *	since SET_AREA.  Another, or 0, where it does not: the guest runs on another
- *	host or was restored from a snapshot, or RESET was called.  Not written by a
- *	reset of the vCPU.
- * @slots: in: which of @slot are in use, a bit each
+ * @epoch: an odd number for as long as this host has the events that were opened on this
+ *	vCPU since SET_AREA.  Another number, or 0, otherwise: the guest runs on another host,
+ *	was restored from a snapshot, or has called RESET.  A reset of the vCPU does not write
+ *	it.
+ * @slots: in: which entries of @slot are in use, a bit each
  * @reserved: 0
- * @count: in, out: the hypervisor's events of SET_COUNTS, by KVM_PERF_COUNT_*, of kernel
- *	mode and of user mode.  The host adds to them.
- * @slot: its sampling events
- * @nr_branches: out: how many branches led to the overflow that the host has told of
- *	last, of an event with KVM_PERF_ATTR_BRANCHES; the guest sets it to 0 when it has
- *	seen them
+ * @count: in, out: the events of SET_COUNTS, by ``KVM_PERF_COUNT_*``: [0] of kernel mode,
+ *	[1] of user mode.  The host only adds to them.
+ * @slot: sampling events of the hypervisor
+ * @nr_branches: out: how many branches led to the overflow that the host has delivered
+ *	last for an event with KVM_PERF_ATTR_BRANCHES; the guest sets it to 0 when it has
+ *	read them
  * @reserved2: 0
- * @branch: out: those, the last one first: what this vCPU, and no nested guest, has
- *	executed since it entered the guest last
+ * @branch: out: these branches, the last one first: what this vCPU, and no nested guest,
+ *	has executed since its last entry
  *
- * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on
- * SET_AREA, before it enters the guest with something new, and before the VMM can
- * save the vCPU: what is saved has an @epoch of 0.  @slots to @slot need
- * KVM_PERF_FEATURE_COUNTS, what follows them KVM_PERF_FEATURE_BRANCHES; the host reads
- * and writes all of it only while this vCPU is out of the guest.
+ * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on SET_AREA,
+ * before it enters the guest with something new, and before the VMM can save the vCPU: what
+ * the VMM saves has an @epoch of 0.  @slots to @slot need KVM_PERF_FEATURE_COUNTS,
+ * @nr_branches and @branch need KVM_PERF_FEATURE_BRANCHES.  The host reads and writes the
+ * area only while this vCPU is not in the guest.
  */
 struct guest_perf_area {
 	__u32	size;
@@ -502,26 +686,25 @@ struct guest_perf_area {
 #define GUEST_PERF_AREA_ALIGN		4096
 
 /*
- * A vCPU with an area sets the LVTPC register of its local APIC to this: an NMI,
- * whose vector the APIC ignores.  VMMs save that register.  A host on which such a
- * vCPU first runs, without having set an area there, has been given it by another:
- * it injects an NMI, so that the guest sees that its events are gone before it
- * executes anything else.
+ * A vCPU with an area sets the LVTPC register of its local APIC to this value: an
+ * NMI, whose vector the APIC ignores.  VMMs save and restore that register.  If a vCPU
+ * has this value and no area when it first runs on a host, another host has given it
+ * the value.  The host injects an NMI, so that the guest sees that its events are gone
+ * before it executes anything else.
  */
 #define KVM_PERF_LVTPC			0x4a5
 
 /**
  * struct guest_perf_op - an operation of a KVM_PERF_OP_BATCH
- * @op: KVM_PERF_OP_*, but not KVM_PERF_OP_BATCH and KVM_PERF_OP_RESET: these have the
- *	result -KVM_EINVAL
+ * @op: ``KVM_PERF_OP_*``, except KVM_PERF_OP_BATCH and KVM_PERF_OP_RESET
  * @result: out: what the operation would have returned as a hypercall
- * @id: the operation's id; 0 where it takes none
+ * @id: the id of the operation; 0 if it takes none
  * @reserved: 0
- * @arg: the operation's address, or its other 64-bit argument; 0 where it
- *	takes neither.  Out: the event's count where READ of one event, DISABLE
- *	or SET_LEFT have brought its record up to date; unchanged otherwise.
+ * @arg: the address of the operation, or its other 64-bit argument; 0 if it takes
+ *	neither.  Out: the count of the event, if READ of one event, DISABLE or SET_LEFT
+ *	has brought its record up to date; unchanged otherwise.
  *
- * The array is 8-byte aligned.
+ * The 24 bytes are 8-byte aligned.
  */
 struct guest_perf_op {
 	__u32	op;
@@ -545,13 +728,7 @@ struct guest_perf_op {
 #define KVM_PERF_FEATURE_COUNTS		(1U << 7)
 #define KVM_PERF_FEATURE_BRANCHES	(1U << 8)
 
-/*
- * Values of guest_perf_query.rdpmc: may the guest read counters by RDPMC, and why
- * not?  UNKNOWN: the host does not say.  HOST: it does not allow that.  SHARED: it
- * allows it only where RDPMC shows no counters but those of the CPU.  NESTED: it is
- * a guest itself and counts by this interface.  VMM: that has not asked for it.
- * PMU: RDPMC is for the VM's virtual PMU.
- */
+/* Values of guest_perf_query.rdpmc. */
 #define KVM_PERF_RDPMC_UNKNOWN		0
 #define KVM_PERF_RDPMC_ALLOWED		1
 #define KVM_PERF_RDPMC_HOST		2
@@ -571,26 +748,50 @@ struct guest_perf_op {
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_QUERY_SIZE_VER0; out: how many of them the host has filled
  * @version: KVM_PERF_ABI_VERSION of the host
- * @features: KVM_PERF_FEATURE_*
- * @max_events: number of events that this VM may have open at a time; of
- *	these, one vCPU may have 32, or its share if that is more
- * @nr_counters: number of general-purpose counters that the events of a vCPU
- *	may have at a time.  What else runs on the host may use some of them.
- * @fixed_counters: Intel's fixed counters, which there are besides, a bit each: of
- *	instructions (raw config 0xc0), cycles (0x3c), reference cycles (0x300).
- *	0 before this field was added.  (Intel SDM volume 3B, 20.2.2)
- * @raw_event_mask: the bits that guest_perf_attr.config may have for
+ * @features: ``KVM_PERF_FEATURE_*``
+ * @max_events: number of events that this VM may have open; grows with the number of
+ *	vCPUs.  One vCPU may have 32 of these, or its share if that is more.
+ * @nr_counters: number of general-purpose counters that the events of a vCPU may have at
+ *	a time.  Other users on the host may take some of them.
+ * @fixed_counters: which of Intel's fixed counters there are beside these, a bit each:
+ *	instructions (raw config 0xc0), cycles (0x3c), reference cycles (0x300).  (Intel
+ *	SDM volume 3B, 20.2.2)
+ * @raw_event_mask: the bits that guest_perf_attr.config may have with
  *	KVM_PERF_TYPE_RAW
- * @hw_config: the raw config of each PERF_COUNT_HW_* event, 0 if the host has
- *	not this event
- * @rdpmc: KVM_PERF_RDPMC_*
- * @counts: which of the hypervisor's events it may count, a bit for each
- *	KVM_PERF_COUNT_*.  0 before this field was added.
- * @branches: how many branches the CPU records, at most KVM_PERF_MAX_BRANCHES; 0 where
- *	KVM_PERF_FEATURE_BRANCHES is not there
+ * @hw_config: the raw config of each ``PERF_COUNT_HW_*`` event; 0 if the host does not
+ *	have the event
+ * @rdpmc: ``KVM_PERF_RDPMC_*``: whether the guest may read counters by RDPMC
+ * @counts: which events of the hypervisor the VM may count, a bit for each
+ *	``KVM_PERF_COUNT_*``
+ * @branches: how many branches the CPU records, at most KVM_PERF_MAX_BRANCHES; 0 without
+ *	KVM_PERF_FEATURE_BRANCHES
  * @reserved: 0
  *
- * 8-byte aligned.  Everything but @size is output.
+ * The struct is 8-byte aligned.  Everything but @size is output.
+ *
+ * @rdpmc is one of these:
+ *
+ * KVM_PERF_RDPMC_UNKNOWN
+ *	The host does not say.
+ *
+ * KVM_PERF_RDPMC_ALLOWED
+ *	The guest may read counters by RDPMC.
+ *
+ * KVM_PERF_RDPMC_HOST
+ *	The host does not allow it.
+ *
+ * KVM_PERF_RDPMC_SHARED
+ *	The host allows it only if RDPMC shows no counters but those of the CPU, and on
+ *	this host it shows others.
+ *
+ * KVM_PERF_RDPMC_NESTED
+ *	The host is a guest itself and counts by this contract.
+ *
+ * KVM_PERF_RDPMC_VMM
+ *	The VMM has not asked for it.
+ *
+ * KVM_PERF_RDPMC_PMU
+ *	RDPMC belongs to the virtual PMU of the VM.
  */
 struct guest_perf_query {
 	__u32	size;
@@ -614,33 +815,36 @@ struct guest_perf_query {
 /**
  * DOC: For the VMM
  *
- * %KVM_CAP_PV_PERF_EVENTS: how many events may be open per vCPU of the VM: the
- * VM may have so many for all of its vCPUs, of which one vCPU may have this
- * number or 32, whichever is more.  0 refuses it the feature: every operation
- * answers -%KVM_ENOSYS.  A host that does not have KVM_FEATURE_PV_PERF in
- * KVM_GET_SUPPORTED_CPUID has 0 where the VMM says nothing, and may allow more:
- * a VMM that asks for more sets the bit in its vCPUs' CPUID itself.
+ * KVM_CAP_PV_PERF_EVENTS
+ *	How many events may be open per vCPU.  The VM may have that number times its vCPUs;
+ *	one vCPU may have this number or 32, whichever is more.  0 refuses the feature to the
+ *	VM: every operation answers -KVM_ENOSYS.  If KVM_GET_SUPPORTED_CPUID does not have
+ *	KVM_FEATURE_PV_PERF, a VM whose VMM says nothing has 0, and the VMM may ask for more:
+ *	it then sets the bit in its vCPUs' CPUID itself.
  *
- * %KVM_CAP_PV_PERF_RATE: how often a second they may overflow, per vCPU.  With
- * 0 the VM can count, but not sample.
+ * KVM_CAP_PV_PERF_RATE
+ *	How often the events may overflow, per second and vCPU.  With 0 the VM can count, but
+ *	not sample.
  *
- * %KVM_CAP_PV_PERF_COUNTERS: how many general-purpose counters the events of a
- * vCPU may have at a time.
+ * KVM_CAP_PV_PERF_COUNTERS
+ *	How many general-purpose counters the events of a vCPU may have at a time.
  *
- * %KVM_CAP_PV_PERF_RDPMC: 1 to let the guest read counters by RDPMC without an
- * exit, 0 not to.  Where the VMM says neither, the host decides.
+ * KVM_CAP_PV_PERF_RDPMC
+ *	1: the guest may read counters by RDPMC without an exit; 0: it may not.  If the VMM
+ *	says neither, the host decides.
  *
- * %KVM_CAP_PV_PERF_COUNTS: which of the hypervisor's events it may count, a bit for
- * each KVM_PERF_COUNT_*.
+ * KVM_CAP_PV_PERF_COUNTS
+ *	Which events of the hypervisor the guest may count, a bit for each
+ *	``KVM_PERF_COUNT_*``.
  *
- * KVM_CHECK_EXTENSION of /dev/kvm returns what the host allows, its module
- * parameters, and 0 where the host has not the feature; of a VM, what this VM
- * may have.  KVM_ENABLE_CAP of a VM sets it to args[0], which is no more than
- * the host allows, or no bit that it does not, before the VM has a vCPU; else
- * -EINVAL.
+ * KVM_CHECK_EXTENSION of /dev/kvm returns what the host allows, its module parameters, and
+ * 0 if the host does not have the feature.  KVM_CHECK_EXTENSION of a VM returns what this VM
+ * may have.  KVM_ENABLE_CAP of a VM sets the limit to args[0].  It fails with EINVAL if
+ * args[0] is more than the host allows or has a bit that the host does not have, if another
+ * argument is not 0, or if the VM has a vCPU already.
  */
 
-/* Both sides build with this: no struct may change its layout unnoticed. */
+/* Both sides compile this, so no struct can change its layout unnoticed. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define KVM_PERF_ASSERT(cond)	static_assert(cond, #cond)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034 # variables are for those who source it
 #
 # TAP for test scripts, as the kernel's ktap_helpers.sh (Linux 6.8 and later).
 # A script sources this, calls these functions, and ends with `finish`.

@@ -79,10 +79,10 @@ def attempt(seed):
     agent = libvirt.Agent(connection, None)
     guest = domain.Domain("evil", "guest", agent, place="x")
     guest.patience = 0.02
+    file = io.BytesIO()
     for action in (lambda: guest.start(9, "cycles", "m", 100, []), guest.enable,
                    guest.stop, lambda: guest.script_samples(0.02),
                    lambda: agent.fetch("/x", file, 1000, 0.01)):
-        file = io.BytesIO()
         try:
             result = agent.call(["true"], 0.01)
             assert isinstance(result, bytes) and len(result) <= LIMIT

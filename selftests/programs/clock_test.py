@@ -142,6 +142,7 @@ d.said = [" ".join((w[0], w[1], str(int(w[1]) + 1))) + "\n"
 found, _, _ = understand(d)
 check("a guest that contradicts itself is not exact", found[0][2] > 1e-7)
 
+
 def window(text):
     with tempfile.NamedTemporaryFile() as f:
         f.write(gzip.compress(text.encode())[:-8])

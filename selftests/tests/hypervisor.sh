@@ -176,8 +176,8 @@ irqs_of() {
 check_interrupts() {
 	local few many
 	irqs_of 0 >/dev/null
-	few=($(irqs_of 0))
-	many=($(irqs_of 400))
+	mapfile -t few < <(irqs_of 0)
+	mapfile -t many < <(irqs_of 400)
 	within "each interrupt counts once, also where it is sampled" \
 		$((many[1] - few[1])) $((many[0] - few[0])) 15
 	more "samples of them" "$(perf script -i $data 2>/dev/null | wc -l)" 399
@@ -248,9 +248,8 @@ proc_steal() {
 }
 
 control() {
-	local ack
 	echo "$1" >/dev/shm/ctl
-	read -r ack </dev/shm/ack
+	read -r _ </dev/shm/ack
 }
 
 # A hypercall that the host's trace shows; by the shell, as to start a program asks for files.

@@ -181,6 +181,7 @@ in_guest() {
 		is "exact while the host profiles the CPU now and then, $i" \
 			"$(count instructions:u out) $(count branches:u out)" "$want"
 	done
+	# shellcheck disable=SC2046 # words
 	kill -INT $(jobs -p)
 	wait
 	touch profiled.end

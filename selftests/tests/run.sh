@@ -10,7 +10,7 @@ tree=$(realpath "$(dirname "$0")/../..")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir"/selftests/{tests,machine}
-cp "$tree/selftests/run" "$dir/selftests/"
+cp -r "$tree"/selftests/{run,vmlib} "$dir/selftests/"
 cp "$tree"/selftests/machine/{install-packages,stage} "$dir/selftests/machine/"
 cd "$dir" || exit 1
 unset VM_CPU VM_KERNEL NO_INSTALL
@@ -59,12 +59,19 @@ is "the last line counts them, too" "$status $(tail -n 1 out)" \
 has "before it is what took longest" '^==> the longest: slow [12] s$' out
 run --tier all
 is "all of it" "$(ran)" "emulated good slow"
+has "the results of a tier are written for make results" \
+	'^    \["emulated", 1, 0, 0, [0-9]*\],$' build/results/tests-amd-6.1.json
+has "with the command that repeats them" '"command": "make test-all",' \
+	build/results/tests-amd-6.1.json
+rm build/results/tests-amd-6.1.json
 VM_CPU=intel run --tier intel
 is "the tier intel" "$(ran)" "bare emulated"
 VM_KERNEL=6.1-debug run --tier all
 is "with a kernel with checks, what runs on an emulated machine" "$(ran)" "emulated slow"
 run slow
 is "one test by its name" "$(ran)" slow
+is "a test by its name has no results to record" \
+	"$(test -e build/results/tests-amd-6.1.json; echo $?)" 1
 is "if nothing passes, the run fails" "$status $(tail -n 1 out)" \
 	"1 0 passed, 0 failed, 1 skipped"
 

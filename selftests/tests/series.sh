@@ -31,7 +31,7 @@ written "the patches for the kernel" \
 	series/write-kernel "build/linux-$line/source" $out/kernel
 written "the patches for QEMU" series/write-qemu \
 	"$(echo build/download/qemu_*.orig.tar.xz)" $out/qemu
-for file in $out/kernel/000{1..8}-*.patch $out/qemu/000{1..3}-*.patch; do
+for file in "$out"/kernel/000{1..8}-*.patch "$out"/qemu/000{1..3}-*.patch; do
 	ok "${file##*/}" test -s "$file"
 done
 

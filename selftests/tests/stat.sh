@@ -140,7 +140,7 @@ in_guest() {
 
 	for i in 1 2; do
 		perf stat -x, -o out -e instructions:u "$T/hop"
-		echo "$(count instructions:u out)" >>hops
+		count instructions:u out >>hops
 	done
 	is "1,000 moves between CPUs: the same count twice" \
 		"$(sort -u hops | wc -l)" 1

@@ -2,7 +2,8 @@
 /*
  * The fuzzer's model of the hypervisor's events: what a vCPU exits for, what KVM and
  * the scheduler count of it, and what of that is where in its area, with slots that
- * overflow.  As Documentation/paravirt-perf.txt, section 3.11, says.
+ * overflow.  As Documentation/abi.rst,
+ * "Events of the hypervisor", says.
  */
 #include <asm/svm.h>
 #include <asm/vmx.h>

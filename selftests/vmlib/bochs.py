@@ -304,6 +304,8 @@ class Bochs:
         """Sets process, and ports: status, stdin, stdout, stderr."""
         self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid)
         if self.o.tty:
+            # There is no process yet.
+            # pylint: disable-next=unnecessary-lambda
             self.terminal = Terminal(lambda: self.process.terminate())
         self.configure()
         self.serve_files(log)

@@ -14,14 +14,14 @@ from pvperf.record.domain import PATIENCE, Domain
 from pvperf.record.session import Session
 from pvperf.record.transport.common import Local
 
-HELP = """record host and guests at the same time (as long as COMMAND, and some
+HELP = """record host and guests at the same time (takes as long as COMMAND, and some
 seconds)"""
 
-DESCRIPTION = """Records an event on this host, which it is to be root for, and in
-guests, at the same time, as perf record does, while COMMAND runs, for --seconds, or
-until Ctrl-C, and leaves in DIR what pv-perf report reads. Guests need perf and the
-driver of the pair, and are reached by QEMU's guest agent or by ssh. A guest that
-cannot be recorded is said so, and the rest is recorded without it."""
+DESCRIPTION = """Samples an event on this host, as root, and in guests at the same
+time, as perf record does, while COMMAND runs, for --seconds, or until Ctrl-C. pv-perf
+report reads the result in DIR. Guests need perf and the driver of the pair, and are
+reached by QEMU's guest agent or by ssh. pv-perf names each guest that it cannot record,
+and why, and records the others."""
 
 
 # Types of events (PERF_TYPE_*) that the kernel itself makes: it does not look at whether
@@ -39,33 +39,33 @@ def add_command(commands):
         usage="pv-perf record [options] [-- COMMAND...]")
     a = parser.add_argument
     a("-e", metavar="EVENT", default="cycles",
-      help="what to sample, as for perf record (default: cycles)")
+      help="the event to sample, as for perf record (default: cycles)")
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("-F", metavar="HZ", type=int,
                       help="samples per second and CPU "
                       f"(default: {DEFAULT_HZ})")
     rate.add_argument("-c", metavar="N", type=int,
-                      help="a sample each N events")
-    a("-g", action="store_true", help="with call chains")
+                      help="take a sample after each N events")
+    a("-g", action="store_true", help="record call chains")
     a("--vm", metavar="NAME", action="append", default=[],
-      help="a guest: a domain of libvirt, NAME@URI where several URIs have one, "
-      "or ssh:[root@]HOST; several times for several")
+      help="a guest: a domain of libvirt, NAME@URI if several URIs have that name, "
+      "or ssh:[root@]HOST; repeat it for more guests")
     a("--passive", metavar="NAME", action="append", default=[],
       help="a guest without agent and driver, which the host samples: a domain "
       "of libvirt, or pid:PID, its VMM")
     a("--symbols", metavar="NAME=FILE", action="append", default=[],
       help="the System.map or kallsyms of a passive guest")
     a("--connect", metavar="URI", action="append", default=[],
-      help="libvirt's (default: qemu:///system); several times for several")
-    a("--seconds", metavar="S", type=float, help="for how long")
+      help="URI of libvirt (default: qemu:///system); repeat it for more")
+    a("--seconds", metavar="S", type=float, help="length of the session")
     a("--limit", metavar="MB", type=int, default=1024,
       help="how much perf may store on each machine, and each guest send "
       "(default: 1024)")
     a("--patience", metavar="S", type=float, default=PATIENCE,
-      help="how long a machine may take to start, or to stop, before it is left "
-      f"out (default: {PATIENCE})")
-    a("-o", metavar="DIR", help="where to (default: pv-perf-TIME)")
-    a("command", nargs="*", metavar="COMMAND", help="after --")
+      help="how long a machine may take to start, or to stop, before the others "
+      f"go on without it (default: {PATIENCE})")
+    a("-o", metavar="DIR", help="the folder of the session (default: pv-perf-TIME)")
+    a("command", nargs="*", metavar="COMMAND", help="runs while the session records")
     parser.set_defaults(run=run)
 
 

@@ -315,8 +315,8 @@ class Session:
         if d is not self.host:
             self.take_file(d, "clock", SAID)
             return
-        for name in ("stat.txt", "clock.gz"):
-            self.take_file(d, name, TRACED)
+        for traced in ("stat.txt", "clock.gz"):
+            self.take_file(d, traced, TRACED)
         for hypercalls in self.vmms.values():
             self.take_trace(hypercalls)
         for pid in self.costs if self.options.hardware else ():
@@ -442,6 +442,7 @@ class Session:
             "frequency": options.frequency, "callgraph": options.callgraph,
             "began": datetime.datetime.fromtimestamp(
                 self.began, datetime.timezone.utc).isoformat(),
+            # pylint: disable-next=unsubscriptable-object # it is None at first
             "seconds": window[1] - window[0] if window
             else self.ended - self.began,
             "window": window, "interrupted": self.stopping.is_set(),

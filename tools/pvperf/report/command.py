@@ -14,35 +14,35 @@ from pvperf.report.input.recorded import Session
 from pvperf.report.output import file, flamegraph, pprof, table, trace
 from pvperf.text import file_name, printable
 
-HELP = """say where the time of a host and its guests went, of a session of pv-perf
-record (minutes for an hour's)"""
+HELP = """say where the time of a host and its guests went in a session of pv-perf
+record (takes minutes for a session of an hour)"""
 
 DESCRIPTION = """Says where the time of a host and its guests went: by domain (the
 host's kernel, the VMMs, each guest's kernel and user mode), by process and by
-function, in events and in percent of all that the CPUs counted. What no sample
-stands for has lines of its own. ~ marks numbers that may be wrong; why is below the
-tables. DIR is what pv-perf record has written."""
+function, in events and in percent of all that the CPUs counted. Time
+without samples has lines of its own. ~ marks numbers that may be wrong; the reason is
+below the tables. DIR is a session of pv-perf record."""
 
 
 def add_command(commands):
     parser = commands.add_parser("report", help=HELP, description=DESCRIPTION)
     a = parser.add_argument
-    a("--top", metavar="N", type=count, default=20, help="show so many "
+    a("--top", metavar="N", type=count, default=20, help="show at most N "
       "processes and functions, 0 for all (default: 20)")
     a("--flamegraph", metavar="FILE.html", help="a page with a flame graph: "
       "domain, process, stack")
     a("--timeline", metavar="FILE.json", help="host and guests over time, on "
       "the host's clock, for https://ui.perfetto.dev or chrome://tracing; "
-      "with gzip where FILE ends with .gz")
+      "with gzip if FILE ends with .gz")
     a("--time", metavar="FROM-TO", type=part, default=(0, float("inf")),
-      help="of the timeline only this part, in seconds since the beginning")
-    a("--pprof", metavar="FILE.pb.gz", help="a profile for pprof and what "
-      "else reads profile.proto, with the labels domain, vm, vcpu and process")
+      help="only this part of the timeline, in seconds since the beginning")
+    a("--pprof", metavar="FILE.pb.gz", help="a profile for pprof and other "
+      "readers of profile.proto, with the labels domain, vm, vcpu and process")
     a("--kallsyms", metavar="NAME=FILE", action="append", default=[],
       help="the symbols of the kernel of a guest that has not sampled itself: "
       "its /proc/kallsyms, or System.map (default: DIR/NAME.kallsyms)")
-    a("--limit", metavar="MB", type=count, default=64 << 10, help="read so "
-      "much of each domain's samples, unpacked (default: 65536)")
+    a("--limit", metavar="MB", type=count, default=64 << 10, help="read at "
+      "most MB of each domain's samples, unpacked (default: 65536)")
     a("dir", metavar="DIR", help="the session")
     parser.set_defaults(run=run)
 

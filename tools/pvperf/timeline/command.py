@@ -13,14 +13,14 @@ from pvperf.timeline import series
 EVENTS = "cycles,instructions,cache-misses,branch-misses"
 
 HELP = """draw events over time, and which rise and fall together: runs COMMAND under
-perf stat -I, or takes what perf has left in FILE (as long as COMMAND, and some
+perf stat -I, or reads perf's output in FILE (takes as long as COMMAND, and some
 seconds)"""
 
-DESCRIPTION = """Draws events over time, one below another, and how they correlate:
-which of them rise and fall together. Runs COMMAND under perf stat, or takes FILE:
-what perf stat -x, -I has printed, or what perf record has left of a group that is
-sampled (-e '{cycles,cache-misses}:S'). Writes a web page, which needs nothing but
-itself, and with --png a picture."""
+DESCRIPTION = """Draws events over time, one below another, and shows how they
+correlate: which events rise and fall together. Runs COMMAND under perf stat, or reads
+FILE: the output of perf stat -x, -I, or the file of perf record with a group that is
+sampled (-e '{cycles,cache-misses}:S'). Writes a web page that needs no other file, and
+with --png a picture."""
 
 
 def add_command(commands):
@@ -30,14 +30,14 @@ def add_command(commands):
               "       pv-perf timeline [options] FILE")
     a = parser.add_argument
     a("-e", metavar="EVENTS", default=EVENTS,
-      help=f"what to count, as for perf stat (default: {EVENTS})")
+      help=f"events to count, as for perf stat (default: {EVENTS})")
     a("-I", metavar="MS", type=int, default=100,
-      help="how long an interval is, in ms, from 1 on (default: 100)")
-    a("-a", action="store_true", help="count all CPUs, not COMMAND alone")
+      help="length of an interval, in ms, at least 1 (default: 100)")
+    a("-a", action="store_true", help="count all CPUs, not only COMMAND")
     a("-o", metavar="FILE.html", default="timeline.html",
       help="the page (default: timeline.html)")
-    a("--png", metavar="FILE.png", help="a picture, too")
-    a("--title", help="its title (default: COMMAND, or FILE)")
+    a("--png", metavar="FILE.png", help="the picture")
+    a("--title", help="the title of page and picture (default: COMMAND, or FILE)")
     a("what", nargs="+", metavar="FILE | COMMAND",
       help="COMMAND after --, or FILE")
     parser.set_defaults(run=run)

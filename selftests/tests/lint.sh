@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Shell scripts pass shellcheck, Python passes pylint, and text passes codespell; each
+# finds a planted fault.
+# vm: none
+# tier: quick
+# packages: shellcheck pylint codespell
+# seconds: 60
+top=$(realpath "$(dirname "$0")/../..")
+. "$top/selftests/tap.sh"
+cd "$top" || exit 1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# The misspelt word is put together here: this file must not have it.
+printf '"""Has a fault."""\nprint(%s)\n' nobody_defines_this >"$dir/pylint"
+printf '%s%s\n' 'A word that is re' 'cieved.' >"$dir/codespell"
+printf '#!/bin/bash\nfor f in $(%s); do echo $f; done; unused=1\n' 'ls' >"$dir/shellcheck"
+
+for linter in shellcheck pylint codespell; do
+	selftests/lint $linter >"$dir/out" 2>&1
+	status=$?
+	head -n 40 "$dir/out" | sed 's/^/# /'
+	is "$linter finds nothing" $status 0
+	selftests/lint $linter "$dir/$linter" >"$dir/out" 2>&1
+	status=$?
+	is "$linter finds a planted fault" "$((status != 0)) $(grep -c "$dir/$linter" "$dir/out" |
+		sed 's/^[1-9].*/found/')" "1 found"
+done
+finish
