@@ -69,11 +69,11 @@
  *
  *	* -KVM_EINVAL: the param or the attr is not 8-byte aligned, or the record
  *	  not 64-byte aligned; guest_perf_event_param.reserved is not 0; the id is
- *	  KVM_PERF_ID_ALL; guest_perf_attr.size is below 48 or above 256; a byte
- *	  beyond the size that the host knows is not 0; a flag or the type is
- *	  unknown; KVM_PERF_ATTR_FREQ comes with a sample_period of 0 or above
- *	  2^31 - 1; sample_period is above 2^63 - 1; a BRANCH flag comes with a
- *	  sample_period of 0; the config of a raw event has a bit that is not in
+ *	  KVM_PERF_ID_ALL; guest_perf_attr.size is below 56 or above 256; a byte
+ *	  beyond the size that the host knows is not 0; the type, or a flag that is
+ *	  not optional, is unknown; KVM_PERF_ATTR_FREQ comes with a sample_period
+ *	  of 0 or above 2^31 - 1; sample_period is above 2^63 - 1; an event that is
+ *	  not raw has a model; guest_perf_attr.reserved is not 0; the config of a raw event has a bit that is not in
  *	  guest_perf_query.raw_event_mask; there is no such hardware or cache
  *	  event, or the host's perf core answers EINVAL for it.
  *	* -KVM_EFAULT: the host cannot read the param or the attr, or cannot write
@@ -82,9 +82,8 @@
  *	* -KVM_EOPNOTSUPP: config1 or config2 is not 0; the host's CPU does not
  *	  have this hardware or cache event, or the host's perf core refuses it for
  *	  a reason other than EINVAL; KVM_SET_PMU_EVENT_FILTER of the VM refuses
- *	  it; a BRANCH flag is set and the host does not offer
- *	  KVM_PERF_FEATURE_BRANCHES; sample_period is not 0 and the host does not
- *	  offer KVM_PERF_FEATURE_SAMPLING; it is raw event 0x1b00 on Intel, which
+ *	  it; sample_period is not 0 and the host does not offer
+ *	  KVM_PERF_FEATURE_SAMPLING; it is a raw event of another CPU model; it is raw event 0x1b00 on Intel, which
  *	  perf reserves for the branch records of KVM's own virtual PMU.
  *	* -KVM_ENOSPC: the VM's limit on events, the vCPU's share of it, or memory
  *	  is used up.
@@ -300,12 +299,18 @@
 #define KVM_PERF_ATTR_FREQ		(1ULL << 2)
 #define KVM_PERF_ATTR_EXCLUDE_GUEST	(1ULL << 3)
 #define KVM_PERF_ATTR_EXCLUDE_HOST	(1ULL << 4)
-#define KVM_PERF_ATTR_NOTIFY		(1ULL << 5)
-#define KVM_PERF_ATTR_RDPMC		(1ULL << 6)
-#define KVM_PERF_ATTR_RDPMC_USER	(1ULL << 7)
 
 /*
- * Bits of guest_perf_attr.flags that select the branches to record: those that
+ * Optional flags change nothing of what is counted.  A host ignores those that it does
+ * not know, or whose feature it does not have.
+ */
+#define KVM_PERF_ATTR_OPTIONAL		0xffffffff00000000ULL
+#define KVM_PERF_ATTR_NOTIFY		(1ULL << 48)
+#define KVM_PERF_ATTR_RDPMC		(1ULL << 49)
+#define KVM_PERF_ATTR_RDPMC_USER	(1ULL << 50)
+
+/*
+ * Optional bits of guest_perf_attr.flags that select the branches to record: those that
  * end at CPL 0 (KERNEL) and at CPL 1 to 3 (USER); of these, conditional
  * branches, near calls (relative, and indirect), near returns, near jumps
  * (indirect, and relative), and all others (FAR).  The order is that of AMD's
@@ -338,8 +343,13 @@
  *	2^63 - 1; 0: the event only counts.  With KVM_PERF_ATTR_FREQ: the
  *	number of overflows per second to aim at, at most 2^31 - 1.
  * @flags: ``KVM_PERF_ATTR_*``
+ * @model: with KVM_PERF_TYPE_RAW the guest_perf_query.model that @config is an event
+ *	of, or 0 for the model of this host.  If the host has another model, it answers
+ *	-KVM_EOPNOTSUPP, because there the same @config may be another event, or none.
+ *	With the other types 0: these events mean the same on every host.
+ * @reserved: 0
  *
- * The 48 bytes are 8-byte aligned.  The flags are:
+ * The 56 bytes are 8-byte aligned.  The flags are:
  *
  * EXCLUDE_USER, EXCLUDE_KERNEL
  *	Do not count at CPL 1 to 3; do not count at CPL 0.
@@ -352,21 +362,21 @@
  *	@sample_period is a frequency.
  *
  * NOTIFY
- *	Send an NMI when guest_perf_event.flags gets a bit.  Needs
+ *	Send an NMI when guest_perf_event.flags gets a bit.  Optional;
  *	KVM_PERF_FEATURE_NOTIFY.
  *
  * RDPMC
  *	Write to guest_perf_event.pmc which counter has the count, for as long as
- *	the guest may read it there.  Needs KVM_PERF_FEATURE_RDPMC.
+ *	the guest may read it there.  Optional; KVM_PERF_FEATURE_RDPMC.
  *
  * RDPMC_USER
- *	Send an NMI when guest_perf_event.pmc is not valid any more.  Needs
+ *	Send an NMI when guest_perf_event.pmc is not valid any more.  Optional;
  *	KVM_PERF_FEATURE_RDPMC_USER.
  *
  * BRANCH_*
  *	With each overflow, write to guest_perf_area.branch the branches that led
  *	to it: those of these kinds, and of the kinds that other events of the vCPU
- *	ask for.  Needs KVM_PERF_FEATURE_BRANCHES and a @sample_period.
+ *	ask for.  Optional; KVM_PERF_FEATURE_BRANCHES.
  *
  * The host never counts or records what the host executes.  An instruction that
  * the host completes in place of the guest belongs to the guest: an event of
@@ -383,9 +393,11 @@ struct guest_perf_attr {
 	__aligned_u64	config2;
 	__aligned_u64	sample_period;
 	__aligned_u64	flags;
+	__u32	model;
+	__u32	reserved;
 };
 
-#define GUEST_PERF_ATTR_SIZE_VER0	48
+#define GUEST_PERF_ATTR_SIZE_VER0	56
 
 /* The largest guest_perf_attr.size that a host accepts, in bytes. */
 #define GUEST_PERF_ATTR_SIZE_MAX	256
@@ -737,6 +749,18 @@ struct guest_perf_op {
 #define KVM_PERF_RDPMC_VMM		5
 #define KVM_PERF_RDPMC_PMU		6
 
+/*
+ * Parts of guest_perf_query.model: model and family as CPUID tells them, with their
+ * extensions, and the vendor.
+ */
+#define KVM_PERF_MODEL_MODEL		0x000000ffU
+#define KVM_PERF_MODEL_FAMILY		0x0000ff00U
+#define KVM_PERF_MODEL_FAMILY_SHIFT	8
+#define KVM_PERF_MODEL_VENDOR		0x00ff0000U
+#define KVM_PERF_MODEL_INTEL		0x00010000U
+#define KVM_PERF_MODEL_AMD		0x00020000U
+#define KVM_PERF_MODEL_HYGON		0x00030000U
+
 /* Number of entries of guest_perf_query.hw_config. */
 #define KVM_PERF_NR_HW_EVENTS		10
 
@@ -765,9 +789,11 @@ struct guest_perf_op {
  *	``KVM_PERF_COUNT_*``
  * @branches: how many branches the CPU records, at most KVM_PERF_MAX_BRANCHES; 0 without
  *	KVM_PERF_FEATURE_BRANCHES
- * @reserved: 0
+ * @model: the CPU model whose events raw configs are: ``KVM_PERF_MODEL_*``.  Hosts with
+ *	the same number have the same raw events.
  *
- * The struct is 8-byte aligned.  Everything but @size is output.
+ * The struct is 8-byte aligned.  Everything but @size is output.  A guest asks again
+ * whenever it has set an area, because another host may offer something else.
  *
  * @rdpmc is one of these:
  *
@@ -805,7 +831,7 @@ struct guest_perf_query {
 	__u32	rdpmc;
 	__u32	counts;
 	__u32	branches;
-	__u32	reserved;
+	__u32	model;
 };
 
 #define GUEST_PERF_QUERY_SIZE_VER0	112

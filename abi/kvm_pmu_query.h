@@ -9,6 +9,6 @@
 
 #include "kvm_perf.h"
 
-const struct guest_perf_query *kvm_pmu_query(void);
+bool kvm_pmu_query(struct guest_perf_query *query);
 
 #endif /* _KVM_PMU_QUERY_H */

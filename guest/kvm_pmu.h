@@ -34,7 +34,6 @@ enum kvm_pmu_kind {
 /**
  * struct kvm_pmu_config - something that perf_events here count
  * @attr: as the host is asked for it, but for the sample_period
- * @kind: which counters of the hardware it can have
  * @error: what event_init returns for it: 0 if the host can count it
  * @users: number of perf_events that count it; it is not forgotten while
  *	there are any
@@ -44,7 +43,6 @@ enum kvm_pmu_kind {
  */
 struct kvm_pmu_config {
 	struct guest_perf_attr attr;
-	enum kvm_pmu_kind kind;
 	int error;
 	atomic_t users;
 	bool refused;
@@ -104,7 +102,7 @@ struct kvm_pmu_use {
  * struct kvm_pmu_counter - an event of the host that a CPU keeps open
  * @record: the host writes it from OPEN to CLOSE
  * @attr: what it counts
- * @kind: which counters of the hardware it can have
+ * @kind: which counters of this host's hardware it can have
  * @param: argument of OPEN; its id never changes
  * @host: state of the host's event
  * @state: of @event
@@ -201,6 +199,7 @@ struct kvm_pmu_slot {
  * @pages: have @work tell user mode where counters are
  * @warnings: have @work print these, a bit each
  * @nmi_due: the overflows that an NMI is still to come for have been handled
+ * @query: the host tells there what it offers
  * @area: the host tells there what is there to know, a page
  * @epoch: what @area has as long as the host that was asked for it has what was
  *	opened since; 0 where it has not been asked, or has none
@@ -256,6 +255,7 @@ struct kvm_pmu_cpu {
 	bool pages;
 	unsigned long warnings;
 	bool nmi_due;
+	struct guest_perf_query query;
 	struct guest_perf_area *area;
 	u32 epoch;
 	u32 counts;
@@ -373,9 +373,16 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 			      upper_32_bits(addr), nr);
 }
 
-/* kvm_pmu_core.c: constant once perf knows the PMU */
-extern struct guest_perf_query *kvm_pmu_host;
+/* kvm_pmu_core.c */
 const char *kvm_pmu_why_no_rdpmc(void);
+
+/* kvm_pmu_query.c: changes with the host; READ_ONCE() of a field of 32 bits */
+extern struct guest_perf_query kvm_pmu_host;
+long kvm_pmu_query_host(struct guest_perf_query *query);
+void kvm_pmu_get_host(struct guest_perf_query *host);
+u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
+enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr);
+bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr);
 
 /* kvm_pmu_event.c */
 int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
@@ -384,6 +391,7 @@ int kvm_pmu_register(const char *no_sampling);
 #ifdef MODULE
 void kvm_pmu_unregister(void);
 #endif
+bool kvm_pmu_has_raw(void);
 void kvm_pmu_resched(void);
 bool kvm_pmu_is_ours(const struct perf_event *event);
 
@@ -435,11 +443,11 @@ bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_config.c */
 struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
+void kvm_pmu_config_share(struct kvm_pmu_config *config);
 void kvm_pmu_config_put(struct kvm_pmu_config *config);
 int kvm_pmu_config_check_period(const struct kvm_pmu_config *config,
 				u64 period);
 void kvm_pmu_config_forget(void);
-u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
 #ifdef MODULE
 void kvm_pmu_config_destroy(void);
 #endif
@@ -514,9 +522,11 @@ enum kvm_pmu_warning {
 	KVM_PMU_WARN_LOST,
 	KVM_PMU_WARN_NO_SPACE,
 	KVM_PMU_WARN_COUNTS,
+	KVM_PMU_WARN_MODEL,
 };
 
 void kvm_pmu_warn(enum kvm_pmu_warning warning);
+void kvm_pmu_warn_again(enum kvm_pmu_warning warning);
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
 		       struct kvm_pmu_counter *counter);
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);

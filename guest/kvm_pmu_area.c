@@ -89,6 +89,8 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 	WRITE_ONCE(cpu->epoch, READ_ONCE(cpu->area->epoch) ? : KVM_PMU_NO_EPOCH);
 	if (!cpu->has_lvtpc)
 		kvm_pmu_take_lvtpc(cpu);
+	/* After that: if the CPU comes to another host meanwhile, it asks that. */
+	kvm_pmu_query_host(&cpu->query);
 	if (cpu->counts)
 		kvm_pmu_counts_ask(cpu);
 	kvm_pmu_slots_restart(cpu);

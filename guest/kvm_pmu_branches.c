@@ -68,15 +68,12 @@ static const struct kvm_pmu_branch_filter {
  */
 unsigned int kvm_pmu_branches_possible(void)
 {
-	if (!(kvm_pmu_host->features & KVM_PERF_FEATURE_BRANCHES))
-		return 0;
-
 #ifdef MODULE
 	if (!kvm_pmu_has_branches)
 		return 0;
 #endif
 
-	return kvm_pmu_host->branches;
+	return READ_ONCE(kvm_pmu_host.branches);
 }
 
 /**

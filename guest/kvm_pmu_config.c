@@ -101,11 +101,8 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 		return -ENOMEM;
 
 	probe->attr = *attr;
-	/* What is only for an event that overflows is not asked for of another. */
 	if (attr->flags & KVM_PERF_ATTR_FREQ)
 		probe->attr.sample_period = 1;
-	else if (attr->flags & KVM_PERF_ATTR_BRANCHES && !attr->sample_period)
-		probe->attr.sample_period = KVM_PMU_NO_OVERFLOW;
 	probe->param.attr_addr = virt_to_phys(&probe->attr);
 	probe->param.event_addr = virt_to_phys(&probe->record);
 	/* After those of the CPUs' counters. */
@@ -151,44 +148,6 @@ static void kvm_pmu_shrink(unsigned int max)
 	}
 }
 
-/**
- * kvm_pmu_event_select - which event select the host uses, as far as it has told
- * @attr: what to count
- *
- * Return: 0 where only the host knows it.
- */
-u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
-{
-	switch (attr->type) {
-	case KVM_PERF_TYPE_RAW:
-		return attr->config;
-	case KVM_PERF_TYPE_HARDWARE:
-		return attr->config < KVM_PERF_NR_HW_EVENTS ?
-		       kvm_pmu_host->hw_config[attr->config] : 0;
-	default:
-		return 0;
-	}
-}
-
-static enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
-{
-	static const u64 selects[] = {
-		[KVM_PMU_FIXED_INSTRUCTIONS]	= 0x00c0,
-		[KVM_PMU_FIXED_CYCLES]		= 0x003c,
-		[KVM_PMU_FIXED_REF_CYCLES]	= 0x0300,
-	};
-	u64 select = kvm_pmu_event_select(attr);
-	enum kvm_pmu_kind kind;
-
-	for (kind = 0; kind < KVM_PMU_GENERAL; kind++) {
-		if (select == selects[kind] &&
-		    kvm_pmu_host->fixed_counters & BIT(kind))
-			return kind;
-	}
-
-	return KVM_PMU_GENERAL;
-}
-
 static struct kvm_pmu_known *kvm_pmu_learn(const struct guest_perf_attr *attr)
 {
 	struct kvm_pmu_known *known;
@@ -203,7 +162,6 @@ static struct kvm_pmu_known *kvm_pmu_learn(const struct guest_perf_attr *attr)
 		return ERR_PTR(-ENOMEM);
 
 	known->config.attr = *attr;
-	known->config.kind = kvm_pmu_kind(attr);
 	known->config.error = error;
 	list_add(&known->node, &kvm_pmu_configs);
 	kvm_pmu_nr_configs++;
@@ -255,6 +213,15 @@ struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr)
 	mutex_unlock(&kvm_pmu_config_mutex);
 
 	return config;
+}
+
+/**
+ * kvm_pmu_config_share - one more perf_event counts this
+ * @config: the configuration, of another perf_event
+ */
+void kvm_pmu_config_share(struct kvm_pmu_config *config)
+{
+	atomic_inc(&config->users);
 }
 
 /* On Intel some events have a least period, 128 at most: *_limit_period(). */

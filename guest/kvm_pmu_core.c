@@ -5,6 +5,7 @@
  *
  * This file probes for the host side, and sets everything up and down:
  *
+ *	kvm_pmu_query.c		what the host offers
  *	kvm_pmu_event.c		what perf sees, a struct pmu
  *	kvm_pmu_init.c		which events it takes
  *	kvm_pmu_config.c	what the host can count
@@ -53,7 +54,6 @@
 #include "kvm_pmu.h"
 #include "kvm_pmu_hypervisor.h"
 
-struct guest_perf_query *kvm_pmu_host;
 bool kvm_pmu_ended;
 
 static struct dentry *kvm_pmu_debugfs;
@@ -71,27 +71,17 @@ static bool kvm_pmu_is_offered(void)
 	return true;
 }
 
-/* The rest of the driver believes what is there. */
-static void kvm_pmu_check_query(struct guest_perf_query *host)
+static int kvm_pmu_query_first(void)
 {
-	host->nr_counters = min_t(u32, host->nr_counters, KVM_PMU_NR_COUNTERS);
-	host->fixed_counters &= GENMASK(KVM_PERF_NR_FIXED_COUNTERS - 1, 0);
-	host->counts &= GENMASK(KVM_PERF_NR_COUNTS - 1, 0);
-	host->branches = min_t(u32, host->branches, KVM_PERF_MAX_BRANCHES);
-}
-
-static int kvm_pmu_query_host(void)
-{
+	struct guest_perf_query *query = kzalloc_obj(*query, GFP_KERNEL);
 	long ret;
 
-	kvm_pmu_host = kzalloc_obj(*kvm_pmu_host, GFP_KERNEL);
-	if (!kvm_pmu_host)
+	if (!query)
 		return -ENOMEM;
 
-	kvm_pmu_host->size = sizeof(*kvm_pmu_host);
-	ret = kvm_perf_op_addr(KVM_PERF_OP_QUERY, kvm_pmu_host, 0);
-	kvm_pmu_check_query(kvm_pmu_host);
-	if (!ret && (kvm_pmu_host->features & KVM_PERF_FEATURE_BATCH))
+	ret = kvm_pmu_query_host(query);
+	kfree(query);
+	if (!ret && (kvm_pmu_host.features & KVM_PERF_FEATURE_BATCH))
 		return 0;
 
 	if (ret)
@@ -99,14 +89,13 @@ static int kvm_pmu_query_host(void)
 			ret);
 	else
 		pr_info("not loaded: the host has not KVM_PERF_OP_BATCH\n");
-	kfree(kvm_pmu_host);
 	return -ENODEV;
 }
 
 /* NULL, or why there can be no samples. */
 static const char *kvm_pmu_no_sampling(void)
 {
-	if (!(kvm_pmu_host->features & KVM_PERF_FEATURE_SAMPLING))
+	if (!(kvm_pmu_host.features & KVM_PERF_FEATURE_SAMPLING))
 		return "the host does not let this VM sample";
 #ifdef MODULE
 	if (!kvm_pmu_has_overflow)
@@ -132,7 +121,7 @@ static const char * const kvm_pmu_no_rdpmc[] = {
  */
 const char *kvm_pmu_why_no_rdpmc(void)
 {
-	u32 rdpmc = kvm_pmu_host->rdpmc;
+	u32 rdpmc = READ_ONCE(kvm_pmu_host.rdpmc);
 
 	if (rdpmc == KVM_PERF_RDPMC_ALLOWED)
 		return NULL;
@@ -293,7 +282,7 @@ static int __init kvm_pmu_init(void)
 	if (!kvm_pmu_is_offered())
 		return -ENODEV;
 
-	ret = kvm_pmu_query_host();
+	ret = kvm_pmu_query_first();
 	if (ret)
 		return ret;
 
@@ -302,14 +291,14 @@ static int __init kvm_pmu_init(void)
 
 	ret = kvm_pmu_counters_create();
 	if (ret)
-		goto free_host;
+		return ret;
 
 #ifdef MODULE
 	ret = kvm_pmu_compat_init();
 	if (ret)
 		goto destroy_counters;
 
-	if (kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED)
+	if (kvm_pmu_host.rdpmc == KVM_PERF_RDPMC_ALLOWED)
 		kvm_pmu_compat_init_user();
 #endif
 
@@ -347,8 +336,6 @@ destroy_counters:
 	kvm_pmu_compat_exit();
 #endif
 	kvm_pmu_counters_destroy();
-free_host:
-	kfree(kvm_pmu_host);
 	return ret;
 }
 device_initcall(kvm_pmu_init);
@@ -370,7 +357,6 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_compat_exit();
 	kvm_pmu_counters_destroy();
 	kvm_pmu_config_destroy();
-	kfree(kvm_pmu_host);
 }
 module_exit(kvm_pmu_exit);
 

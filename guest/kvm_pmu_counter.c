@@ -126,6 +126,24 @@ static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
 	kvm_pmu_page_changed(cpu, counter->event);
 }
 
+/* The hardware may be another one's.  In NMI context nobody looks. */
+static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	cpu->use = (struct kvm_pmu_use) { };
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		counter->kind = kvm_pmu_kind(&counter->attr);
+		if (counter->event)
+			kvm_pmu_add_use(&cpu->use, counter->kind);
+	}
+	cpu->proven = (struct kvm_pmu_use) { };
+	/* No limit is known there. */
+	cpu->limit_until = 0;
+}
+
 /**
  * kvm_pmu_forget_all - the host knows no counter any more: open all anew
  * @cpu: this CPU's; the next flush does it
@@ -141,7 +159,7 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 
 	/* After that the CPU has what it opens, and nothing else. */
 	kvm_pmu_area_set(cpu);
-	cpu->proven = (struct kvm_pmu_use) { };
+	kvm_pmu_use_anew(cpu);
 	cpu->changed = true;
 	/* What the new host can count may be something else. */
 	kvm_pmu_config_forget();
@@ -240,7 +258,7 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (event->attr.pinned)
 		return !kvm_pmu_host_is_gone(true);
 
-	kvm_pmu_add_use(&use, to_kvm_pmu_config(event)->kind);
+	kvm_pmu_add_use(&use, kvm_pmu_kind(&to_kvm_pmu_config(event)->attr));
 	return !kvm_pmu_host_is_gone(false) && !kvm_pmu_is_refused(event) &&
 	       kvm_pmu_use_fits(cpu, &use, limit);
 }

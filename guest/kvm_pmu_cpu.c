@@ -138,7 +138,7 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	 */
 	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED |
 		    (tick_nohz_full_cpu(nr) ? 0 : TIMER_DEFERRABLE));
-	cpu->limit = kvm_pmu_host->nr_counters;
+	cpu->limit = kvm_pmu_host.nr_counters;
 	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
 		counter = &cpu->counters[i];
 		counter->param.id = nr * KVM_PMU_NR_COUNTERS + i;

@@ -7,13 +7,11 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/export.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
 
 #include "compat.h"
 #include "kvm_pmu.h"
-#include "kvm_pmu_query.h"
 
 static struct pmu *kvm_pmu;
 
@@ -244,9 +242,9 @@ int kvm_pmu_register(const char *no_sampling)
 
 	pr_info("PMU '%s'%s: %u counters of the host and %u fixed ones, at most %u events%s%s%s\n",
 		name, slot ? "" : " (another PMU has 'cpu')",
-		kvm_pmu_host->nr_counters,
-		hweight32(kvm_pmu_host->fixed_counters),
-		kvm_pmu_host->max_events,
+		kvm_pmu_host.nr_counters,
+		hweight32(kvm_pmu_host.fixed_counters),
+		kvm_pmu_host.max_events,
 		no_sampling ? ", counting only (" : "", no_sampling ? : "",
 		no_sampling ? ")" : "");
 	return 0;
@@ -265,16 +263,9 @@ void kvm_pmu_unregister(void)
 #endif
 
 /**
- * kvm_pmu_query - what the host can count, for a KVM on top of it
- *
- * Return: NULL where there is no PMU by this driver, or where another would get
- * what that KVM asks for.
+ * kvm_pmu_has_raw - does who asks for a raw event get one of this PMU?
  */
-const struct guest_perf_query *kvm_pmu_query(void)
+bool kvm_pmu_has_raw(void)
 {
-	if (!kvm_pmu || kvm_pmu->type != PERF_TYPE_RAW)
-		return NULL;
-
-	return kvm_pmu_host;
+	return kvm_pmu && kvm_pmu->type == PERF_TYPE_RAW;
 }
-EXPORT_SYMBOL_GPL(kvm_pmu_query);

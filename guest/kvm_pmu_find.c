@@ -15,6 +15,7 @@ static bool kvm_pmu_fits(const struct kvm_pmu_counter *counter,
 	       counter->attr.sample_period == period &&
 	       counter->attr.type == attr->type &&
 	       counter->attr.flags == attr->flags &&
+	       counter->attr.model == attr->model &&
 	       counter->attr.config1 == attr->config1 &&
 	       counter->attr.config2 == attr->config2;
 }
@@ -89,7 +90,7 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	oldest->attr = config->attr;
 	oldest->attr.sample_period = event->hw.sample_period;
-	oldest->kind = config->kind;
+	oldest->kind = kvm_pmu_kind(&config->attr);
 	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
 			     oldest - cpu->counters + 1);
 	return oldest;

@@ -269,8 +269,10 @@ static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
 	if (!counts || event->attr.config1 || event->attr.config2)
 		return -EINVAL;
 
-	if ((counts & ~kvm_pmu_host->counts) ||
-	    !kvm_pmu_hypervisor_supports(&event->attr))
+	/* A child, on another host than its parent's, must not make fork() fail. */
+	if (!event->parent &&
+	    ((counts & ~READ_ONCE(kvm_pmu_host.counts)) ||
+	     !kvm_pmu_hypervisor_supports(&event->attr)))
 		return -EOPNOTSUPP;
 
 	if (!kvm_pmu_hypervisor_allowed(event, counts))
@@ -305,7 +307,7 @@ static int kvm_pmu_hypervisor_register_as(const char *name,
 
 	if (!ret)
 		pr_info("PMU '%s': %u events of the hypervisor\n", name,
-			hweight32(kvm_pmu_host->counts));
+			hweight32(kvm_pmu_host.counts));
 	return ret;
 }
 
@@ -317,8 +319,8 @@ void kvm_pmu_hypervisor_register(const char *no_sampling)
 {
 	int ret;
 
-	if (!(kvm_pmu_host->features & KVM_PERF_FEATURE_COUNTS) ||
-	    !kvm_pmu_host->counts)
+	if (!(kvm_pmu_host.features & KVM_PERF_FEATURE_COUNTS) ||
+	    !kvm_pmu_host.counts)
 		return;
 
 	ret = kvm_pmu_hypervisor_register_as("kvm", no_sampling);

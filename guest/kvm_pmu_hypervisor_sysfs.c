@@ -120,7 +120,7 @@ static umode_t kvm_pmu_hypervisor_is_visible(struct kobject *kobj,
 		container_of(attr, struct perf_pmu_events_attr, attr.attr);
 	u32 counts = kvm_pmu_hypervisor_counts(event_attr->id);
 
-	return counts & ~kvm_pmu_host->counts ? 0 : attr->mode;
+	return counts & ~READ_ONCE(kvm_pmu_host.counts) ? 0 : attr->mode;
 }
 
 static const struct attribute_group kvm_pmu_hypervisor_events_group = {

@@ -17,13 +17,8 @@ static void kvm_pmu_destroy(struct perf_event *event)
 	kvm_pmu_config_put(to_kvm_pmu_config(event));
 }
 
-/* An inherited event has its parent's attr, which has lost its freq below. */
-static bool kvm_pmu_has_freq(struct perf_event *event)
+static bool kvm_pmu_has_freq(const struct perf_event *event)
 {
-	if (event->parent)
-		return to_kvm_pmu_config(event->parent)->attr.flags &
-		       KVM_PERF_ATTR_FREQ;
-
 	/* A frequency of 0 is no frequency. */
 	return event->attr.freq && event->attr.sample_freq;
 }
@@ -60,7 +55,7 @@ int kvm_pmu_check_period(struct perf_event *event, u64 period)
 /* Can the host tell a nested guest from this one? */
 static bool kvm_pmu_splits_nested(void)
 {
-	return kvm_pmu_host->features & KVM_PERF_FEATURE_NESTED;
+	return READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NESTED;
 }
 
 /* Where there can be none, more events share a counter. */
@@ -111,14 +106,17 @@ static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 	 BIT_ULL(36) /* EQ */ | GENMASK_ULL(47, 40) /* UMASK2 */)
 
 /* x86's own PMU ignores other bits that it does not know, as those of AMD's. */
-static bool kvm_pmu_select_is_known(const struct perf_event *event)
+static bool kvm_pmu_select_is_known(const struct perf_event *event,
+				    const struct guest_perf_query *host)
 {
 	return !kvm_pmu_is_intel() || event->attr.type != event->pmu->type ||
 	       !(event->attr.config & KVM_PMU_INTEL_SELECT &
-		 ~kvm_pmu_host->raw_event_mask);
+		 ~host->raw_event_mask);
 }
 
+/* The optional flags are the same for every host, which ignores what it cannot do. */
 static void kvm_pmu_guest_attr(struct perf_event *event,
+			       const struct guest_perf_query *host,
 			       struct guest_perf_attr *guest)
 {
 	const struct perf_event_attr *attr = &event->attr;
@@ -138,7 +136,8 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->config &= KVM_PMU_CACHE_MASK;
 	if (attr->type == event->pmu->type) {
 		guest->type = KVM_PERF_TYPE_RAW;
-		guest->config &= kvm_pmu_host->raw_event_mask;
+		guest->config &= host->raw_event_mask;
+		guest->model = host->model;
 	}
 	if (kvm_pmu_has_freq(event))
 		guest->flags |= KVM_PERF_ATTR_FREQ;
@@ -152,11 +151,9 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
 	if (kvm_pmu_wants_branches(event))
 		guest->flags |= event->hw.branch_reg.config;
-	if (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY)
-		guest->flags |= KVM_PERF_ATTR_NOTIFY;
+	guest->flags |= KVM_PERF_ATTR_NOTIFY;
 	/* What overflows is read when it does. */
-	if (kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
-	    !is_sampling_event(event))
+	if (!is_sampling_event(event))
 		guest->flags |= KVM_PERF_ATTR_RDPMC | kvm_pmu_user_attr();
 }
 
@@ -177,9 +174,10 @@ static bool kvm_pmu_serves(const struct perf_event *event)
  * exclude_host asks for nested guests alone, which an older host cannot tell
  * from this one.
  */
-static bool kvm_pmu_supports(struct perf_event *event)
+static bool kvm_pmu_supports(struct perf_event *event,
+			     const struct guest_perf_query *host)
 {
-	return !event->attr.precise_ip && kvm_pmu_select_is_known(event) &&
+	return !event->attr.precise_ip && kvm_pmu_select_is_known(event, host) &&
 	       (!has_branch_stack(event) || kvm_pmu_branches_possible()) &&
 	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }
@@ -192,12 +190,17 @@ static bool kvm_pmu_has_precise_only(const struct perf_event_attr *attr)
 	       (attr->aux_output && kvm_pmu_is_intel());
 }
 
+static enum kvm_pmu_kind kvm_pmu_kind_of(struct perf_event *event)
+{
+	return kvm_pmu_kind(&to_kvm_pmu_config(event)->attr);
+}
+
 /*
  * A group counts as a whole, or not at all.  As for x86's own PMU, siblings that
  * are disabled do not count.
  */
 static bool kvm_pmu_group_fits(struct perf_event *event,
-			       const struct kvm_pmu_config *config)
+			       const struct guest_perf_attr *attr)
 {
 	struct perf_event *leader = event->group_leader, *sibling;
 	struct kvm_pmu_use use = { };
@@ -205,17 +208,60 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 	if (leader == event)
 		return true;
 
-	kvm_pmu_add_use(&use, config->kind);
+	kvm_pmu_add_use(&use, kvm_pmu_kind(attr));
 	if (leader->pmu == event->pmu)
-		kvm_pmu_add_use(&use, to_kvm_pmu_config(leader)->kind);
+		kvm_pmu_add_use(&use, kvm_pmu_kind_of(leader));
 	for_each_sibling_event(sibling, leader) {
 		if (sibling->pmu == event->pmu &&
 		    sibling->state > PERF_EVENT_STATE_OFF)
-			kvm_pmu_add_use(&use, to_kvm_pmu_config(sibling)->kind);
+			kvm_pmu_add_use(&use, kvm_pmu_kind_of(sibling));
 	}
 
 	return use.fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
-	       use.general <= kvm_pmu_host->nr_counters;
+	       use.general <= READ_ONCE(kvm_pmu_host.nr_counters);
+}
+
+/* What the host says now: nothing may have shown yet that it is another one. */
+static void kvm_pmu_see_host(struct guest_perf_query *host)
+{
+	struct kvm_pmu_cpu *cpu;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	cpu = this_kvm_pmu_cpu();
+	if (kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+	local_irq_restore(flags);
+	kvm_pmu_get_host(host);
+}
+
+static void kvm_pmu_init_hw(struct perf_event *event,
+			    struct kvm_pmu_config *config)
+{
+	event->pmu_private = config;
+	event->destroy = kvm_pmu_destroy;
+	/* For the event filter of a KVM on top. */
+	event->hw.config = kvm_pmu_event_select(&config->attr);
+	event->hw.idx = -1;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	kvm_pmu_user_init_event(event);
+	if (config->attr.flags & KVM_PERF_ATTR_FREQ)
+		kvm_pmu_hide_freq(event);
+}
+
+/*
+ * A child counts what its parent counts.  The host is not asked: if it is another one by
+ * now, and does not count that, the task must fork all the same.
+ */
+static int kvm_pmu_init_child(struct perf_event *event)
+{
+	struct kvm_pmu_config *config = to_kvm_pmu_config(event->parent);
+
+	if (has_branch_stack(event))
+		kvm_pmu_branches_init_event(event);
+	kvm_pmu_config_share(config);
+	kvm_pmu_init_hw(event, config);
+	return 0;
 }
 
 /**
@@ -228,6 +274,7 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
  */
 int kvm_pmu_event_init(struct perf_event *event)
 {
+	struct guest_perf_query host;
 	struct guest_perf_attr attr;
 	struct kvm_pmu_config *config;
 	int branches, ret;
@@ -235,7 +282,12 @@ int kvm_pmu_event_init(struct perf_event *event)
 	if (!kvm_pmu_serves(event))
 		return -ENOENT;
 
-	if (!kvm_pmu_supports(event))
+	if (event->parent)
+		return kvm_pmu_is_ours(event->parent) ?
+		       kvm_pmu_init_child(event) : -ENOENT;
+
+	kvm_pmu_see_host(&host);
+	if (!kvm_pmu_supports(event, &host))
 		return -EOPNOTSUPP;
 
 	/* perf would find it unsupported, x86's own PMU finds it wrong. */
@@ -244,31 +296,22 @@ int kvm_pmu_event_init(struct perf_event *event)
 
 	branches = has_branch_stack(event) ? kvm_pmu_branches_init_event(event) :
 					     0;
-	kvm_pmu_guest_attr(event, &attr);
+	kvm_pmu_guest_attr(event, &host, &attr);
 	config = kvm_pmu_config_get(&attr);
 	if (IS_ERR(config))
 		return PTR_ERR(config);
 
-	ret = event->parent ? 0 :
-	      kvm_pmu_config_check_period(config, event->attr.sample_period);
+	ret = kvm_pmu_config_check_period(config, event->attr.sample_period);
 	/* x86's own PMU sees these last. */
 	if (!ret)
 		ret = branches;
-	if (!ret && !kvm_pmu_group_fits(event, config))
+	if (!ret && !kvm_pmu_group_fits(event, &attr))
 		ret = -EINVAL;
 	if (ret) {
 		kvm_pmu_config_put(config);
 		return ret;
 	}
 
-	event->pmu_private = config;
-	event->destroy = kvm_pmu_destroy;
-	/* For the event filter of a KVM on top. */
-	event->hw.config = kvm_pmu_event_select(&attr);
-	event->hw.idx = -1;
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
-	kvm_pmu_user_init_event(event);
-	if (attr.flags & KVM_PERF_ATTR_FREQ)
-		kvm_pmu_hide_freq(event);
+	kvm_pmu_init_hw(event, config);
 	return 0;
 }

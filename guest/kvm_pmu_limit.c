@@ -26,7 +26,7 @@ unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 		return 0;
 
 	if (time_after64(get_jiffies_64(), cpu->limit_until)) {
-		cpu->limit = kvm_pmu_host->nr_counters;
+		cpu->limit = READ_ONCE(kvm_pmu_host.nr_counters);
 		cpu->no_fixed = 0;
 	}
 
@@ -99,10 +99,17 @@ void kvm_pmu_refuse(struct perf_event *event)
 /**
  * kvm_pmu_is_refused - has the host refused to count it, less than a second ago?
  * @event: the event
+ *
+ * Or would it, whenever it is asked?
  */
 bool kvm_pmu_is_refused(struct perf_event *event)
 {
 	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	if (kvm_pmu_is_foreign(&config->attr)) {
+		kvm_pmu_warn(KVM_PMU_WARN_MODEL);
+		return true;
+	}
 
 	if (!READ_ONCE(config->refused))
 		return false;

@@ -160,7 +160,7 @@ static void kvm_pmu_done(struct kvm_pmu_counter *counter,
  */
 static bool kvm_pmu_may_be_lost(const struct kvm_pmu_counter *counter)
 {
-	return !(kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY) ||
+	return !(READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY) ||
 	       READ_ONCE(counter->record.flags) & KVM_PERF_EVENT_LOST;
 }
 

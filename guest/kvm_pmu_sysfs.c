@@ -16,7 +16,10 @@
 static ssize_t event_show(struct device *dev, struct device_attribute *attr,
 			  char *buf)
 {
-	if (kvm_pmu_host->raw_event_mask & GENMASK_ULL(35, 32))
+	struct guest_perf_query host;
+
+	kvm_pmu_get_host(&host);
+	if (host.raw_event_mask & GENMASK_ULL(35, 32))
 		return sysfs_emit(buf, "config:0-7,32-35\n");
 
 	return sysfs_emit(buf, "config:0-7\n");
@@ -42,16 +45,31 @@ static const struct attribute_group kvm_pmu_format_group = {
 	.attrs	= kvm_pmu_format_attrs,
 };
 
+/* What a PERF_COUNT_HW_* event is to the host, 0 if it does not have it. */
+static u64 kvm_pmu_hw_select(u64 id)
+{
+	const struct guest_perf_attr attr = {
+		.type	= KVM_PERF_TYPE_HARDWARE,
+		.config	= id,
+	};
+
+	return kvm_pmu_event_select(&attr);
+}
+
 /* As x86_event_sysfs_show(). */
 static ssize_t hw_event_show(struct device *dev, struct device_attribute *attr,
 			     char *buf)
 {
 	struct perf_pmu_events_attr *event_attr =
 		container_of(attr, struct perf_pmu_events_attr, attr);
-	u64 config = kvm_pmu_host->hw_config[event_attr->id];
+	u64 config = kvm_pmu_hw_select(event_attr->id);
 	u64 umask = (config & ARCH_PERFMON_EVENTSEL_UMASK) >> 8;
 	u64 cmask = (config & ARCH_PERFMON_EVENTSEL_CMASK) >> 24;
 	int len;
+
+	/* Another host had it. */
+	if (!config)
+		return -EOPNOTSUPP;
 
 	len = sysfs_emit(buf, "event=0x%02llx",
 			 (config & 0xff) | (config >> 24 & 0xf00));
@@ -109,7 +127,7 @@ static umode_t kvm_pmu_event_is_visible(struct kobject *kobj,
 	struct perf_pmu_events_attr *event_attr =
 		container_of(attr, struct perf_pmu_events_attr, attr.attr);
 
-	return kvm_pmu_host->hw_config[event_attr->id] ? attr->mode : 0;
+	return kvm_pmu_hw_select(event_attr->id) ? attr->mode : 0;
 }
 
 static const struct attribute_group kvm_pmu_events_group = {
@@ -136,7 +154,7 @@ static DEVICE_ATTR_RO(pmu_name);
 static ssize_t counters_show(struct device *dev, struct device_attribute *attr,
 			     char *buf)
 {
-	return sysfs_emit(buf, "%u\n", kvm_pmu_host->nr_counters);
+	return sysfs_emit(buf, "%u\n", READ_ONCE(kvm_pmu_host.nr_counters));
 }
 static DEVICE_ATTR_RO(counters);
 

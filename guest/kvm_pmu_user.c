@@ -56,8 +56,8 @@ bool kvm_pmu_user_possible(void)
 	const u32 needed = KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_RDPMC_USER;
 
 	return kvm_pmu_user_guarded &&
-	       kvm_pmu_host->rdpmc == KVM_PERF_RDPMC_ALLOWED &&
-	       (kvm_pmu_host->features & needed) == needed;
+	       READ_ONCE(kvm_pmu_host.rdpmc) == KVM_PERF_RDPMC_ALLOWED &&
+	       (READ_ONCE(kvm_pmu_host.features) & needed) == needed;
 }
 
 /**
@@ -123,6 +123,20 @@ static void kvm_pmu_user_changed(void *unused)
 	cr4_update_pce(NULL);
 }
 
+static void kvm_pmu_user_set(bool allowed)
+{
+	mutex_lock(&kvm_pmu_user_mutex);
+	if (allowed == kvm_pmu_user_off) {
+		WRITE_ONCE(kvm_pmu_user_off, !allowed);
+		if (allowed)
+			static_branch_dec(&rdpmc_never_available_key);
+		else
+			static_branch_inc(&rdpmc_never_available_key);
+		on_each_cpu(kvm_pmu_user_changed, NULL, 1);
+	}
+	mutex_unlock(&kvm_pmu_user_mutex);
+}
+
 /**
  * kvm_pmu_user_create - prepare to let user mode read counters, where the host does
  *
@@ -132,7 +146,7 @@ int kvm_pmu_user_create(void)
 {
 	int ret;
 
-	if (kvm_pmu_host->rdpmc != KVM_PERF_RDPMC_ALLOWED)
+	if (kvm_pmu_host.rdpmc != KVM_PERF_RDPMC_ALLOWED)
 		return 0;
 
 #ifdef MODULE
@@ -155,7 +169,7 @@ void kvm_pmu_user_destroy(void)
 	if (!kvm_pmu_user_guarded)
 		return;
 
-	kvm_pmu_user_allow(true);
+	kvm_pmu_user_set(true);
 	kvm_pmu_user_guarded = false;
 	unregister_trace_sched_switch(kvm_pmu_user_switch, NULL);
 	tracepoint_synchronize_unregister();
@@ -174,19 +188,12 @@ void kvm_pmu_user_destroy(void)
  */
 int kvm_pmu_user_allow(bool allowed)
 {
-	if (!kvm_pmu_user_possible())
-		return allowed ? -EOPNOTSUPP : 0;
+	if (allowed && !kvm_pmu_user_possible())
+		return -EOPNOTSUPP;
+	if (!kvm_pmu_user_guarded)
+		return 0;
 
-	mutex_lock(&kvm_pmu_user_mutex);
-	if (allowed == kvm_pmu_user_off) {
-		WRITE_ONCE(kvm_pmu_user_off, !allowed);
-		if (allowed)
-			static_branch_dec(&rdpmc_never_available_key);
-		else
-			static_branch_inc(&rdpmc_never_available_key);
-		on_each_cpu(kvm_pmu_user_changed, NULL, 1);
-	}
-	mutex_unlock(&kvm_pmu_user_mutex);
+	kvm_pmu_user_set(allowed);
 	return 0;
 }
 
@@ -199,7 +206,7 @@ int kvm_pmu_user_allow(bool allowed)
  */
 u64 kvm_pmu_user_attr(void)
 {
-	return kvm_pmu_user_possible() ? KVM_PERF_ATTR_RDPMC_USER : 0;
+	return kvm_pmu_user_guarded ? KVM_PERF_ATTR_RDPMC_USER : 0;
 }
 
 /**
@@ -253,7 +260,8 @@ static bool kvm_pmu_find_pmc(const struct kvm_pmu_cpu *cpu,
 	u64 value;
 
 	*pmc = READ_ONCE(counter->record.pmc);
-	return (*pmc & KVM_PERF_PMC_INDEX) && kvm_pmu_area_tells(cpu) &&
+	return (*pmc & KVM_PERF_PMC_INDEX) && kvm_pmu_user_possible() &&
+	       kvm_pmu_area_tells(cpu) &&
 	       kvm_pmu_rdpmc_safe(kvm_pmu_ecx(*pmc), &value);
 }
 

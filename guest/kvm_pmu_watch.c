@@ -30,9 +30,11 @@ static const char * const kvm_pmu_warnings[] = {
 	[KVM_PMU_WARN_NO_SPACE] = "the host allows no more events",
 	[KVM_PMU_WARN_COUNTS] =
 		"the host does not count some events of the hypervisor any more",
+	[KVM_PMU_WARN_MODEL] =
+		"the host's CPU is another model: raw events are not counted until they are opened again, for this one",
 };
 
-/* Each is printed once. */
+/* Each is printed once, KVM_PMU_WARN_MODEL for each model. */
 static unsigned long kvm_pmu_warned;
 
 /**
@@ -51,6 +53,15 @@ void kvm_pmu_warn(enum kvm_pmu_warning warning)
 
 	set_bit(warning, &cpu->warnings);
 	irq_work_queue(&cpu->work);
+}
+
+/**
+ * kvm_pmu_warn_again - let a warning be printed once more
+ * @warning: which
+ */
+void kvm_pmu_warn_again(enum kvm_pmu_warning warning)
+{
+	clear_bit(warning, &kvm_pmu_warned);
 }
 
 static void kvm_pmu_print_warnings(struct kvm_pmu_cpu *cpu)
@@ -294,7 +305,7 @@ static bool kvm_pmu_ask_host(struct kvm_pmu_cpu *cpu)
 /* By an area, and an NMI where a counter is lost. */
 static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
 {
-	return cpu->epoch && (kvm_pmu_host->features & KVM_PERF_FEATURE_NOTIFY);
+	return cpu->epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
 }
 
 /*

@@ -21,6 +21,7 @@
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
+#include "pv_perf_pmu.h"
 #include "pv_perf_rdpmc.h"
 #include "lapic.h"
 #include "x86.h"
@@ -115,9 +116,12 @@ static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
 	return 0;
 }
 
-static int pv_perf_check_config(const struct guest_perf_query *pmu,
+static int pv_perf_check_config(const struct pv_perf_vm *vm,
 				const struct guest_perf_attr *attr)
 {
+	if (attr->type != KVM_PERF_TYPE_RAW && attr->model)
+		return -EINVAL;
+
 	switch (attr->type) {
 	case KVM_PERF_TYPE_HARDWARE:
 		/* The upper half would choose a PMU of the host. */
@@ -130,7 +134,10 @@ static int pv_perf_check_config(const struct guest_perf_query *pmu,
 			return -EINVAL;
 		return 0;
 	case KVM_PERF_TYPE_RAW:
-		if (attr->config & ~pmu->raw_event_mask)
+		/* Before the mask, which may be another model's. */
+		if (attr->model && attr->model != pv_perf_model(vm))
+			return -EOPNOTSUPP;
+		if (attr->config & ~vm->pmu.raw_event_mask)
 			return -EINVAL;
 		/* No event: perf's own, for KVM to have the branch records. */
 		if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL &&
@@ -143,7 +150,7 @@ static int pv_perf_check_config(const struct guest_perf_query *pmu,
 	}
 }
 
-static int pv_perf_check_attr(const struct guest_perf_query *pmu,
+static int pv_perf_check_attr(const struct pv_perf_vm *vm,
 			      const struct guest_perf_attr *attr)
 {
 	const u64 known_flags = KVM_PERF_ATTR_EXCLUDE_USER |
@@ -151,16 +158,12 @@ static int pv_perf_check_attr(const struct guest_perf_query *pmu,
 				KVM_PERF_ATTR_FREQ |
 				KVM_PERF_ATTR_EXCLUDE_GUEST |
 				KVM_PERF_ATTR_EXCLUDE_HOST |
-				KVM_PERF_ATTR_NOTIFY |
-				KVM_PERF_ATTR_RDPMC |
-				KVM_PERF_ATTR_RDPMC_USER |
-				KVM_PERF_ATTR_BRANCHES;
+				KVM_PERF_ATTR_OPTIONAL;
 
-	if (attr->flags & ~known_flags)
+	if (attr->flags & ~known_flags || attr->reserved)
 		return -EINVAL;
 
-	if ((attr->flags & (KVM_PERF_ATTR_FREQ | KVM_PERF_ATTR_BRANCHES)) &&
-	    !attr->sample_period)
+	if ((attr->flags & KVM_PERF_ATTR_FREQ) && !attr->sample_period)
 		return -EINVAL;
 
 	/* perf's own limits: a period has 63 bits, a frequency an int. */
@@ -172,10 +175,7 @@ static int pv_perf_check_attr(const struct guest_perf_query *pmu,
 	if (attr->config1 || attr->config2)
 		return -EOPNOTSUPP;
 
-	if ((attr->flags & KVM_PERF_ATTR_BRANCHES) && !pmu->branches)
-		return -EOPNOTSUPP;
-
-	return pv_perf_check_config(pmu, attr);
+	return pv_perf_check_config(vm, attr);
 }
 
 /*
@@ -223,7 +223,7 @@ static int pv_perf_op_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 	if (ret)
 		return ret;
 
-	ret = pv_perf_check_attr(&vcpu->kvm->arch.pv_perf->pmu, &guest_attr);
+	ret = pv_perf_check_attr(vcpu->kvm->arch.pv_perf, &guest_attr);
 	if (ret)
 		return ret;
 
@@ -270,6 +270,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
 	query.rdpmc = pv_perf_rdpmc_vcpu(vcpu);
 	query.counts = pv_perf_counts_vcpu(vcpu);
+	query.model = pv_perf_model(vcpu->kvm->arch.pv_perf);
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;

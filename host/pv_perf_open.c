@@ -142,8 +142,9 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	event->rdpmc = (flags & KVM_PERF_ATTR_RDPMC) &&
 		       pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED;
 	event->pmc_notify = flags & KVM_PERF_ATTR_RDPMC_USER;
-	event->branches = (flags & KVM_PERF_ATTR_BRANCHES) >>
-			  KVM_PERF_ATTR_BRANCHES_SHIFT;
+	if (vm->pmu.branches && attr->sample_period)
+		event->branches = (flags & KVM_PERF_ATTR_BRANCHES) >>
+				  KVM_PERF_ATTR_BRANCHES_SHIFT;
 	event->home = home;
 	refcount_set(&event->refs, 1);
 	pv_perf_freq_init(event);

@@ -69,6 +69,25 @@ static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
 	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL && cap->version >= 2;
 }
 
+static u32 pv_perf_vendor(void)
+{
+	switch (boot_cpu_data.x86_vendor) {
+	case X86_VENDOR_INTEL:
+		return KVM_PERF_MODEL_INTEL;
+	case X86_VENDOR_HYGON:
+		return KVM_PERF_MODEL_HYGON;
+	default:
+		return KVM_PERF_MODEL_AMD;
+	}
+}
+
+static u32 pv_perf_cpu_model(void)
+{
+	return pv_perf_vendor() |
+	       boot_cpu_data.x86 << KVM_PERF_MODEL_FAMILY_SHIFT |
+	       boot_cpu_data.x86_model;
+}
+
 /* The PMU of the CPU.  raw_event_mask: as x86_pmu_hw_config() masks it. */
 static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 {
@@ -87,6 +106,7 @@ static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
 		pmu->hw_config[i] = perf_get_hw_event_config(i);
 	pmu->branches = pv_perf_branches_probe();
+	pmu->model = pv_perf_cpu_model();
 
 	return true;
 }
@@ -95,15 +115,16 @@ static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
 {
 	typeof(&kvm_pmu_query) query = symbol_get(kvm_pmu_query);
-	const struct guest_perf_query *from;
+	bool has;
 
 	if (!query)
 		return false;
 
-	from = query();
-	if (from)
-		*pmu = *from;
+	has = query(pmu);
 	symbol_put(kvm_pmu_query);
+	if (!has)
+		return false;
+
 	/* Which event has one is not known here. */
 	pmu->fixed_counters = 0;
 	/* The CPU does not show them to a guest, and so none to its guests. */
@@ -144,6 +165,24 @@ bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own)
 
 	*own = pv_perf_query_cpu(pmu);
 	return *own || pv_perf_query_hypervisor(pmu);
+}
+
+/**
+ * pv_perf_model - which CPU's events are raw events now?
+ * @vm: the VM
+ *
+ * If this host is a guest itself, it may have come to another CPU.  May sleep.
+ *
+ * Return: KVM_PERF_MODEL_*, 0 for none.
+ */
+u32 pv_perf_model(const struct pv_perf_vm *vm)
+{
+	struct guest_perf_query pmu = { };
+
+	if (vm->pmu_is_own)
+		return vm->pmu.model;
+
+	return pv_perf_query_hypervisor(&pmu) ? pmu.model : 0;
 }
 
 /**

@@ -6,8 +6,10 @@
 #define __KVM_X86_PV_PERF_PMU_H
 
 #include "kvm_perf.h"
+#include "pv_perf_event.h"
 
 bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own);
+u32 pv_perf_model(const struct pv_perf_vm *vm);
 unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu);
 
 #endif /* __KVM_X86_PV_PERF_PMU_H */

@@ -187,7 +187,7 @@ static void fill_attr(uint64_t *rng, struct guest_perf_attr *attr)
 	/* All that changes what a record says, and when. */
 	if (one_in(rng, 2))
 		attr->flags |= pick(rng, more_flags);
-	/* A CPU without branches refuses it; so does any that there are not. */
+	/* A CPU without branches ignores them. */
 	if (one_in(rng, 8)) {
 		attr->flags |= rnd(rng) & KVM_PERF_ATTR_BRANCHES;
 		attr->sample_period = 20000 + below(rng, 100000);

@@ -24,7 +24,7 @@ __thread struct task_struct *current;
 static __thread int acting_cpu;
 static __thread bool irqs_off;
 
-struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD, 48 };
+struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD, 48, 0x31 };
 bool cpu_has_perfctr_core = true, cpu_has_perfctr_nb, cpu_has_hybrid;
 bool cpu_has_pdcm, cpu_has_tsx_force_abort, cpu_has_lbr_v2;
 unsigned int cpu_branches = NR_BRANCHES;

@@ -9,9 +9,11 @@ u32 last_random;
 bool have_kvm_pmu_query, have_hypervisor_slot;
 struct guest_perf_query hypervisor;
 
-const struct guest_perf_query *kvm_pmu_query(void)
+bool kvm_pmu_query(struct guest_perf_query *query)
 {
-	return have_hypervisor_slot ? &hypervisor : NULL;
+	if (have_hypervisor_slot)
+		*query = hypervisor;
+	return have_hypervisor_slot;
 }
 
 void (*read_hook)(struct kvm *kvm);

@@ -305,18 +305,22 @@ static u64 event_select(const struct guest_perf_attr *attr)
 	return attr->config;
 }
 
+/* Of the CPU: AMD, family 0x17, model 0x31. */
+#define MODEL	0x21731
+
 static int model_check_attr(const struct guest_perf_attr *attr)
 {
 	bool freq = attr->flags & KVM_PERF_ATTR_FREQ;
 
-	if (attr->flags & ~0x1ff000000ffull || attr->sample_period >> 63 ||
+	if ((u32)attr->flags & ~0x1f || attr->reserved ||
+	    attr->sample_period >> 63 ||
 	    (freq && (!attr->sample_period || attr->sample_period > INT_MAX)))
-		return -KVM_EINVAL;
-	if (attr->flags >> 32 && !attr->sample_period)
 		return -KVM_EINVAL;
 	if (attr->config1 || attr->config2)
 		return -KVM_EOPNOTSUPP;
-	if (attr->flags >> 32 && !cpu_has_lbr_v2)
+	if (attr->model && attr->type != KVM_PERF_TYPE_RAW)
+		return -KVM_EINVAL;
+	if (attr->model && attr->model != MODEL)
 		return -KVM_EOPNOTSUPP;
 	switch (attr->type) {
 	case KVM_PERF_TYPE_HARDWARE:
@@ -339,14 +343,14 @@ static int model_read_attr(gpa_t gpa, struct guest_perf_attr *attr)
 		return -KVM_EINVAL;
 	if (!model_read(gpa, &size, 4))
 		return -KVM_EFAULT;
-	if (size < 48 || size > 256)
+	if (size < 56 || size > 256)
 		return -KVM_EINVAL;
 	if (!model_read(gpa, buf, size))
 		return -KVM_EFAULT;
-	while (size-- > 48)
+	while (size-- > 56)
 		if (buf[size])
 			return -KVM_EINVAL;
-	memcpy(attr, buf, 48);
+	memcpy(attr, buf, 56);
 	return 0;
 }
 
@@ -599,6 +603,7 @@ static int model_query(gpa_t gpa)
 		.raw_event_mask = AMD64_RAW_EVENT_MASK,
 		.counts = model_counts_allowed(),
 		.branches = cpu_has_lbr_v2 ? NR_BRANCHES : 0,
+		.model = MODEL,
 	};
 	u32 size;
 
@@ -840,6 +845,12 @@ static void model_enter_mode(int vcpu)
 	}
 }
 
+static bool model_has_branches(const struct model_event *e)
+{
+	return e->attr.flags & KVM_PERF_ATTR_BRANCHES &&
+	       e->attr.sample_period && cpu_has_lbr_v2;
+}
+
 /* What the events that count now want recorded. */
 static u32 model_wanted_branches(int vcpu)
 {
@@ -852,12 +863,12 @@ static u32 model_wanted_branches(int vcpu)
 			continue;
 		in_nmi |= vcpus[vcpu]->arch.iret_intercept &&
 			  !(e->attr.flags & KVM_PERF_ATTR_EXCLUDE_KERNEL);
-		if (!e->stopped)
+		if (!e->stopped && model_has_branches(e))
 			wanted |= e->attr.flags;
 	}
 	if (in_nmi)
 		wanted &= ~KVM_PERF_ATTR_BRANCH_KERNEL;
-	return wanted >> 32;
+	return (wanted & KVM_PERF_ATTR_BRANCHES) >> 32;
 }
 
 static void model_pass_time(u64 n)
@@ -999,7 +1010,7 @@ static bool model_deliver(struct model_event *e)
 	e->last_period = e->passed / n;
 	e->overflows = 0;
 	e->passed = 0;
-	if (e->attr.flags >> 32)
+	if (model_has_branches(e))
 		model_branches_tell(e->home);
 	if (model_update(e, &count))
 		return false;
@@ -1172,6 +1183,35 @@ static u64 get_type_and_config(struct guest_perf_attr *attr)
 						 get_number(11);
 }
 
+/* The five that have to be known, and the first three optional ones. */
+static u64 get_flags(void)
+{
+	u8 flags = get(1);
+
+	return (flags & 31) | (u64)(flags >> 5) << 48;
+}
+
+/* A model, and what there is not. */
+static void put_new_fields(struct guest_perf_attr *attr, u8 odd)
+{
+	switch (odd) {
+	case 224:
+		attr->reserved = 1;
+		break;
+	case 225:
+		attr->flags |= BIT_ULL(5);
+		break;
+	case 226:
+		attr->flags |= BIT_ULL(63);
+		break;
+	case 227:
+		attr->model = MODEL + 1;
+		break;
+	default:
+		attr->model = MODEL;
+	}
+}
+
 static gpa_t put_attr(void)
 {
 	struct guest_perf_attr attr = { .size = sizeof(attr) };
@@ -1184,11 +1224,13 @@ static gpa_t put_attr(void)
 	attr.config1 = (odd & 0xf8) == 240 ? get(8) : 0;
 	attr.config2 = (odd & 0xf8) == 232 ? get(8) : 0;
 	attr.sample_period = odd & 1 ? get_number(200) : 0;
-	attr.flags = odd & 2 ? get(1) : 0;
+	attr.flags = odd & 2 ? get_flags() : 0;
 	if (odd & 4)
 		attr.flags &= 3;
 	if ((odd & 0xe1) == 0xc1)
 		attr.flags |= get_branch_flags();
+	if ((odd & 0xf8) == 224)
+		put_new_fields(&attr, odd);
 	put(gpa, &attr, sizeof(attr));
 	return gpa;
 }
@@ -1367,7 +1409,6 @@ static void reset(int vcpu)
 {
 	struct model_event *e;
 
-	pv_perf_vcpu_reset(vcpus[vcpu]);
 	for (e = model; e < model + ARRAY_SIZE(model); e++)
 		if (e->home == vcpu)
 			e->open = false;

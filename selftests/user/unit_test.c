@@ -281,6 +281,7 @@ static void test_nested_host(void)
 	   pv_perf_available(), false);
 	hypervisor.features = KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_BRANCHES;
 	hypervisor.branches = 16;
+	hypervisor.model = 0x21901;
 	have_hypervisor_slot = false;
 	is("not where another PMU has its place", pv_perf_available(), false);
 	have_hypervisor_slot = true;
@@ -296,6 +297,19 @@ static void test_nested_host(void)
 	is("of which this host keeps one", told_counters(), 2);
 	is("its raw events", mem->query.raw_event_mask, 0xffff);
 	is("its generic events", mem->query.hw_config[1], 0xc0);
+	is("its model", mem->query.model, 0x21901);
+	param(1, 1);
+	mem->attr.model = 0x21901;
+	is("a raw event of that", do_open(), 0);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
+	hypervisor.model = 0x21731;
+	is("if this host moves to another CPU, a raw event of the first: EOPNOTSUPP",
+	   do_open(), -KVM_EOPNOTSUPP);
+	told_counters();
+	is("QUERY tells the other", mem->query.model, 0x21731);
+	mem->attr.model = 0x21731;
+	is("whose events it has now", do_open(), 0);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
 	is("this host's limit", mem->query.max_events, 128);
 	param(1, 1);
 	mem->attr.config = 0x1c000000;
@@ -390,17 +404,18 @@ static void test_open_malformed(void)
 		FIELD(param.event_addr, 1ull << 63, -KVM_EFAULT),
 		FIELD(param.id, KVM_PERF_ID_ALL, -KVM_EINVAL),
 		FIELD(param.id, 1ull << 32, -KVM_EINVAL),
-		FIELD(attr.size, 47, -KVM_EINVAL),
+		FIELD(attr.size, 55, -KVM_EINVAL),
 		FIELD(attr.size, 257, -KVM_EINVAL),
-		FIELD(attr.size, 48 | 7ull << 32, -KVM_EINVAL),
-		FIELD(attr.size, 48 | 1ull << 32, -KVM_EINVAL),
+		FIELD(attr.size, 56 | 7ull << 32, -KVM_EINVAL),
+		FIELD(attr.size, 56 | 1ull << 32, -KVM_EINVAL),
 		FIELD(attr.config, 1ull << 16, -KVM_EINVAL),
 		FIELD(attr.config1, 1, -KVM_EOPNOTSUPP),
 		FIELD(attr.config2, 1, -KVM_EOPNOTSUPP),
 		FIELD(attr.sample_period, 1ull << 63, -KVM_EINVAL),
 		FIELD(attr.flags, KVM_PERF_ATTR_FREQ, -KVM_EINVAL),
 		FIELD(attr.flags, 256, -KVM_EINVAL),
-		FIELD(attr.flags, 1ull << 63, -KVM_EINVAL),
+		FIELD(attr.flags, 1ull << 31, -KVM_EINVAL),
+		FIELD(attr.model, 1ull << 32, -KVM_EINVAL),
 		/* HARDWARE: one that there is not, one the host has not. */
 		FIELD(attr.config, 0x10000000000, -KVM_EINVAL),
 	};
@@ -2060,6 +2075,78 @@ static void test_query(void)
 	is("max_events at most 2^31 - 1", q->max_events, INT_MAX);
 	*param_pv_perf_max_events = 64;
 	teardown();
+}
+
+/* Raw events belong to a CPU model, named ones do not. */
+static void test_model(void)
+{
+	struct guest_perf_query *q;
+	u32 model;
+
+	setup();
+	q = &mem->query;
+	q->size = sizeof(*q);
+	CHECK(!call(6, GPA(query)));
+	model = q->model;
+	is("QUERY tells the CPU's model", model,
+	   KVM_PERF_MODEL_AMD | 0x17 << KVM_PERF_MODEL_FAMILY_SHIFT | 0x31);
+	param(1, 1);
+	mem->attr.model = model;
+	is("a raw event of this model", do_open(), 0);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
+	mem->attr.model = 0;
+	is("of whichever it is", do_open(), 0);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
+	mem->attr.model = model + 1;
+	open_fails("of another: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+	param(1, 1);
+	mem->attr.model = model + 1;
+	mem->attr.config = -1ull;
+	open_fails("also with bits that there are not here", -KVM_EOPNOTSUPP);
+	param(1, 1);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = PERF_COUNT_HW_INSTRUCTIONS;
+	mem->attr.model = model;
+	open_fails("a named event of a model: EINVAL", -KVM_EINVAL);
+	param(1, 1);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = PERF_COUNT_HW_INSTRUCTIONS;
+	is("a named event", do_open(), 0);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
+	param(1, 1);
+	mem->attr.reserved = 1;
+	open_fails("a reserved field: EINVAL", -KVM_EINVAL);
+	teardown();
+
+	/* The guest comes from AMD's to Intel's: QUERY is all that it sees of it. */
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	boot_cpu_data.x86 = 6;
+	boot_cpu_data.x86_model = 0x31;
+	setup();
+	q = &mem->query;
+	q->size = sizeof(*q);
+	CHECK(!call(6, GPA(query)));
+	is("on Intel's CPU QUERY tells that", q->model,
+	   KVM_PERF_MODEL_INTEL | 6 << KVM_PERF_MODEL_FAMILY_SHIFT | 0x31);
+	is("and another mask", q->raw_event_mask == X86_RAW_EVENT_MASK, true);
+	param(1, 1);
+	mem->attr.model = model;
+	open_fails("a raw event of AMD's is not opened", -KVM_EOPNOTSUPP);
+	param(1, 1);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = PERF_COUNT_HW_INSTRUCTIONS;
+	mem->attr.flags = KVM_PERF_ATTR_OPTIONAL;
+	is("a named one is, with all that is optional", do_open(), 0);
+	teardown();
+	boot_cpu_data.x86_vendor = X86_VENDOR_HYGON;
+	setup();
+	mem->query.size = sizeof(mem->query);
+	CHECK(!call(6, GPA(query)));
+	is("Hygon's is another vendor", mem->query.model & KVM_PERF_MODEL_VENDOR,
+	   KVM_PERF_MODEL_HYGON);
+	teardown();
+	boot_cpu_data.x86_vendor = X86_VENDOR_AMD;
+	boot_cpu_data.x86 = 0x17;
 }
 
 static void test_limit(void)
@@ -4018,11 +4105,9 @@ static void test_open_branches(void)
 	setup();
 	param(1, 1);
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
-	open_fails("branches without a period: EINVAL", -KVM_EINVAL);
-	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
 	mem->attr.sample_period = 1000;
-	open_fails("branches on a CPU that records none: EOPNOTSUPP",
-		   -KVM_EOPNOTSUPP);
+	is("branches on a CPU that records none", do_open(), 0);
+	is("are ignored", event(1)->branches, 0);
 	q = &mem->query;
 	q->size = sizeof(*q);
 	CHECK(!call(6, GPA(query)));
@@ -4036,8 +4121,8 @@ static void test_open_branches(void)
 	param(1, 1);
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
 	mem->attr.sample_period = 1000;
-	open_fails("branches where the administrator has not allowed them: EOPNOTSUPP",
-		   -KVM_EOPNOTSUPP);
+	is("branches where the administrator has not allowed them", do_open(), 0);
+	is("are ignored, too", event(1)->branches, 0);
 	q = &mem->query;
 	q->size = sizeof(*q);
 	CHECK(!call(6, GPA(query)));
@@ -4050,7 +4135,8 @@ static void test_open_branches(void)
 	for (i = 32; i < 41; i++) {
 		param(i, i);
 		mem->attr.flags = BIT_ULL(i);
-		CHECK(do_open() == -KVM_EINVAL);
+		CHECK(!do_open() && !event(i)->branches);
+		CHECK(!call(KVM_PERF_OP_CLOSE, i));
 		mem->attr.sample_period = 1000;
 		CHECK(!do_open());
 		CHECK(event(i)->branches == BIT(i - 32));
@@ -4060,10 +4146,11 @@ static void test_open_branches(void)
 	param(1, 1);
 	mem->attr.sample_period = 1000;
 	mem->attr.flags = BIT_ULL(41);
-	open_fails("a kind that there is not: EINVAL", -KVM_EINVAL);
-	mem->attr.sample_period = 1000;
+	is("a kind that there is not", do_open(), 0);
+	is("is ignored", event(1)->branches, 0);
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES | BIT_ULL(31);
-	open_fails("nor between the flags: EINVAL", -KVM_EINVAL);
+	open_fails("a flag that is not optional: EINVAL", -KVM_EINVAL);
 	mem->attr.sample_period = 1000;
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES | KVM_PERF_ATTR_FREQ;
 	is("with a frequency", do_open(), 0);
@@ -4083,7 +4170,6 @@ static void test_open_branches(void)
 	CHECK(!call(6, GPA(query)));
 	is("QUERY of a larger one", q->size, GUEST_PERF_QUERY_SIZE_VER2);
 	is("tells how many", q->branches, NR_BRANCHES);
-	is("and nothing else", q->reserved, 0);
 	is("nor behind it", !memchr_inv(mem->after_query, 0x5a,
 					sizeof(mem->after_query)), true);
 	teardown_branches();
@@ -6070,6 +6156,7 @@ int main(void)
 	test_fixed_counters();
 	test_held_pmu();
 	test_query();
+	test_model();
 	test_limit();
 	test_home_limit();
 	test_caps();

@@ -12,7 +12,7 @@ FIRMWARE = ["/usr/share/seabios", "/usr/share/qemu"]
 
 HOST_CPU = "EPYC,+svm,pmu=on,+perfctr-core,+perfmon-v2"
 # What matters for profiling of what Zen 4 has besides.
-ZEN4 = "+vgif,+vnmi,+amd-lbr-v2,+amd-lbr-pmc-freeze"
+ZEN4 = "family=25,model=17,stepping=1,+vgif,+vnmi,+amd-lbr-v2,+amd-lbr-pmc-freeze"
 GUEST_CPU = {
     # migratable=no: QEMU passes paravirtual features that it has no name for.
     "pv": "host,migratable=no,pmu=off",

@@ -331,6 +331,7 @@ struct cpuinfo_x86 {
 	int x86;
 	int x86_vendor;
 	int x86_virt_bits;
+	int x86_model;
 };
 
 extern struct cpuinfo_x86 boot_cpu_data;

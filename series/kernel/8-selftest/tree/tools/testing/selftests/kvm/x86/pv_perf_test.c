@@ -238,7 +238,8 @@ static void guest_open(void)
 	ASSERT_OPEN(-KVM_EINVAL, attr->size = GUEST_PERF_ATTR_SIZE_VER0 - 1);
 	ASSERT_OPEN(-KVM_EINVAL, attr->size = GUEST_PERF_ATTR_SIZE_MAX + 1);
 	ASSERT_OPEN(-KVM_EINVAL, attr->type = PERF_TYPE_SOFTWARE);
-	ASSERT_OPEN(-KVM_EINVAL, attr->flags = 1ull << 63);
+	ASSERT_OPEN(-KVM_EINVAL, attr->flags = 1ull << 31);
+	ASSERT_OPEN(-KVM_EINVAL, attr->model = 1);
 	ASSERT_OPEN(-KVM_EINVAL, attr->flags = KVM_PERF_ATTR_FREQ);
 	ASSERT_OPEN(-KVM_EINVAL, attr->sample_period = 1ull << 63);
 	ASSERT_OPEN(-KVM_EOPNOTSUPP, attr->config1 = 1);
@@ -246,6 +247,8 @@ static void guest_open(void)
 	ASSERT_OPEN(-KVM_EINVAL, attr->config = KVM_PERF_NR_HW_EVENTS);
 	ASSERT_OPEN(-KVM_EINVAL, { attr->type = KVM_PERF_TYPE_RAW;
 				   attr->config = 1ull << 63; });
+	ASSERT_OPEN(-KVM_EOPNOTSUPP, { attr->type = KVM_PERF_TYPE_RAW;
+				       attr->model = -1; });
 
 	/* What a later version has, unused and used. */
 	memset(&area->query, 0, sizeof(area->query));
