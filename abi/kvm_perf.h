@@ -659,7 +659,7 @@ struct guest_perf_branch {
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_AREA_SIZE_VER0; out: how many of them the host fills
  * @epoch: an odd number for as long as this host has the events that were opened on this
- *	vCPU since SET_AREA.  Another number, or 0, otherwise: the guest runs on another host,
+ *	vCPU since SET_AREA.  Another number otherwise: the guest runs on another host,
  *	was restored from a snapshot, or has called RESET.  A reset of the vCPU does not write
  *	it.
  * @slots: in: which entries of @slot are in use, a bit each
@@ -676,7 +676,9 @@ struct guest_perf_branch {
  *
  * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on SET_AREA,
  * before it enters the guest with something new, and before the VMM can save the vCPU: what
- * the VMM saves has an @epoch of 0.  @slots to @slot need KVM_PERF_FEATURE_COUNTS,
+ * the VMM saves has an even @epoch, another number each time.  If the host finds another one
+ * when the VMM runs the vCPU again, the VMM has restored the guest: the host closes the
+ * events of the vCPU and ends its area.  @slots to @slot need KVM_PERF_FEATURE_COUNTS,
  * @nr_branches and @branch need KVM_PERF_FEATURE_BRANCHES.  The host reads and writes the
  * area only while this vCPU is not in the guest.
  */

@@ -6,6 +6,11 @@
  * Memory is saved and restored, and the area must not say then that another host
  * serves the vCPU.  So it says that this one does only from the entry to KVM_RUN to
  * where that returns for the VMM to do as it likes.
+ *
+ * If a VMM restores a VM in place, this host has events of a time that the guest does not
+ * know any more.  With KVM's local APIC the VMM sets that (KVM_SET_LAPIC).  Without it,
+ * KVM sees nothing of it but the guest's memory: the area has another number each time
+ * that the VMM may save it, and an older one shows that it was restored.
  */
 #include <linux/align.h>
 #include <linux/kvm_host.h>
@@ -42,13 +47,47 @@ static int pv_perf_area_write_epoch(struct kvm *kvm, struct pv_perf_area *area,
 				  epoch);
 }
 
-/* Nothing can be told where the guest or the VMM has taken the memory away. */
-static void pv_perf_area_write_shown(struct kvm *kvm, struct pv_perf_area *area,
-				     bool shown)
+/* Even, as no epoch is, and not 0. */
+#define PV_PERF_FIRST_HIDDEN	0x80000000u
+
+static u32 pv_perf_next_hidden(u32 hidden)
 {
-	if (area->epoch && area->shown != shown &&
-	    !pv_perf_area_write_epoch(kvm, area, shown ? area->epoch : 0))
-		area->shown = shown;
+	return (hidden + 2) | PV_PERF_FIRST_HIDDEN;
+}
+
+/* Nothing can be told where the guest or the VMM has taken the memory away. */
+static void pv_perf_area_show(struct kvm *kvm, struct pv_perf_area *area)
+{
+	if (area->epoch && !area->shown &&
+	    !pv_perf_area_write_epoch(kvm, area, area->epoch))
+		area->shown = true;
+}
+
+/* As above. */
+static void pv_perf_area_hide(struct kvm *kvm, struct pv_perf_area *area)
+{
+	u32 hidden = pv_perf_next_hidden(area->hidden);
+
+	if (!area->epoch || !area->shown ||
+	    pv_perf_area_write_epoch(kvm, area, hidden))
+		return;
+
+	area->shown = false;
+	area->hidden = hidden;
+}
+
+/* Is it not as it was hidden last? */
+static bool pv_perf_area_is_restored(struct kvm *kvm, struct pv_perf_area *area)
+{
+	u32 epoch;
+
+	if (!area->epoch || area->shown ||
+	    kvm_read_guest_offset_cached(kvm, &area->where, &epoch,
+					 offsetof(struct guest_perf_area, epoch),
+					 sizeof(epoch)))
+		return false;
+
+	return epoch != area->hidden;
 }
 
 /* Random, so that no other host's is taken for it; odd, as the contract says. */
@@ -102,6 +141,7 @@ int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
 	mutex_lock(&here->lock);
 	ret = gpa ? pv_perf_area_find(vcpu->kvm, gpa, &area) : 0;
 	if (!ret) {
+		area.hidden = here->area.hidden;
 		here->area = area;
 		here->restored = false;
 	}
@@ -168,20 +208,25 @@ void pv_perf_area_end_all(struct kvm *kvm)
 			continue;
 		/* Its vCPU does not write it once more. */
 		mutex_lock(&pv->lock);
-		pv_perf_area_write_shown(kvm, &pv->area, false);
+		if (pv->area.epoch && pv->area.shown)
+			pv_perf_area_write_epoch(kvm, &pv->area, 0);
 		WRITE_ONCE(pv->area.epoch, 0);
 		mutex_unlock(&pv->lock);
 	}
 }
 
 /* Only here is it shown again, and only this thread hides it but to end it. */
-static void pv_perf_area_tell(struct kvm_vcpu *vcpu, bool shown)
+static bool pv_perf_area_show_again(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool restored;
 
 	mutex_lock(&here->lock);
-	pv_perf_area_write_shown(vcpu->kvm, &here->area, shown);
+	restored = pv_perf_area_is_restored(vcpu->kvm, &here->area);
+	if (!restored)
+		pv_perf_area_show(vcpu->kvm, &here->area);
 	mutex_unlock(&here->lock);
+	return restored;
 }
 
 /* As a guest has it that had an area elsewhere. */
@@ -197,21 +242,26 @@ static bool pv_perf_has_lvtpc(struct kvm_vcpu *vcpu)
  *
  * The VMM may have changed the registers of one that has no area, and given it those
  * of a guest that had one on another host.  May sleep.
+ *
+ * Return: true if the VMM has restored the guest's memory: the vCPU is to be reset.
  */
-void pv_perf_area_run(struct kvm_vcpu *vcpu)
+bool pv_perf_area_run(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 
-	if (here && READ_ONCE(here->area.epoch)) {
-		pv_perf_area_tell(vcpu, true);
-	} else if ((!here || here->restored) && pv_perf_has_lvtpc(vcpu)) {
+	if (here && READ_ONCE(here->area.epoch))
+		return pv_perf_area_show_again(vcpu);
+
+	if ((!here || here->restored) && pv_perf_has_lvtpc(vcpu)) {
 		/* Without memory the VMM's next KVM_RUN tries again. */
 		if (pv_perf_vcpu_prepare(vcpu))
-			return;
+			return false;
 		here = vcpu->arch.pv_perf;
 		here->restored = false;
 		pv_perf_inject_nmi(vcpu);
 	}
+
+	return false;
 }
 
 /**
@@ -222,6 +272,12 @@ void pv_perf_area_run(struct kvm_vcpu *vcpu)
  */
 void pv_perf_area_leave(struct kvm_vcpu *vcpu)
 {
-	if (READ_ONCE(vcpu->arch.pv_perf->area.epoch))
-		pv_perf_area_tell(vcpu, false);
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	if (!READ_ONCE(here->area.epoch))
+		return;
+
+	mutex_lock(&here->lock);
+	pv_perf_area_hide(vcpu->kvm, &here->area);
+	mutex_unlock(&here->lock);
 }

@@ -111,11 +111,13 @@ struct pv_perf_vm {
  * @epoch: the number that stands for what is open on this vCPU here; 0 where
  *	there is no area
  * @shown: it is in the guest's memory
+ * @hidden: what was there instead the last time that it was not
  */
 struct pv_perf_area {
 	struct gfn_to_hva_cache where;
 	u32 epoch;
 	bool shown;
+	u32 hidden;
 };
 
 /**

@@ -116,7 +116,8 @@ static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
  */
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 {
-	pv_perf_area_run(vcpu);
+	if (pv_perf_area_run(vcpu))
+		pv_perf_vcpu_reset(vcpu);
 	pv_perf_clear_thread(vcpu);
 	if (pv_perf_vcpu_has_events(vcpu))
 		pv_perf_follow_thread(vcpu);
@@ -216,9 +217,9 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 
 /**
  * pv_perf_vcpu_reset - the kernel that opened this vCPU's events is gone
- * @vcpu: the vCPU, which gets an INIT, which the VMM resets, or whose local APIC it
- *	sets (KVM_SET_LAPIC): it does so for a reset, or to restore what was saved,
- *	perhaps in the same VM
+ * @vcpu: the vCPU, which gets an INIT, which the VMM resets, whose local APIC it sets
+ *	(KVM_SET_LAPIC): it does so for a reset, or to restore what was saved, perhaps
+ *	in the same VM; or whose memory it has restored
  *
  * Closes the vCPU's events.  May sleep.
  */

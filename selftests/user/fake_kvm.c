@@ -124,6 +124,21 @@ int kvm_write_guest_offset_cached(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
 	return kvm_write_guest(kvm, ghc->gpa + offset, data, len);
 }
 
+int kvm_read_guest_offset_cached(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
+				 void *data, unsigned int offset,
+				 unsigned long len)
+{
+	CHECK(offset + len <= ghc->len);
+	if (ghc->generation != kvm->memslots.generation) {
+		might_sleep_at("read");
+		kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa, ghc->len);
+	}
+	/* Of one that cannot be written there is none. */
+	if (!ghc->hva)
+		return -EFAULT;
+	return kvm_read_guest(kvm, ghc->gpa + offset, data, len);
+}
+
 void mark_page_dirty_in_slot(struct kvm *kvm,
 			     const struct kvm_memory_slot *memslot, gfn_t gfn)
 {

@@ -620,18 +620,40 @@ static int model_query(gpa_t gpa)
 	return model_write(gpa, &q, q.size) ? 0 : -KVM_EFAULT;
 }
 
-static void model_write_area(int vcpu, bool shown)
+static void model_show_area(int vcpu)
 {
-	u32 epoch = shown ? area[vcpu].epoch : 0;
+	struct model_area *a = &area[vcpu];
 
-	if (area[vcpu].epoch && area[vcpu].shown != shown &&
-	    model_write(area[vcpu].gpa + 4, &epoch, 4))
-		area[vcpu].shown = shown;
+	if (a->epoch && !a->shown && model_write(a->gpa + 4, &a->epoch, 4))
+		a->shown = true;
+}
+
+static void model_hide_area(int vcpu)
+{
+	struct model_area *a = &area[vcpu];
+	u32 hidden = (a->hidden + 2) | 1u << 31;
+
+	if (a->epoch && a->shown && model_write(a->gpa + 4, &hidden, 4)) {
+		a->shown = false;
+		a->hidden = hidden;
+	}
+}
+
+static bool model_is_restored(int vcpu)
+{
+	struct model_area *a = &area[vcpu];
+	u32 epoch;
+
+	return a->epoch && !a->shown && model_page(a->gpa, true) &&
+	       model_read(a->gpa + 4, &epoch, 4) && epoch != a->hidden;
 }
 
 static void model_end_area(int vcpu)
 {
-	model_write_area(vcpu, false);
+	u32 none = 0;
+
+	if (area[vcpu].epoch && area[vcpu].shown)
+		model_write(area[vcpu].gpa + 4, &none, 4);
 	area[vcpu].epoch = 0;
 }
 
@@ -660,7 +682,8 @@ static int model_set_area(int vcpu, gpa_t gpa)
 	epoch = model_random | 1;
 	model_write(gpa + 4, &epoch, 4);
 	area[vcpu] = (struct model_area){
-		gpa, size, epoch, true, kvm->memslots.generation,
+		gpa, size, epoch, true, area[vcpu].hidden,
+		kvm->memslots.generation,
 	};
 	model_counts_end(vcpu);
 	return 0;
@@ -1084,7 +1107,7 @@ static void model_leave(int vcpu)
 	if (any)
 		model_nmi(vcpu, false);
 	model_counts_flush(vcpu);
-	model_write_area(vcpu, false);
+	model_hide_area(vcpu);
 }
 
 /* Both are the same. */
@@ -1405,7 +1428,7 @@ static void change_slot(void)
 	}
 }
 
-static void reset(int vcpu)
+static void model_reset(int vcpu)
 {
 	struct model_event *e;
 
@@ -1414,6 +1437,12 @@ static void reset(int vcpu)
 			e->open = false;
 	area[vcpu].epoch = 0;
 	model_counts_end(vcpu);
+}
+
+static void reset(int vcpu)
+{
+	pv_perf_vcpu_reset(vcpus[vcpu]);
+	model_reset(vcpu);
 }
 
 static void host_event(int vcpu)
@@ -1630,7 +1659,10 @@ static void step(void)
 		pv_perf_vcpu_leave(vcpus[vcpu], -EINTR);
 		break;
 	case 8:
-		model_write_area(vcpu, true);
+		if (model_is_restored(vcpu))
+			model_reset(vcpu);
+		else
+			model_show_area(vcpu);
 		pv_perf_vcpu_run(vcpus[vcpu]);
 		break;
 	case 12:

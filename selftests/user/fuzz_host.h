@@ -14,6 +14,7 @@ struct model_area {
 	u32 size;
 	u32 epoch;
 	bool shown;
+	u32 hidden;
 	u64 generation;		/* of the memory slots, when it was looked up */
 };
 
