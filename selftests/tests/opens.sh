@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Tasks with more configurations than a CPU has records: each switch opens an event, with
+# interrupts off and the lock of the runqueue held.  How long that takes at most, also if
+# the host has the vCPU wait for its rate of opened events.
+# vm: host --timeout 900
+# tier: all
+# machines: amd
+# programs: ring
+# seconds: 150
+. "$VM_TREE/selftests/tap.sh"
+self=$VM_TREE/selftests/tests/opens.sh
+tracing=/sys/kernel/tracing
+
+# in_guest TASKS: prints how many flushes there were, and the longest in us
+in_guest() {
+	mountpoint -q $tracing || mount -t tracefs tracefs $tracing || return
+	cd $tracing || return
+	echo kvm_pmu_flush >set_graph_function
+	echo 1 >max_graph_depth
+	echo 8192 >buffer_size_kb
+	echo function_graph >current_tracer
+	"$T/ring" "$1" 100 || return
+	echo 0 >tracing_on
+	awk '$0 ~ / us / { for (i = 2; i <= NF; i++) if ($i == "us") {
+			n++; t = $(i - 1); if (t > max) max = t } }
+		END { printf "%d %d\n", n, max + 1 }' trace
+}
+
+if [ $# = 1 ]; then
+	in_guest "$1"
+	exit
+fi
+
+# measure TASKS RATE: sets flushes and longest
+measure() {
+	echo "$2" >/sys/module/kvm/parameters/pv_perf_max_open_rate
+	"$vm" guest -- "$self" "$1" >"$VM_SCRATCH/out" 2>&1
+	read -r flushes longest < <(tail -n 1 "$VM_SCRATCH/out")
+	echo "# $1 tasks, $2 events per second: $flushes flushes, the longest $longest us"
+}
+
+# Each of the tasks has one event.  The host's timer has a slack of 50 us, and what is
+# left is for the operations themselves.
+measure 16 10000
+more "with as many records as configurations, there are flushes" "$flushes" 1000
+ok "none of them takes 300 us" test "$longest" -lt 300
+measure 20 10000
+more "with fewer records, too" "$flushes" 1000
+ok "none of them takes 100 us more than that" test "$longest" -lt 400
+measure 20 1000
+ok "the host's rate of 1000 per second shows" test "$longest" -gt 500
+ok "in no more than 1 ms more" test "$longest" -lt 1400
+finish
