@@ -368,6 +368,39 @@ $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
 		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
 		$(source)/tools/lib/ctype.c -lurcu -lpthread
 
+# The guest's driver in user space, as it is, beside stand-ins for the kernel and a model of
+# the host.  A header that it includes is empty, but for the two that user space has.
+guest_user := $(B)/tests/guest
+guest_objects := $(patsubst %.c,$(guest_user)/%.o,$(notdir $(wildcard guest/*.c)) \
+	driver.c host.c kernel.c perf_core.c)
+guest_headers := $(wildcard guest/*.h abi/*.h selftests/user/guest/*.h \
+	selftests/user/guest/include/*.h)
+guest_flags := -std=gnu11 -g -O1 -Wall -fwrapv -D_GNU_SOURCE -include stand_in.h \
+	-I$(guest_user)/include -Iselftests/user/guest/include -Iselftests/user/guest \
+	-Iguest -Iabi -isystem $(B)/linux-6.1/source/tools/include/uapi \
+	-isystem $(B)/linux-6.1/source/tools/testing/selftests \
+	-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined \
+	-fprofile-instr-generate -fcoverage-mapping
+
+$(guest_user)/include/made: $(wildcard guest/*.[ch]) | packages-user
+	@rm -rf $(@D)
+	@for h in $$(sed -n 's/^#include <\(.*\)>/\1/p' $^ | sort -u | \
+			grep -v -x -e linux/types.h -e linux/perf_event.h); do \
+		mkdir -p $(@D)/$$(dirname $$h) && : >$(@D)/$$h || exit 1; \
+	done
+	@touch $@
+
+$(guest_user)/%.o: guest/%.c $(guest_headers) $(guest_user)/include/made \
+		| $(B)/linux-6.1/release packages-user
+	@clang $(guest_flags) -c -o $@ $<
+
+$(guest_user)/%.o: selftests/user/guest/%.c $(guest_headers) $(guest_user)/include/made \
+		| $(B)/linux-6.1/release packages-user
+	@clang $(guest_flags) -c -o $@ $<
+
+$(B)/tests/%: selftests/user/guest/%.c $(guest_objects)
+	@clang $(guest_flags) -o $@ $< $(guest_objects) $(own)
+
 # With the kernel's KVM selftests: a VMM whose guest is in the same C file.  Those of
 # 6.1, whatever LINE is: others have them in other files.  No red zone and no vectors,
 # as there are NMIs.
