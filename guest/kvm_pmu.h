@@ -344,6 +344,12 @@ static inline unsigned long *kvm_pmu_owed(struct perf_event *event)
 	return &event->hw.event_base;
 }
 
+/* Has perf to give the group up where it cannot count? */
+static inline bool kvm_pmu_is_pinned(const struct perf_event *event)
+{
+	return event->group_leader->attr.pinned;
+}
+
 static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 {
 	return event->pmu_private;

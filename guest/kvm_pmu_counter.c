@@ -229,7 +229,7 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 }
 
 /*
- * Not what the host has refused before is asked for again at once, but for a pinned event:
+ * Not what the host has refused before is asked for again at once, but for a pinned group:
  * where that finds no counter, perf gives it up for good.
  */
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
@@ -237,7 +237,7 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_use use = cpu->use;
 
-	if (event->attr.pinned)
+	if (kvm_pmu_is_pinned(event))
 		return !kvm_pmu_host_is_gone(true);
 
 	kvm_pmu_add_use(&use, to_kvm_pmu_config(event)->kind);

@@ -226,6 +226,81 @@ GUEST_TEST(a_pinned_event_asks_the_host_each_time)
 	unload();
 }
 
+/* Natively, too, the second of them ends where there is a counter for one. */
+GUEST_TEST(a_pinned_event_ends_and_does_not_start_for_ever)
+{
+	struct perf_event_attr attr = raw_user(0xd0);
+	struct perf_event *pinned[2];
+	int i;
+
+	attr.pinned = 1;
+	host_set_counters(0, 1);
+	for (i = 0; i < 2; i++) {
+		attr.config += 4;
+		pinned[i] = open_task(attr, 0);
+	}
+	perf_disable(pinned[0]);
+	run(0);
+	user_work(0, 10);
+	/* Its counter runs unused, as the first one starts. */
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, pinned[1]->state);
+	perf_enable(pinned[0]);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, pinned[0]->state);
+	EXPECT_EQ(PERF_EVENT_STATE_ERROR, pinned[1]->state);
+	user_work(0, 100);
+	EXPECT_EQ(100, perf_read(pinned[0]));
+	EXPECT_EQ(10, perf_read(pinned[1]));
+	for (i = 0; i < 2; i++)
+		perf_close(pinned[i]);
+	unload();
+}
+
+static long refuse_open(u32 op, u32 id, u64 arg)
+{
+	return op == KVM_PERF_OP_OPEN ? -KVM_EOPNOTSUPP : 0;
+}
+
+GUEST_TEST(a_pinned_event_that_the_host_refuses_ends)
+{
+	struct perf_event_attr attr = raw_user(0xd0);
+	struct perf_event *pinned;
+
+	/* As many have counted. */
+	open_some(4);
+	user_work(0, 10);
+	attr.pinned = 1;
+	pinned = open_task(attr, 1);
+	host.refuse = refuse_open;
+	run(1);
+	EXPECT_EQ(PERF_EVENT_STATE_ERROR, pinned->state);
+	host.refuse = NULL;
+	perf_close(pinned);
+	close_some(4);
+	unload();
+}
+
+GUEST_TEST(the_siblings_of_a_pinned_event_ask_too)
+{
+	struct perf_event_attr attr = raw_user(0xd0);
+	struct perf_event *pinned, *sibling;
+
+	open_some(2);
+	/* The shortage is known, and over. */
+	host_set_counters(0, 0);
+	wait_ns(TICK_NSEC);
+	host_set_counters(0, 4);
+	attr.pinned = 1;
+	pinned = open_task(attr, 1);
+	sibling = open_group(raw_user(0xd4), pinned);
+	run(1);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, pinned->state);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, sibling->state);
+	perf_close(sibling);
+	perf_close(pinned);
+	close_some(2);
+	unload();
+}
+
 GUEST_TEST(a_group_counts_as_a_whole_or_not_at_all)
 {
 	struct perf_event *leader = open_task(raw_user(0xc0), 0), *sibling;
@@ -316,11 +391,6 @@ GUEST_TEST_UNLOADED(no_space_makes_room_by_closing)
 	EXPECT_EQ(1, log_lines);
 	close_some(8);
 	unload();
-}
-
-static long refuse_open(u32 op, u32 id, u64 arg)
-{
-	return op == KVM_PERF_OP_OPEN ? -KVM_EOPNOTSUPP : 0;
 }
 
 GUEST_TEST(what_is_refused_is_not_asked_for_for_a_second)
