@@ -207,6 +207,7 @@ struct kvm_pmu_slot {
  * @counts: which of the hypervisor's events this CPU needs, a bit each
  * @counting: which of these the host counts
  * @counts_wait: an event of these could not be added
+ * @counts_room: how many slots there were for its group
  * @counts_resched: have @work let perf schedule those of this CPU anew
  * @slots: those of @area, for events of the hypervisor that sample
  * @user_reads: the task that runs here, or the one before it, may execute RDPMC in user
@@ -261,6 +262,7 @@ struct kvm_pmu_cpu {
 	u32 counts;
 	u32 counting;
 	bool counts_wait;
+	unsigned int counts_room;
 	bool counts_resched;
 	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
 	bool user_reads;

@@ -205,6 +205,63 @@ GUEST_TEST(a_slot_is_waited_for)
 	unload();
 }
 
+/* A group that does not fit gives back the slots that it has got: that is no news. */
+GUEST_TEST(a_group_without_slots_does_not_try_for_ever)
+{
+	struct perf_event *events[2][10];
+	int i, j;
+
+	run(0);
+	for (i = 0; i < 2; i++) {
+		events[i][0] = open_task(user(IO, 2), 0);
+		for (j = 1; j < 10; j++)
+			events[i][j] = open_group(user(IO, 2), events[i][0]);
+	}
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, events[0][0]->state);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, events[1][0]->state);
+	host_exit(0, IO, 2, true, 0x400200);
+	EXPECT_EQ(1, events[0][9]->samples);
+	/* Whoever leaves makes room. */
+	for (j = 9; j >= 6; j--)
+		perf_close(events[0][j]);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, events[1][0]->state);
+	host_exit(0, IO, 2, true, 0x400200);
+	EXPECT_EQ(1, events[1][9]->samples);
+	for (j = 5; j >= 0; j--)
+		perf_close(events[0][j]);
+	for (j = 9; j >= 0; j--)
+		perf_close(events[1][j]);
+	unload();
+}
+
+/* The same of a group that fails for want of something else. */
+GUEST_TEST(a_group_without_counters_gives_back_its_slot)
+{
+	struct perf_event *events[15], *two[2], *mixed[3];
+	int i;
+
+	host_set_counters(0, 1);
+	run(0);
+	for (i = 0; i < 15; i++)
+		events[i] = open_task(user(IO, 2), 0);
+	two[0] = open_task(user(IO, 2), 0);
+	two[1] = open_group(user(IO, 2), two[0]);
+	mixed[0] = open_task(raw_user(0xc0), 0);
+	mixed[1] = open_group(user(IO, 2), mixed[0]);
+	mixed[2] = open_group(raw_user(0xc4), mixed[0]);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, two[0]->state);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, mixed[0]->state);
+	perf_close(events[0]);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, two[0]->state);
+	for (i = 2; i >= 0; i--)
+		perf_close(mixed[i]);
+	perf_close(two[1]);
+	perf_close(two[0]);
+	for (i = 1; i < 15; i++)
+		perf_close(events[i]);
+	unload();
+}
+
 GUEST_TEST(in_a_group_of_hardware_events)
 {
 	struct perf_event *leader = open_task(raw_user(0xc0), 0), *io;
