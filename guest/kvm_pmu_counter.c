@@ -208,9 +208,8 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 {
 	struct perf_event *event = from->event;
 
-	/* Where it has just been added, it is that counter that is to count. */
-	if (cpu->added & BIT(event->hw.idx))
-		cpu->added |= BIT(to - cpu->counters);
+	/* What the event was added for may have run already: it is @to that has to count. */
+	cpu->added |= BIT(to - cpu->counters);
 
 	WRITE_ONCE(to->event, event);
 	/* An NMI looks at the event of a counter that is not FREE. */

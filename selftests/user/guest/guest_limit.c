@@ -255,6 +255,28 @@ GUEST_TEST(a_pinned_event_ends_and_does_not_start_for_ever)
 	unload();
 }
 
+/* The CPU's event comes first, and finds the counter that the task's has just left. */
+GUEST_TEST(a_pinned_event_that_is_moved_to_another_counter)
+{
+	struct perf_event_attr attr = raw_user(0xd0);
+	struct perf_event *of_task, *of_cpu;
+
+	attr.pinned = 1;
+	host_set_counters(0, 1);
+	of_task = open_task(attr, 0);
+	run(0);
+	user_work(0, 10);
+	of_cpu = open_cpu(attr, 0);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, of_cpu->state);
+	EXPECT_EQ(PERF_EVENT_STATE_ERROR, of_task->state);
+	user_work(0, 100);
+	EXPECT_EQ(100, perf_read(of_cpu));
+	EXPECT_EQ(10, perf_read(of_task));
+	perf_close(of_cpu);
+	perf_close(of_task);
+	unload();
+}
+
 static long refuse_open(u32 op, u32 id, u64 arg)
 {
 	return op == KVM_PERF_OP_OPEN ? -KVM_EOPNOTSUPP : 0;
