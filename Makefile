@@ -60,7 +60,8 @@ help:
 	@echo 'make test-intel     all tests that run on the emulated Intel machine (80 minutes)'
 	@echo 'make matrix         every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check          checkpatch, W=1 and sparse on all C (1 minute)'
-	@echo 'make fuzz           random hypercalls for the host side in user space; FUZZ_S=600: 10 minutes'
+	@echo 'make fuzz           random hypercalls for the host side, and perf at work on the guest'\''s driver,'
+	@echo '                    in user space; FUZZ_S=600: 10 minutes each'
 	@echo
 	@echo 'make bench          the cost of profiling: native, KVM'\''s virtual PMUs and the pair (20 minutes;'
 	@echo '                    installs nginx, matplotlib); writes build/bench.json, build/bench.svg'
@@ -150,12 +151,16 @@ shell: machine
 	@$(vm) guest -i
 
 # What makes it fail is kept among the seeds, and from then on tested.
-fuzz: $(B)/tests/fuzz_host
-	@mkdir -p $(B)/tests/corpus
+fuzz: $(B)/tests/fuzz_host $(B)/tests/fuzz_guest
+	@mkdir -p $(B)/tests/corpus $(B)/tests/corpus-guest
 	@LLVM_PROFILE_FILE=/dev/null $< -max_total_time=$(FUZZ_S) -max_len=2048 \
 		-timeout=10 -print_final_stats=1 \
 		-artifact_prefix=selftests/user/corpus/ \
 		$(B)/tests/corpus selftests/user/corpus
+	@LLVM_PROFILE_FILE=/dev/null $(B)/tests/fuzz_guest -max_total_time=$(FUZZ_S) \
+		-max_len=600 -len_control=0 -timeout=25 -print_final_stats=1 \
+		-artifact_prefix=selftests/user/guest/corpus/ \
+		$(B)/tests/corpus-guest selftests/user/guest/corpus
 
 qemu: $(qemu)
 bochs: $(bochs)

@@ -15,8 +15,8 @@ void guest_init(void)
 	cpu_init();
 	host_init();
 	for (i = 0; i < NR_CPUS; i++) {
+		cpu_contexts[i] = (struct perf_event_context){ .is_active = true };
 		list_init(&cpu_contexts[i].groups);
-		cpu_contexts[i].is_active = true;
 		task_init(&idle_tasks[i]);
 		idle_tasks[i].cpu = i;
 		idle_tasks[i].flags = PF_KTHREAD;
@@ -25,6 +25,7 @@ void guest_init(void)
 	}
 	for (i = 0; i < ARRAY_SIZE(tasks); i++) {
 		task_init(&tasks[i]);
+		mms[i] = (struct mm_struct){ };
 		tasks[i].mm = &mms[i];
 	}
 }

@@ -517,6 +517,8 @@ static long run_batch(u64 addr, unsigned long n)
 	host.ops[KVM_PERF_OP_BATCH]++;
 	CHECK(n && n <= KVM_PERF_BATCH_MAX && !(addr & 7));
 	host.largest_batch = max(host.largest_batch, (u32)n);
+	host.last_batch = ops;
+	host.last_batch_n = n;
 	for (i = 0; i < n; i++) {
 		u64 count = ops[i].arg;
 
@@ -544,6 +546,7 @@ long kvm_hypercall4(unsigned int nr, unsigned long a0, unsigned long a1,
 	if (host.call_hook)
 		host.call_hook();
 	host.calls++;
+	host.last_batch = NULL;
 	if (a0 == KVM_PERF_OP_BATCH)
 		ret = run_batch(a1 | a2 << 32, a3);
 	else if (takes_address(a0))

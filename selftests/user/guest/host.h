@@ -53,6 +53,9 @@ struct host {
 	u64 calls;		/* hypercalls, ever */
 	u64 ops[KVM_PERF_OP_SET_COUNTS + 1];
 	u32 largest_batch;
+	/* That which this call has run. */
+	struct guest_perf_op *last_batch;
+	unsigned long last_batch_n;
 	/* Asked first: an error instead of the operation, or 0. */
 	long (*refuse)(u32 op, u32 id, u64 arg);
 	/* Just before a hypercall, and just after it. */

@@ -499,6 +499,18 @@ void perf_sample_event_took(u64 ns)
 	sample_took_ns = ns;
 }
 
+static void do_disable(struct perf_event *event)
+{
+	if (event->state < PERF_EVENT_STATE_INACTIVE)
+		return;
+
+	if (event == event->group_leader)
+		group_sched_out(event);
+	else
+		event_sched_out(event);
+	set_state(event, PERF_EVENT_STATE_OFF);
+}
+
 /* perf_pending_event(): in the name of the event's CPU, with interrupts on. */
 void perf_run_pending(void)
 {
@@ -513,8 +525,7 @@ void perf_run_pending(void)
 		this_cpu = event->oncpu;
 		on = irq_off();
 		event->pending_disable = false;
-		event_sched_out(event);
-		set_state(event, PERF_EVENT_STATE_OFF);
+		do_disable(event);
 		irq_on(on);
 		this_cpu = was;
 	}
@@ -648,18 +659,6 @@ static void do_enable(struct perf_event *event)
 void perf_enable(struct perf_event *event)
 {
 	event_call(event, do_enable);
-}
-
-static void do_disable(struct perf_event *event)
-{
-	if (event->state < PERF_EVENT_STATE_INACTIVE)
-		return;
-
-	if (event == event->group_leader)
-		group_sched_out(event);
-	else
-		event_sched_out(event);
-	set_state(event, PERF_EVENT_STATE_OFF);
 }
 
 void perf_disable(struct perf_event *event)

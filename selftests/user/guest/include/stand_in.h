@@ -418,7 +418,7 @@ extern struct syscore_ops *system_ops;
 
 /* Time */
 
-#define HZ			250
+#define HZ			100
 #define NSEC_PER_SEC		1000000000ull
 #define NSEC_PER_MSEC		1000000ull
 #define TICK_NSEC		(NSEC_PER_SEC / HZ)
