@@ -60,7 +60,8 @@ help:
 	@echo 'make test-intel     all tests that run on the emulated Intel machine (80 minutes)'
 	@echo 'make matrix         every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check          checkpatch, W=1 and sparse on all C (1 minute)'
-	@echo 'make fuzz           random hypercalls for the host side in user space; FUZZ_S=600: 10 minutes'
+	@echo 'make fuzz           random hypercalls for the host side, and perf at work on the guest'\''s driver,'
+	@echo '                    in user space; FUZZ_S=600: 10 minutes each'
 	@echo
 	@echo 'make bench          the cost of profiling: native, KVM'\''s virtual PMUs and the pair (20 minutes;'
 	@echo '                    installs nginx, matplotlib); writes build/bench.json, build/bench.svg'
@@ -150,12 +151,16 @@ shell: machine
 	@$(vm) guest -i
 
 # What makes it fail is kept among the seeds, and from then on tested.
-fuzz: $(B)/tests/fuzz_host
-	@mkdir -p $(B)/tests/corpus
+fuzz: $(B)/tests/fuzz_host $(B)/tests/fuzz_guest
+	@mkdir -p $(B)/tests/corpus $(B)/tests/corpus-guest
 	@LLVM_PROFILE_FILE=/dev/null $< -max_total_time=$(FUZZ_S) -max_len=2048 \
 		-timeout=10 -print_final_stats=1 \
 		-artifact_prefix=selftests/user/corpus/ \
 		$(B)/tests/corpus selftests/user/corpus
+	@LLVM_PROFILE_FILE=/dev/null $(B)/tests/fuzz_guest -max_total_time=$(FUZZ_S) \
+		-max_len=600 -len_control=0 -timeout=25 -print_final_stats=1 \
+		-artifact_prefix=selftests/user/guest/corpus/ \
+		$(B)/tests/corpus-guest selftests/user/guest/corpus
 
 qemu: $(qemu)
 bochs: $(bochs)
@@ -367,6 +372,39 @@ $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
 		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
 		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
 		$(source)/tools/lib/ctype.c -lurcu -lpthread
+
+# The guest's driver in user space, as it is, beside stand-ins for the kernel and a model of
+# the host.  A header that it includes is empty, but for the two that user space has.
+guest_user := $(B)/tests/guest
+guest_objects := $(patsubst %.c,$(guest_user)/%.o,$(notdir $(wildcard guest/*.c)) \
+	driver.c host.c kernel.c perf_core.c)
+guest_headers := $(wildcard guest/*.h abi/*.h selftests/user/guest/*.h \
+	selftests/user/guest/include/*.h)
+guest_flags := -std=gnu11 -g -O1 -Wall -fwrapv -D_GNU_SOURCE -include stand_in.h \
+	-I$(guest_user)/include -Iselftests/user/guest/include -Iselftests/user/guest \
+	-Iguest -Iabi -isystem $(B)/linux-6.1/source/tools/include/uapi \
+	-isystem $(B)/linux-6.1/source/tools/testing/selftests \
+	-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined \
+	-fprofile-instr-generate -fcoverage-mapping
+
+$(guest_user)/include/made: $(wildcard guest/*.[ch]) | packages-user
+	@rm -rf $(@D)
+	@for h in $$(sed -n 's/^#include <\(.*\)>/\1/p' $^ | sort -u | \
+			grep -v -x -e linux/types.h -e linux/perf_event.h); do \
+		mkdir -p $(@D)/$$(dirname $$h) && : >$(@D)/$$h || exit 1; \
+	done
+	@touch $@
+
+$(guest_user)/%.o: guest/%.c $(guest_headers) $(guest_user)/include/made \
+		| $(B)/linux-6.1/release packages-user
+	@clang $(guest_flags) -c -o $@ $<
+
+$(guest_user)/%.o: selftests/user/guest/%.c $(guest_headers) $(guest_user)/include/made \
+		| $(B)/linux-6.1/release packages-user
+	@clang $(guest_flags) -c -o $@ $<
+
+$(B)/tests/%: selftests/user/guest/%.c $(guest_objects)
+	@clang $(guest_flags) -o $@ $< $(guest_objects) $(own)
 
 # With the kernel's KVM selftests: a VMM whose guest is in the same C file.  Those of
 # 6.1, whatever LINE is: others have them in other files.  No red zone and no vectors,

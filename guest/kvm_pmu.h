@@ -206,6 +206,7 @@ struct kvm_pmu_slot {
  * @counts: which of the hypervisor's events this CPU needs, a bit each
  * @counting: which of these the host counts
  * @counts_wait: an event of these could not be added
+ * @counts_room: how many slots there were for its group
  * @counts_resched: have @work let perf schedule those of this CPU anew
  * @slots: those of @area, for events of the hypervisor that sample
  * @user_reads: the task that runs here, or the one before it, may execute RDPMC in user
@@ -261,6 +262,7 @@ struct kvm_pmu_cpu {
 	u32 counts;
 	u32 counting;
 	bool counts_wait;
+	unsigned int counts_room;
 	bool counts_resched;
 	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
 	bool user_reads;
@@ -342,6 +344,12 @@ static inline void kvm_pmu_set_stopped(struct perf_event *event)
 static inline unsigned long *kvm_pmu_owed(struct perf_event *event)
 {
 	return &event->hw.event_base;
+}
+
+/* Has perf to give the group up where it cannot count? */
+static inline bool kvm_pmu_is_pinned(const struct perf_event *event)
+{
+	return event->group_leader->attr.pinned;
 }
 
 static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)

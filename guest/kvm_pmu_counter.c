@@ -226,9 +226,8 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 {
 	struct perf_event *event = from->event;
 
-	/* Where it has just been added, it is that counter that is to count. */
-	if (cpu->added & BIT(event->hw.idx))
-		cpu->added |= BIT(to - cpu->counters);
+	/* What the event was added for may have run already: it is @to that has to count. */
+	cpu->added |= BIT(to - cpu->counters);
 
 	WRITE_ONCE(to->event, event);
 	/* An NMI looks at the event of a counter that is not FREE. */
@@ -247,7 +246,7 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 }
 
 /*
- * Not what the host has refused before is asked for again at once, but for a pinned event:
+ * Not what the host has refused before is asked for again at once, but for a pinned group:
  * where that finds no counter, perf gives it up for good.
  */
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
@@ -255,7 +254,7 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_use use = cpu->use;
 
-	if (event->attr.pinned)
+	if (kvm_pmu_is_pinned(event))
 		return !kvm_pmu_host_is_gone(true);
 
 	kvm_pmu_add_use(&use, kvm_pmu_kind(&to_kvm_pmu_config(event)->attr));

@@ -229,17 +229,26 @@ static bool kvm_pmu_has_started(const struct kvm_pmu_counter *counter)
 	return counter->state != KVM_PMU_STARTING;
 }
 
+static bool kvm_pmu_is_flexible(const struct kvm_pmu_counter *counter)
+{
+	return !kvm_pmu_is_pinned(counter->event);
+}
+
 /**
  * kvm_pmu_flush_added - can all that perf has just added count?
  * @cpu: this CPU's; perf has it disabled
  *
  * A group counts as a whole or not at all.  The host need not be asked where the
  * counters run already, or where as many events have counted.
+ *
+ * No limit keeps perf from adding a pinned group that has failed.  If it were taken for
+ * granted once more, the work would have perf add it for ever.
  */
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 {
-	if (kvm_pmu_is_proven(cpu) ||
-	    kvm_pmu_added_all(cpu, kvm_pmu_runs))
+	if (kvm_pmu_added_all(cpu, kvm_pmu_runs) ||
+	    (kvm_pmu_is_proven(cpu) &&
+	     kvm_pmu_added_all(cpu, kvm_pmu_is_flexible)))
 		return true;
 
 	/* Others that perf has been told of before may have failed: see them off. */

@@ -199,6 +199,7 @@ static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
 	if (!kvm_pmu_hypervisor_find_room(cpu, event)) {
 		event->hw.idx = -1;
 		cpu->counts_wait = true;
+		cpu->counts_room = kvm_pmu_slots_for(cpu, event->group_leader);
 		return -EAGAIN;
 	}
 
@@ -208,13 +209,23 @@ static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
 	return 0;
 }
 
+/*
+ * A group that cannot be added as a whole gives back what it has got.  Then there are no
+ * more slots than there were for who waits, and to try again would be to try for ever.
+ */
+static void kvm_pmu_hypervisor_leave_slot(struct kvm_pmu_cpu *cpu,
+					  struct perf_event *event)
+{
+	kvm_pmu_slot_put(cpu, event);
+	if (kvm_pmu_slots_for(cpu, NULL) > cpu->counts_room)
+		kvm_pmu_hypervisor_try_again(cpu);
+}
+
 static void kvm_pmu_hypervisor_del(struct perf_event *event, int flags)
 {
 	kvm_pmu_hypervisor_stop(event, PERF_EF_UPDATE);
-	if (is_sampling_event(event)) {
-		kvm_pmu_slot_put(this_kvm_pmu_cpu(), event);
-		kvm_pmu_hypervisor_try_again(this_kvm_pmu_cpu());
-	}
+	if (is_sampling_event(event))
+		kvm_pmu_hypervisor_leave_slot(this_kvm_pmu_cpu(), event);
 	event->hw.idx = -1;
 	perf_event_update_userpage(event);
 }

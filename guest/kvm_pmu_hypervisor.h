@@ -33,6 +33,8 @@ bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts);
 void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_slot.c */
+unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
+			       const struct perf_event *leader);
 int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event);

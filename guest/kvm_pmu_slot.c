@@ -47,6 +47,25 @@ static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
 }
 
 /**
+ * kvm_pmu_slots_for - how many slots could a group have?
+ * @cpu: this CPU's
+ * @leader: its leader, or NULL for a group that has none yet
+ */
+unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
+			       const struct perf_event *leader)
+{
+	const struct perf_event *event;
+	unsigned int i, n = 0;
+
+	for (i = 0; i < KVM_PERF_NR_SLOTS; i++) {
+		event = cpu->slots[i].event;
+		n += !event || event->group_leader == leader;
+	}
+
+	return n;
+}
+
+/**
  * kvm_pmu_slot_get - find a slot for an event
  * @cpu: this CPU's
  * @event: the event, which samples

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The guest's driver in user space: another host, CPUs that come and go, suspend, kexec, and
+ * a host that has the feature no more.
+ */
+#include "guest.h"
+
+#include "kvm_pmu.h"
+
+static struct perf_event *events[4];
+
+static void open_some(void)
+{
+	events[0] = open_task(raw_user(0xc0), 0);
+	events[1] = open_task(sampling(0xc1, 100), 0);
+	events[2] = open_cpu(raw_user(0xc2), 1);
+	run(0);
+}
+
+static void close_some(void)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		perf_close(events[i]);
+	unload();
+}
+
+static void work(u64 n)
+{
+	user_work(0, n);
+	user_work(1, n);
+}
+
+GUEST_TEST(after_a_migration_all_counts_go_on)
+{
+	open_some();
+	work(30);
+	perf_read(events[0]);
+	perf_read(events[2]);
+	host_migrate();
+	/* By an NMI: nothing is missed. */
+	EXPECT_EQ(2, host_enabled(0));
+	EXPECT_EQ(1, host_enabled(1));
+	work(1000);
+	EXPECT_EQ(1030, perf_read(events[0]));
+	EXPECT_EQ(3 * 1030, perf_read(events[2]));
+	EXPECT_LE(19, events[1]->samples);
+	close_some();
+}
+
+GUEST_TEST_UNLOADED(without_an_apic_the_watch_finds_another_host)
+{
+	cpu_has_apic = false;
+	load();
+	open_some();
+	work(30);
+	perf_read(events[0]);
+	host_migrate();
+	EXPECT_EQ(0, host_enabled(0));
+	wait_ns(NSEC_PER_SEC / 4);
+	EXPECT_EQ(2, host_enabled(0));
+	work(100);
+	EXPECT_EQ(130, perf_read(events[0]));
+	close_some();
+}
+
+GUEST_TEST_UNLOADED(another_pmu_may_have_the_apic)
+{
+	int i;
+
+	for (i = 0; i < NR_CPUS; i++)
+		lvtpc[i] = 0x400;
+	load();
+	open_some();
+	work(30);
+	close_some();
+	EXPECT_EQ(0x400, lvtpc[0]);
+}
+
+GUEST_TEST_UNLOADED(without_an_area_the_watch_asks)
+{
+	host.query.features &= ~(KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_COUNTS);
+	load();
+	open_some();
+	work(30);
+	perf_read(events[0]);
+	host_migrate();
+	wait_ns(NSEC_PER_SEC / 4);
+	EXPECT_EQ(2, host_enabled(0));
+	work(100);
+	EXPECT_EQ(130, perf_read(events[0]));
+	run(-1);
+	host_migrate();
+	run(0);
+	work(100);
+	EXPECT_EQ(230, perf_read(events[0]));
+	close_some();
+}
+
+GUEST_TEST_UNLOADED(a_read_finds_another_host)
+{
+	host.query.features &= ~(KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_COUNTS);
+	load();
+	open_some();
+	work(30);
+	perf_read(events[0]);
+	host_migrate();
+	perf_read(events[0]);
+	EXPECT_EQ(2, host_enabled(0));
+	close_some();
+}
+
+/* The memory of which configurations there are is of the old host. */
+GUEST_TEST(another_host_is_asked_again)
+{
+	u64 opens;
+
+	EXPECT_EQ(0, open_error(raw_user(0xc0)));
+	opens = host.ops[KVM_PERF_OP_OPEN];
+	EXPECT_EQ(0, open_error(raw_user(0xc0)));
+	EXPECT_EQ(opens, host.ops[KVM_PERF_OP_OPEN]);
+	host_migrate();
+	EXPECT_EQ(0, open_error(raw_user(0xc0)));
+	EXPECT_EQ(opens + 1, host.ops[KVM_PERF_OP_OPEN]);
+	unload();
+}
+
+GUEST_TEST(configurations_are_remembered_but_not_for_ever)
+{
+	u64 opens;
+	int i;
+
+	for (i = 0; i < 200; i++)
+		EXPECT_EQ(0, open_error(raw_user(0x1000 + i)));
+	opens = host.ops[KVM_PERF_OP_OPEN];
+	EXPECT_EQ(0, open_error(raw_user(0x1000)));
+	EXPECT_EQ(opens + 1, host.ops[KVM_PERF_OP_OPEN]);
+	EXPECT_EQ(0, open_error(raw_user(0x1000 + 199)));
+	EXPECT_EQ(opens + 1, host.ops[KVM_PERF_OP_OPEN]);
+	unload();
+}
+
+GUEST_TEST(a_host_without_the_feature)
+{
+	u64 calls;
+
+	open_some();
+	work(30);
+	perf_read(events[0]);
+	log_lines = 0;
+	host.gone = true;
+	host_migrate();
+	run(-1);
+	run(0);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, events[0]->state);
+	/* It is asked once a second; each of two CPUs may. */
+	wait_ns(NSEC_PER_SEC);
+	calls = host.calls;
+	wait_ns(NSEC_PER_SEC * 10);
+	EXPECT_LT(host.calls - calls, 400);
+	EXPECT_LE(log_lines, 2);
+	host.gone = false;
+	wait_ns(NSEC_PER_SEC * 3);
+	work(100);
+	EXPECT_EQ(130, perf_read(events[0]));
+	close_some();
+}
+
+GUEST_TEST(cpus_come_and_go)
+{
+	open_some();
+	work(30);
+	/* perf moves what is of a CPU away first. */
+	perf_close(events[2]);
+	cpu_down(1);
+	EXPECT_EQ(0, host_enabled(1));
+	EXPECT_EQ(NULL, host.vcpus[1].area);
+	wait_ns(NSEC_PER_SEC);
+	cpu_up(1);
+	EXPECT_NE(NULL, host.vcpus[1].area);
+	events[2] = open_cpu(raw_user(0xc2), 1);
+	work(30);
+	EXPECT_EQ(90, perf_read(events[2]));
+	close_some();
+}
+
+GUEST_TEST(suspend_and_resume)
+{
+	bool on;
+
+	open_some();
+	work(30);
+	perf_read(events[0]);
+	perf_read(events[2]);
+	cpu_down(1);
+	on = irq_off();
+	system_ops->suspend();
+	EXPECT_EQ(0, host_open());
+	/* A copy of this kernel, in another VM. */
+	system_ops->resume();
+	irq_on(on);
+	cpu_up(1);
+	EXPECT_EQ(2, host_enabled(0));
+	work(100);
+	EXPECT_EQ(130, perf_read(events[0]));
+	close_some();
+}
+
+GUEST_TEST(a_kernel_that_ends_asks_for_nothing_more)
+{
+	u64 calls;
+
+	open_some();
+	work(30);
+	reboot_notifier->notifier_call(reboot_notifier, 0, NULL);
+	EXPECT_EQ(0, host_open());
+	calls = host.calls;
+	run(-1);
+	run(0);
+	perf_read(events[0]);
+	EXPECT_EQ(calls, host.calls);
+}
+
+GUEST_TEST(a_kernel_that_has_crashed_resets)
+{
+	open_some();
+	kexec_probe->pre_handler(kexec_probe, NULL);
+	EXPECT_EQ(0, host_open());
+}
+
+GUEST_TEST(the_clock_is_told_for_each_cpu)
+{
+	char *page = calloc(1, PAGE_SIZE);
+	int cpu;
+	u64 a, b, i = 0;
+	char *line;
+
+	cpu_down(2);
+	dev_attr_clock.show(NULL, NULL, page);
+	for (line = strtok(page, "\n"); line; line = strtok(NULL, "\n"), i++) {
+		EXPECT_EQ(3, sscanf(line, "%d %llu %llu", &cpu, &a, &b));
+		EXPECT_LE(a, b);
+	}
+	EXPECT_EQ(3, i);
+	free(page);
+	unload();
+}
+
+static void prepare(void)
+{
+	guest_init();
+	load();
+	open_some();
+	work(30);
+	perf_read(events[0]);
+	run(-1);
+	run(0);
+}
+
+static void switch_and_back(void)
+{
+	run(-1);
+	run(0);
+}
+
+static void check(void)
+{
+	run_interrupts(0);
+	work(100);
+	CHECK(perf_read(events[0]) == 130);
+	CHECK(perf_read(events[2]) % 3 == 0);
+	CHECK(events[1]->samples >= 1);
+	close_some();
+}
+
+GUEST_TEST_UNLOADED(another_host_at_any_point_of_a_switch)
+{
+	at_point = host_migrate;
+	EXPECT_LT(50, with_nmi_at_each_point(prepare, switch_and_back, check));
+}
+
+static void open_one(void)
+{
+	events[3] = open_task(raw_user(0xc3), 0);
+	perf_close(events[3]);
+}
+
+GUEST_TEST_UNLOADED(another_host_at_any_point_of_an_open)
+{
+	at_point = host_migrate;
+	EXPECT_LT(50, with_nmi_at_each_point(prepare, open_one, check));
+}
