@@ -155,7 +155,8 @@ static void leave_and_run(struct thread *t)
 	u32 epoch = READ_ONCE(t->page->area.epoch);
 
 	pv_perf_vcpu_leave(t->vcpu, -EINTR);
-	CHECK(resets || !READ_ONCE(t->page->area.epoch));
+	/* An even number: no area, and what is saved can be told apart. */
+	CHECK(resets || !(READ_ONCE(t->page->area.epoch) & 1));
 	if (!rnd(t, 4)) {
 		current = task_create(t->nr);
 		task_exit(old);
