@@ -838,7 +838,7 @@ static void check_recovery(void)
 	events[0] = open_task(raw_user(0xc0), 0);
 	events[1] = open_task(sampling(0xc1, 100), 0);
 	events[2] = open_task(hypervisor(KVM_PERF_COUNT_EXITS_IO, 5), 0);
-	if (kvm_pmu_host->nr_counters > 1) {
+	if (kvm_pmu_host.nr_counters > 1) {
 		CHECK(events[0]->state == PERF_EVENT_STATE_ACTIVE);
 		CHECK(events[1]->state == PERF_EVENT_STATE_ACTIVE);
 		n[0] = perf_read(events[0]);

@@ -179,16 +179,21 @@ GUEST_TEST(files_in_sysfs)
 
 GUEST_TEST(a_kvm_on_top_is_told)
 {
-	EXPECT_EQ(4, kvm_pmu_query()->nr_counters);
+	struct guest_perf_query query;
+
+	EXPECT_TRUE(kvm_pmu_query(&query));
+	EXPECT_EQ(4, query.nr_counters);
 	unload();
 }
 
 GUEST_TEST_UNLOADED(beside_another_pmu)
 {
+	struct guest_perf_query query;
+
 	raw_is_taken = true;
 	load();
 	EXPECT_EQ(NULL, pmu_named("cpu"));
-	EXPECT_EQ(NULL, kvm_pmu_query());
+	EXPECT_FALSE(kvm_pmu_query(&query));
 	EXPECT_EQ(-ENOENT, open_error(of_type(PERF_TYPE_HARDWARE, 0)));
 	EXPECT_EQ(0, open_error(of_type(pmu_named("kvm_pmu")->type, 0xc0)));
 	unload();
@@ -325,6 +330,8 @@ GUEST_TEST_UNLOADED(why_counters_are_read_by_the_host)
 /* The driver believes what the host has told, as far as it has room. */
 GUEST_TEST_UNLOADED(a_host_that_tells_nonsense)
 {
+	struct guest_perf_query query;
+
 	host.query.nr_counters = ~0;
 	host.query.fixed_counters = ~0;
 	host.query.counts = ~0;
@@ -333,7 +340,8 @@ GUEST_TEST_UNLOADED(a_host_that_tells_nonsense)
 	host.query.rdpmc = ~0;
 	memset(host.query.hw_config, 0xff, sizeof(host.query.hw_config));
 	load();
-	EXPECT_EQ(KVM_PMU_NR_COUNTERS, kvm_pmu_query()->nr_counters);
+	EXPECT_TRUE(kvm_pmu_query(&query));
+	EXPECT_EQ(KVM_PMU_NR_COUNTERS, query.nr_counters);
 	EXPECT_EQ(KVM_PERF_MAX_BRANCHES, kvm_pmu_branches_possible());
 	EXPECT_EQ(0, open_error(raw_user(0xc0)));
 	EXPECT_LT(20, visible(_metadata, "cpu", NULL));

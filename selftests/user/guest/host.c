@@ -275,15 +275,13 @@ static long op_open(u64 addr)
 	    (attr->type == KVM_PERF_TYPE_RAW &&
 	     attr->config & ~host.query.raw_event_mask) ||
 	    (attr->flags & KVM_PERF_ATTR_FREQ && !period) ||
-	    (attr->flags & KVM_PERF_ATTR_BRANCHES && !period) ||
 	    (period && period < host.min_period && !(attr->flags & KVM_PERF_ATTR_FREQ)))
 		return -KVM_EINVAL;
 	if (attr->config1 || attr->config2 ||
 	    (attr->type == KVM_PERF_TYPE_HARDWARE &&
 	     !host.query.hw_config[attr->config]) ||
 	    (period && !(host.query.features & KVM_PERF_FEATURE_SAMPLING)) ||
-	    (attr->flags & KVM_PERF_ATTR_NOTIFY &&
-	     !(host.query.features & KVM_PERF_FEATURE_NOTIFY)))
+	    (attr->model && attr->model != host.query.model))
 		return -KVM_EOPNOTSUPP;
 	if (host_find(param->id))
 		return -KVM_EEXIST;
@@ -302,6 +300,9 @@ static long op_open(u64 addr)
 		.hw	= -1,
 		.left	= period,
 	};
+	/* Optional: a host ignores what it cannot do. */
+	if (!(host.query.features & KVM_PERF_FEATURE_NOTIFY))
+		event->attr.flags &= ~KVM_PERF_ATTR_NOTIFY;
 	if (attr->flags & KVM_PERF_ATTR_FREQ) {
 		event->attr.sample_period = 1000;
 		event->left = 1000;

@@ -489,6 +489,43 @@ struct mutex {
 #define lockdep_assert_held(lock)	CHECK((lock)->locked)
 #define lockdep_assert_held_write(lock)	((void)(lock))
 
+/*
+ * A lock that is taken with interrupts off.  CPUs run one after the other here, so nobody
+ * waits for it.
+ */
+typedef struct mutex raw_spinlock_t;
+
+#define DEFINE_RAW_SPINLOCK(name)	raw_spinlock_t name
+#define raw_spin_lock_irqsave(lock, flags) \
+	do { \
+		local_irq_save(flags); \
+		CHECK(!(lock)->locked); \
+		(lock)->locked = true; \
+	} while (0)
+#define raw_spin_unlock_irqrestore(lock, flags) \
+	do { mutex_unlock(lock); local_irq_restore(flags); } while (0)
+
+/* A reader that came in the middle of a change would wait for ever: an NMI must not read. */
+typedef struct {
+	unsigned int sequence;
+} seqcount_raw_spinlock_t;
+
+#define SEQCNT_RAW_SPINLOCK_ZERO(name, lock)	{ 0 }
+#define write_seqcount_begin(s)		((s)->sequence++)
+#define write_seqcount_end(s)		((s)->sequence++)
+
+static inline unsigned int read_seqcount_begin(const seqcount_raw_spinlock_t *s)
+{
+	CHECK(!(s->sequence & 1));
+	return s->sequence;
+}
+
+static inline int read_seqcount_retry(const seqcount_raw_spinlock_t *s,
+				      unsigned int sequence)
+{
+	return s->sequence != sequence;
+}
+
 /* Tasks */
 
 #define PF_KTHREAD		0x00200000
