@@ -63,7 +63,7 @@ static bool rdpmc_faults(u32 counter)
 }
 
 /* What counters are compared over, with the same instructions around it. */
-enum work { LOOP, REP, FAULT, NOTHING };
+enum work { LOOP, REP, FAULT, EACH_BRANCH, NOTHING };
 
 static void do_work(enum work work, u64 times)
 {
@@ -80,6 +80,32 @@ static void do_work(enum work work, u64 times)
 		break;
 	case FAULT:
 		asm volatile("1: ud2; dec %0; jnz 1b" : "+r"(times));
+		break;
+	case EACH_BRANCH:
+		/* 10: 2 calls, one of them indirect, and 2 returns */
+		asm volatile("	lea	5f(%%rip), %%rax\n"
+			     "	lea	6f(%%rip), %%rdx\n"
+			     "	mov	%%cs, %%ecx\n"
+			     "1:	call	5f\n"
+			     "	call	*%%rax\n"
+			     /* 2 jumps, one of them indirect */
+			     "	jmp	2f\n"
+			     "2:	jmp	*%%rdx\n"
+			     "5:	ret\n"
+			     /* a far return */
+			     "6:	lea	3f(%%rip), %%rsi\n"
+			     "	push	%%rcx\n"
+			     "	push	%%rsi\n"
+			     "	lretq\n"
+			     /* 3 conditional branches, one of them not taken */
+			     "3:	cmp	%%eax, %%eax\n"
+			     "	jne	4f\n"
+			     "	je	4f\n"
+			     "	nop\n"
+			     "4:	dec	%0\n"
+			     "	jnz	1b\n"
+			     : "+r"(times) : : "rax", "rcx", "rdx", "rsi", "cc",
+			     "memory");
 		break;
 	case NOTHING:
 		break;
@@ -159,6 +185,31 @@ static void test_counts(void)
 	   with_select(INSTRUCTIONS, FAULT), 10000);
 }
 
+/* What unit masks of the event select, by how often it is in each turn */
+static void test_branches(void)
+{
+	is("all branches", with_select(BRANCHES, EACH_BRANCH), 2000 * 10);
+	is("conditional branches",
+	   with_select(BRANCHES | UMASK(0x01), EACH_BRANCH), 2000 * 3);
+	is("near calls", with_select(BRANCHES | UMASK(0x02), EACH_BRANCH), 2000 * 2);
+	is("all branches, by the unit mask for PEBS",
+	   with_select(BRANCHES | UMASK(0x04), EACH_BRANCH), 2000 * 10);
+	is("near returns", with_select(BRANCHES | UMASK(0x08), EACH_BRANCH), 2000 * 2);
+	is("branches that are not taken",
+	   with_select(BRANCHES | UMASK(0x10), EACH_BRANCH), 2000);
+	is("near branches that are taken",
+	   with_select(BRANCHES | UMASK(0x20), EACH_BRANCH), 2000 * 8);
+	is("far branches", with_select(BRANCHES | UMASK(0x40), EACH_BRANCH), 2000);
+	is("a unit mask that later CPUs have",
+	   with_select(BRANCHES | UMASK(0x11), EACH_BRANCH), 0);
+	is("conditional branches and edges",
+	   with_select(BRANCHES | UMASK(0x01) | EDGE, EACH_BRANCH), 2000 * 3);
+	is("conditional branches of a loop",
+	   with_select(BRANCHES | UMASK(0x01), LOOP), 2000);
+	is("none is conditional in a REP",
+	   with_select(BRANCHES | UMASK(0x01), REP), 0);
+}
+
 static void test_selects(void)
 {
 	is("user only", with_select(0xc0 | USR | EN, LOOP), 0);
@@ -217,6 +268,44 @@ static void test_overflow(u64 left)
 	is("the status is reset", rdmsr(MSR_GLOBAL_STATUS), 0);
 }
 
+extern char second_conditional[], third_conditional[];
+
+__attribute__((noipa))
+static u64 conditional_overflow(u64 left)
+{
+	all_off();
+	*APIC_LVTPC = LVT_NMI;
+	wrmsr(MSR_EVTSEL0, BRANCHES | UMASK(0x01) | INT);
+	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - left);
+	asm volatile("	wrmsr\n"
+		     "	cmp	%%eax, %%eax\n"
+		     "	je	1f\n"
+		     "1:	jmp	2f\n"
+		     "2:	jne	3f\n"
+		     "second_conditional:\n"
+		     "	nop\n"
+		     "3:	nop\n"
+		     "	je	third_conditional\n"
+		     "	nop\n"
+		     "third_conditional:\n"
+		     "	.rept 50; nop; .endr\n"
+		     : : "c"(MSR_GLOBAL_CTRL), "a"(1), "d"(0) : "cc", "memory");
+	wrmsr(MSR_GLOBAL_CTRL, 0);
+	return nmi_rip;
+}
+
+static void test_conditional_overflow(void)
+{
+	unsigned int before = nmis;
+
+	is("an overflow of conditional branches interrupts behind one that is not taken",
+	   conditional_overflow(2), (u64)second_conditional);
+	is("and behind one that is", conditional_overflow(3), (u64)third_conditional);
+	is("once each", nmis, before + 2);
+	conditional_overflow(4);
+	is("and not before", nmis, before + 2);
+}
+
 static void test_fixed_overflow(void)
 {
 	all_off();
@@ -259,11 +348,13 @@ int main(void)
 	set_up();
 	test_cpuid();
 	test_counts();
+	test_branches();
 	test_selects();
 	test_registers();
 	test_overflow(1);
 	test_overflow(33);
 	test_overflow(100);
+	test_conditional_overflow();
 	test_fixed_overflow();
 	if (version() >= 4)
 		test_version_4();

@@ -30,6 +30,7 @@
 #define MSR_LBR_FROM0		0x680
 #define MSR_LBR_TO0		0x6c0
 
+#define UMASK(n) ((n) << 8)
 #define USR	(1 << 16)
 #define OS	(1 << 17)
 #define EDGE	(1 << 18)
