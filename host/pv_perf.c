@@ -23,11 +23,9 @@
 #include "pv_perf_open.h"
 #include "pv_perf_pmu.h"
 #include "pv_perf_rdpmc.h"
+#include "pv_perf_trace.h"
 #include "lapic.h"
 #include "x86.h"
-
-#define CREATE_TRACE_POINTS
-#include "pv_perf_trace.h"
 
 /* Not guest_pv_has(): a VMM that does not enforce its CPUID has to ask too. */
 static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
