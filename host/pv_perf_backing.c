@@ -185,6 +185,33 @@ static u64 period_left(struct perf_event *backing)
 	return max_t(s64, left, 1);
 }
 
+/**
+ * pv_perf_backing_period - the period of a backing event
+ * @backing: the backing event
+ *
+ * In any context.
+ */
+u64 pv_perf_backing_period(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.sample_period);
+}
+
+/**
+ * pv_perf_backing_left_at - what is left of its period where it was stopped
+ * @backing: the backing event
+ * @at: from pv_perf_backing_stop()
+ *
+ * Return: at least 1; 0 if it has no period.
+ */
+u64 pv_perf_backing_left_at(struct perf_event *backing,
+			    const struct pv_perf_position *at)
+{
+	if (!is_sampling_event(backing))
+		return 0;
+
+	return at->left > 0 ? at->left : pv_perf_backing_period(backing);
+}
+
 static void read_position(struct pv_perf_event *event, bool overflowed,
 			  struct pv_perf_reading *reading)
 {

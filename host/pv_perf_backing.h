@@ -30,6 +30,9 @@ static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
 	       READ_ONCE(backing->oncpu) == smp_processor_id();
 }
 
+u64 pv_perf_backing_period(const struct perf_event *backing);
+u64 pv_perf_backing_left_at(struct perf_event *backing,
+			    const struct pv_perf_position *at);
 bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 			       struct pv_perf_reading *reading);
 void pv_perf_backing_read(struct perf_event *backing,
@@ -62,29 +65,5 @@ static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing
 	/* MAX_INTERRUPTS of kernel/events/core.c. */
 	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
 }
-
-/* pv_perf_position.c */
-u64 pv_perf_backing_period(const struct perf_event *backing);
-void pv_perf_backing_set_period(struct perf_event *backing, u64 period);
-void pv_perf_backing_begin_period(struct perf_event *backing);
-void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
-void pv_perf_backing_copy_position(const struct perf_event *from,
-				   struct perf_event *to);
-
-void pv_perf_backing_stop(struct perf_event *backing,
-			  struct pv_perf_position *at);
-void pv_perf_backing_restore(struct perf_event *backing,
-			     const struct pv_perf_position *at);
-bool pv_perf_backing_is_stopped(const struct perf_event *backing);
-void pv_perf_backing_restart(struct perf_event *backing,
-			     const struct pv_perf_position *at);
-u64 pv_perf_backing_left_at(struct perf_event *backing,
-			    const struct pv_perf_position *at);
-bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
-			     bool writable);
-struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
-void pv_perf_backing_pmu_enable(struct pmu *pmu);
-struct pv_perf_position
-pv_perf_backing_position(const struct perf_event *backing);
 
 #endif /* __KVM_X86_PV_PERF_BACKING_H */

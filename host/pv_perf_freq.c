@@ -21,6 +21,7 @@
 #include "pv_perf_freq.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_mode.h"
+#include "pv_perf_position.h"
 #include "pv_perf_read.h"
 
 /*

@@ -32,6 +32,7 @@
 #include "pv_perf_event.h"
 #include "pv_perf_home.h"
 #include "pv_perf_mode.h"
+#include "pv_perf_position.h"
 #include "x86.h"
 
 static void pv_perf_stop_event(struct pv_perf_event *event)

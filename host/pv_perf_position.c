@@ -11,6 +11,7 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_pmc.h"
+#include "pv_perf_position.h"
 
 /**
  * pv_perf_backing_is_stopped - is its counter stopped, by us or by perf?
@@ -19,33 +20,6 @@
 bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 {
 	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
-}
-
-/**
- * pv_perf_backing_left_at - what is left of its period where it was stopped
- * @backing: the backing event
- * @at: from pv_perf_backing_stop()
- *
- * Return: at least 1; 0 if it has no period.
- */
-u64 pv_perf_backing_left_at(struct perf_event *backing,
-			    const struct pv_perf_position *at)
-{
-	if (!is_sampling_event(backing))
-		return 0;
-
-	return at->left > 0 ? at->left : pv_perf_backing_period(backing);
-}
-
-/**
- * pv_perf_backing_period - the period of a backing event
- * @backing: the backing event
- *
- * In any context.
- */
-u64 pv_perf_backing_period(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->hw.sample_period);
 }
 
 /**

@@ -28,6 +28,7 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_overflow.h"
+#include "pv_perf_position.h"
 #include "pv_perf_retire.h"
 #include "x86.h"
 

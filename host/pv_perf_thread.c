@@ -24,6 +24,7 @@
 #include "pv_perf_limit.h"
 #include "pv_perf_mode.h"
 #include "pv_perf_overflow.h"
+#include "pv_perf_position.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
 #include "pv_perf_start.h"
