@@ -44,6 +44,16 @@ static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backi
 	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
 }
 
+/**
+ * pv_perf_was_robbed - has a host's event taken its counter, as it counted?
+ * @event: the event.  Without its home's lock the answer may be out of date.
+ */
+static inline bool pv_perf_was_robbed(const struct pv_perf_event *event)
+{
+	return READ_ONCE(event->enabled) && !READ_ONCE(event->lost) &&
+	       pv_perf_backing_has_no_counter(event->backing);
+}
+
 /*
  * Has perf given it another counter while it was stopped?  That holds what it has
  * counted for somebody else, before Linux 7.0, until it is started.

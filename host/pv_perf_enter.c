@@ -22,7 +22,6 @@
 #include "pv_perf_home.h"
 #include "pv_perf_mode.h"
 #include "pv_perf_rdpmc.h"
-#include "pv_perf_start.h"
 #include "x86.h"
 
 /* False if there is something to tell. */

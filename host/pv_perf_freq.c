@@ -19,6 +19,7 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_freq.h"
+#include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_mode.h"
 #include "pv_perf_position.h"

@@ -15,10 +15,4 @@ void pv_perf_freq_overflow(struct pv_perf_event *event,
 			   struct perf_event *backing);
 void pv_perf_freq_tick(struct pv_perf_event *event);
 
-/* Is its period adapted here? */
-static inline bool pv_perf_has_freq(const struct pv_perf_event *event)
-{
-	return READ_ONCE(event->freq.hz);
-}
-
 #endif /* __KVM_X86_PV_PERF_FREQ_H */

@@ -15,7 +15,6 @@
 #include <linux/xarray.h>
 
 #include "pv_perf_event.h"
-#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 
 /**

@@ -32,6 +32,12 @@ static inline bool pv_perf_counts_kernel(const struct pv_perf_event *event)
 	return !event->attr.exclude_kernel;
 }
 
+/* Does pv_perf_freq.c adapt the period of the event? */
+static inline bool pv_perf_has_freq(const struct pv_perf_event *event)
+{
+	return READ_ONCE(event->freq.hz);
+}
+
 /* Is there anything that it does not count, but its counter would, or was it throttled? */
 static inline bool pv_perf_may_be_stopped(const struct pv_perf_event *event)
 {

@@ -27,7 +27,6 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_pmc.h"
-#include "pv_perf_start.h"
 
 /* From version 5 on there may be gaps (SDM volume 2A, CPUID, leaf 0AH, ECX). */
 static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)

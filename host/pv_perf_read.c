@@ -13,7 +13,6 @@
 #include "pv_perf_mode.h"
 #include "pv_perf_read.h"
 #include "pv_perf_record.h"
-#include "pv_perf_start.h"
 
 /* Why it does not count, though it is enabled. */
 static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)

@@ -14,14 +14,4 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		  struct perf_event *backing);
 void pv_perf_note_lost(struct pv_perf_event *event);
 
-/**
- * pv_perf_was_robbed - has a host's event taken its counter, as it counted?
- * @event: the event.  Without its home's lock the answer may be out of date.
- */
-static inline bool pv_perf_was_robbed(const struct pv_perf_event *event)
-{
-	return READ_ONCE(event->enabled) && !READ_ONCE(event->lost) &&
-	       pv_perf_backing_has_no_counter(event->backing);
-}
-
 #endif /* __KVM_X86_PV_PERF_START_H */
