@@ -19,12 +19,9 @@
 #include <linux/moduleparam.h>
 #include <linux/sched.h>
 
-#include "pv_perf.h"
-#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
 
 static unsigned int pv_perf_max_events = 64;
 module_param(pv_perf_max_events, uint, 0644);
@@ -52,7 +49,11 @@ MODULE_PARM_DESC(pv_perf_max_open_rate,
 /* So much longer may one wait that has to. */
 #define PV_PERF_WAIT_SLACK_NS	(50 * NSEC_PER_USEC)
 
-static unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm)
+/**
+ * pv_perf_max_events_per_vcpu - how many events may a VM have open, per vCPU?
+ * @kvm: the VM, or NULL for any
+ */
+unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm)
 {
 	unsigned int max = READ_ONCE(pv_perf_max_events);
 
@@ -111,121 +112,6 @@ unsigned int pv_perf_counters_allowed(struct kvm *kvm)
 
 	pv_perf_query_pmu(&pmu, &own);
 	return pv_perf_host_counters(&pmu, pv_perf_default_counters(&pmu));
-}
-
-/* May guests read counters by RDPMC, or this one, 0 or 1? */
-static unsigned int pv_perf_rdpmc_allowed(struct kvm *kvm)
-{
-	struct pv_perf_vm *vm = kvm ? kvm->arch.pv_perf : NULL;
-	struct pv_perf_pmc_layout pmcs;
-	struct guest_perf_query pmu;
-	bool own;
-
-	if (vm)
-		return vm->host_rdpmc == KVM_PERF_RDPMC_ALLOWED && vm->rdpmc;
-
-	pv_perf_query_pmu(&pmu, &own);
-	return pv_perf_rdpmc_host(own, &pmcs) == KVM_PERF_RDPMC_ALLOWED;
-}
-
-/**
- * pv_perf_init_limits - let a VM have what the host allows
- * @vm: of the VM, which knows what it can count
- *
- * But no events, where the VMM has to ask for them.
- */
-void pv_perf_init_limits(struct pv_perf_vm *vm)
-{
-	vm->max_events = pv_perf_is_for_all() ? UINT_MAX : 0;
-	vm->max_rate = UINT_MAX;
-	vm->max_counters = UINT_MAX;
-	vm->counts = UINT_MAX;
-	vm->rdpmc = pv_perf_rdpmc_unasked();
-	vm->default_counters = pv_perf_default_counters(&vm->pmu);
-}
-
-/**
- * pv_perf_check_extension - KVM_CHECK_EXTENSION
- * @kvm: the VM, or NULL where /dev/kvm is asked
- * @cap: KVM_CAP_PV_PERF_*
- *
- * Return: the limit, for each vCPU; for KVM_CAP_PV_PERF_RDPMC 0 or 1, for
- * KVM_CAP_PV_PERF_COUNTS a bit for each KVM_PERF_COUNT_*.
- */
-int pv_perf_check_extension(struct kvm *kvm, unsigned int cap)
-{
-	unsigned int max;
-
-	if (!pv_perf_available())
-		return 0;
-
-	switch (cap) {
-	case KVM_CAP_PV_PERF_RATE:
-		max = pv_perf_rate_allowed(kvm);
-		break;
-	case KVM_CAP_PV_PERF_COUNTERS:
-		max = pv_perf_counters_allowed(kvm);
-		break;
-	case KVM_CAP_PV_PERF_RDPMC:
-		max = pv_perf_rdpmc_allowed(kvm);
-		break;
-	case KVM_CAP_PV_PERF_COUNTS:
-		max = pv_perf_counts_allowed(kvm);
-		break;
-	default:
-		max = pv_perf_max_events_per_vcpu(kvm);
-	}
-
-	return min_t(unsigned int, max, INT_MAX);
-}
-
-static unsigned int *pv_perf_vm_limit(struct pv_perf_vm *vm, unsigned int cap)
-{
-	switch (cap) {
-	case KVM_CAP_PV_PERF_RATE:
-		return &vm->max_rate;
-	case KVM_CAP_PV_PERF_COUNTERS:
-		return &vm->max_counters;
-	case KVM_CAP_PV_PERF_RDPMC:
-		return &vm->rdpmc;
-	case KVM_CAP_PV_PERF_COUNTS:
-		return &vm->counts;
-	default:
-		return &vm->max_events;
-	}
-}
-
-static bool pv_perf_may_have(unsigned int cap, u64 limit)
-{
-	u64 host = pv_perf_check_extension(NULL, cap);
-
-	return cap == KVM_CAP_PV_PERF_COUNTS ? !(limit & ~host) : limit <= host;
-}
-
-/**
- * pv_perf_enable_cap - KVM_ENABLE_CAP
- * @kvm: the VM
- * @cap: KVM_CAP_PV_PERF_*, and the limit
- *
- * Return: 0, or -EINVAL for more than the host allows, for anything but 0 in
- * the other arguments, or if the VM has a vCPU already.
- */
-int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
-{
-	int ret = -EINVAL;
-
-	if (cap->args[1] || cap->args[2] || cap->args[3] ||
-	    !pv_perf_may_have(cap->cap, cap->args[0]))
-		return -EINVAL;
-
-	/* Not under the feet of a vCPU that has been told another limit. */
-	mutex_lock(&kvm->lock);
-	if (!kvm->created_vcpus) {
-		*pv_perf_vm_limit(kvm->arch.pv_perf, cap->cap) = cap->args[0];
-		ret = 0;
-	}
-	mutex_unlock(&kvm->lock);
-	return ret;
 }
 
 /*

@@ -7,7 +7,7 @@
 
 #include "pv_perf_event.h"
 
-void pv_perf_init_limits(struct pv_perf_vm *vm);
+unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);
 unsigned int pv_perf_counters_allowed(struct kvm *kvm);

@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_area.h"
+#include "pv_perf_cap.h"
 #include "pv_perf_counts.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
