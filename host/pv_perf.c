@@ -5,8 +5,6 @@
  * What a guest passes is fetched once and checked here, before the others see
  * it.
  */
-#define pr_fmt(fmt) "kvm: pv_perf: " fmt
-
 #include <linux/kernel.h>
 #include <linux/kvm_host.h>
 #include <linux/sched.h>
@@ -26,67 +24,6 @@
 #include "pv_perf_trace.h"
 #include "lapic.h"
 #include "x86.h"
-
-/* Not guest_pv_has(): a VMM that does not enforce its CPUID has to ask too. */
-static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
-{
-	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
-}
-
-/*
- * A trust domain (TDX) is entered by the TDX module, not by KVM: the host cannot
- * count it.
- */
-static bool pv_perf_is_tdx(struct kvm *kvm)
-{
-#ifdef KVM_X86_TDX_VM
-	return kvm->arch.vm_type == KVM_X86_TDX_VM;
-#else
-	return false;
-#endif
-}
-
-static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
-				const char *has)
-{
-	if (!test_and_set_bit(why, &kvm->arch.pv_perf->logged))
-		pr_info_ratelimited("VM of pid %d has %s, and so no paravirtual events\n",
-				    kvm->userspace_pid, has);
-}
-
-/*
- * The host can serve the VM, host or VMM let it have events, and the VM does not have
- * dirty rings, in which a hypercall might write more than they keep in reserve,
- * and is none whose execution the host cannot count.
- */
-static bool pv_perf_vm_may(struct kvm *kvm)
-{
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-
-	if (!vm->available || !vm->max_events)
-		return false;
-
-	if (pv_perf_is_tdx(kvm)) {
-		pv_perf_log_without(kvm, PV_PERF_LOGGED_TDX, "TDX");
-		return false;
-	}
-	if (kvm->dirty_ring_size) {
-		pv_perf_log_without(kvm, PV_PERF_LOGGED_DIRTY_RING,
-				    "dirty rings");
-		return false;
-	}
-
-	return true;
-}
-
-/**
- * pv_perf_is_offered - does the VMM offer the guest the feature, and the host have it?
- * @vcpu: the vCPU
- */
-bool pv_perf_is_offered(struct kvm_vcpu *vcpu)
-{
-	return pv_perf_in_cpuid(vcpu) && pv_perf_vm_may(vcpu->kvm);
-}
 
 static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
 			     struct guest_perf_attr *attr)

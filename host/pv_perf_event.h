@@ -484,6 +484,5 @@ struct pv_perf_reading {
 };
 
 int pv_perf_vcpu_prepare(struct kvm_vcpu *vcpu);
-bool pv_perf_is_offered(struct kvm_vcpu *vcpu);
 
 #endif /* __KVM_X86_PV_PERF_EVENT_H */

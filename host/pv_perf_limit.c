@@ -49,6 +49,67 @@ MODULE_PARM_DESC(pv_perf_max_open_rate,
 /* So much longer may one wait that has to. */
 #define PV_PERF_WAIT_SLACK_NS	(50 * NSEC_PER_USEC)
 
+/* Not guest_pv_has(): a VMM that does not enforce its CPUID has to ask too. */
+static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
+{
+	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
+}
+
+/*
+ * A trust domain (TDX) is entered by the TDX module, not by KVM: the host cannot
+ * count it.
+ */
+static bool pv_perf_is_tdx(struct kvm *kvm)
+{
+#ifdef KVM_X86_TDX_VM
+	return kvm->arch.vm_type == KVM_X86_TDX_VM;
+#else
+	return false;
+#endif
+}
+
+static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
+				const char *has)
+{
+	if (!test_and_set_bit(why, &kvm->arch.pv_perf->logged))
+		pr_info_ratelimited("VM of pid %d has %s, and so no paravirtual events\n",
+				    kvm->userspace_pid, has);
+}
+
+/*
+ * The host can serve the VM, host or VMM let it have events, and the VM does not have
+ * dirty rings, in which a hypercall might write more than they keep in reserve,
+ * and is none whose execution the host cannot count.
+ */
+static bool pv_perf_vm_may(struct kvm *kvm)
+{
+	struct pv_perf_vm *vm = kvm->arch.pv_perf;
+
+	if (!vm->available || !vm->max_events)
+		return false;
+
+	if (pv_perf_is_tdx(kvm)) {
+		pv_perf_log_without(kvm, PV_PERF_LOGGED_TDX, "TDX");
+		return false;
+	}
+	if (kvm->dirty_ring_size) {
+		pv_perf_log_without(kvm, PV_PERF_LOGGED_DIRTY_RING,
+				    "dirty rings");
+		return false;
+	}
+
+	return true;
+}
+
+/**
+ * pv_perf_is_offered - does the VMM offer the guest the feature, and the host have it?
+ * @vcpu: the vCPU
+ */
+bool pv_perf_is_offered(struct kvm_vcpu *vcpu)
+{
+	return pv_perf_in_cpuid(vcpu) && pv_perf_vm_may(vcpu->kvm);
+}
+
 /**
  * pv_perf_max_events_per_vcpu - how many events may a VM have open, per vCPU?
  * @kvm: the VM, or NULL for any

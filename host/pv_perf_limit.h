@@ -7,6 +7,7 @@
 
 #include "pv_perf_event.h"
 
+bool pv_perf_is_offered(struct kvm_vcpu *vcpu);
 unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);

@@ -25,6 +25,7 @@
 #include "pv_perf.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
+#include "pv_perf_limit.h"
 #include "pv_perf_pmc.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_record.h"
