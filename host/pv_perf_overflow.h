@@ -11,9 +11,6 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 		      struct pt_regs *regs);
 void pv_perf_overflow_in_host(struct pv_perf_event *event, u64 period);
 void pv_perf_wake_vcpu(struct irq_work *irq_work);
-enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
 void pv_perf_inject_nmi(struct kvm_vcpu *vcpu);
-void pv_perf_tell(struct kvm_vcpu *vcpu);
-void pv_perf_update_records(struct kvm_vcpu *vcpu);
 
 #endif /* __KVM_X86_PV_PERF_OVERFLOW_H */

@@ -18,6 +18,7 @@
 #include "pv_perf_area.h"
 #include "pv_perf_cap.h"
 #include "pv_perf_counts.h"
+#include "pv_perf_deliver.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
