@@ -233,3 +233,25 @@ bool pv_perf_is_for_all(void)
 {
 	return pv_perf && pv_perf_available();
 }
+
+/**
+ * pv_perf_retired_by - does an event count instructions, or branches?
+ * @pmu: what guests may count
+ * @select: the event select of the event
+ *
+ * As KVM's virtual PMU decides it: by the encoding of perf's generic event.  A threshold,
+ * an edge or an inversion makes another event of it.
+ *
+ * Return: bits of enum pv_perf_retired.
+ */
+u8 pv_perf_retired_by(const struct guest_perf_query *pmu, u64 select)
+{
+	select &= pmu->raw_event_mask;
+
+	if (select == pmu->hw_config[PERF_COUNT_HW_INSTRUCTIONS])
+		return PV_PERF_INSTRUCTION;
+	if (select == pmu->hw_config[PERF_COUNT_HW_BRANCH_INSTRUCTIONS])
+		return PV_PERF_BRANCH;
+
+	return 0;
+}

@@ -11,5 +11,6 @@
 bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own);
 u32 pv_perf_model(const struct pv_perf_vm *vm);
 unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu);
+u8 pv_perf_retired_by(const struct guest_perf_query *pmu, u64 select);
 
 #endif /* __KVM_X86_PV_PERF_PMU_H */
