@@ -213,6 +213,17 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	return 0;
 }
 
+static int pv_perf_op_set_area(struct kvm_vcpu *vcpu, gpa_t gpa)
+{
+	int ret = pv_perf_area_set(vcpu, gpa);
+
+	/* The guest has asked for counts in the area that it had. */
+	if (!ret)
+		pv_perf_counts_end(vcpu);
+
+	return ret;
+}
+
 /* One operation, whether it came alone or in a batch. */
 static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 {
@@ -242,7 +253,7 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 	case KVM_PERF_OP_SET_LEFT:
 		return pv_perf_event_set_left(vcpu, op->id, &op->arg);
 	case KVM_PERF_OP_SET_AREA:
-		return pv_perf_area_set(vcpu, op->arg);
+		return pv_perf_op_set_area(vcpu, op->arg);
 	case KVM_PERF_OP_SET_COUNTS:
 		return pv_perf_counts_set(vcpu, op->arg);
 	default:

@@ -20,10 +20,7 @@
 
 #include "kvm_perf.h"
 #include "pv_perf_area.h"
-#include "pv_perf_counts.h"
 #include "pv_perf_event.h"
-#include "pv_perf_overflow.h"
-#include "lapic.h"
 
 static int pv_perf_area_write(struct kvm *kvm, struct pv_perf_area *area,
 			      unsigned int offset, u32 value)
@@ -146,8 +143,6 @@ int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
 		here->restored = false;
 	}
 	mutex_unlock(&here->lock);
-	if (!ret)
-		pv_perf_counts_end(vcpu);
 
 	return ret;
 }
@@ -187,7 +182,6 @@ void pv_perf_area_end(struct kvm_vcpu *vcpu)
 	WRITE_ONCE(pv->area.epoch, 0);
 	pv->restored = true;
 	mutex_unlock(&pv->lock);
-	pv_perf_counts_end(vcpu);
 }
 
 /**
@@ -215,8 +209,16 @@ void pv_perf_area_end_all(struct kvm *kvm)
 	}
 }
 
-/* Only here is it shown again, and only this thread hides it but to end it. */
-static bool pv_perf_area_show_again(struct kvm_vcpu *vcpu)
+/**
+ * pv_perf_area_show_again - the VMM runs a vCPU that has an area
+ * @vcpu: the vCPU, on its own thread, with kvm->srcu held for reading
+ *
+ * No other function shows the area again. Only the vCPU's thread hides the area without
+ * ending it.  May sleep.
+ *
+ * Return: true if the VMM has restored the guest's memory: the vCPU is to be reset.
+ */
+bool pv_perf_area_show_again(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	bool restored;
@@ -227,41 +229,6 @@ static bool pv_perf_area_show_again(struct kvm_vcpu *vcpu)
 		pv_perf_area_show(vcpu->kvm, &here->area);
 	mutex_unlock(&here->lock);
 	return restored;
-}
-
-/* As a guest has it that had an area elsewhere. */
-static bool pv_perf_has_lvtpc(struct kvm_vcpu *vcpu)
-{
-	return lapic_in_kernel(vcpu) &&
-	       kvm_lapic_get_reg(vcpu->arch.apic, APIC_LVTPC) == KVM_PERF_LVTPC;
-}
-
-/**
- * pv_perf_area_run - the VMM runs a vCPU
- * @vcpu: the vCPU, on its own thread, with kvm->srcu held for reading
- *
- * The VMM may have changed the registers of one that has no area, and given it those
- * of a guest that had one on another host.  May sleep.
- *
- * Return: true if the VMM has restored the guest's memory: the vCPU is to be reset.
- */
-bool pv_perf_area_run(struct kvm_vcpu *vcpu)
-{
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-
-	if (here && READ_ONCE(here->area.epoch))
-		return pv_perf_area_show_again(vcpu);
-
-	if ((!here || here->restored) && pv_perf_has_lvtpc(vcpu)) {
-		/* Without memory the VMM's next KVM_RUN tries again. */
-		if (pv_perf_vcpu_prepare(vcpu))
-			return false;
-		here = vcpu->arch.pv_perf;
-		here->restored = false;
-		pv_perf_inject_nmi(vcpu);
-	}
-
-	return false;
 }
 
 /**

@@ -28,6 +28,7 @@
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
+#include "lapic.h"
 #include "x86.h"
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
@@ -109,6 +110,38 @@ static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
 	return vcpu->arch.pv_perf && !list_empty(&vcpu->arch.pv_perf->events);
 }
 
+/* As a guest has it that had an area elsewhere. */
+static bool pv_perf_has_lvtpc(struct kvm_vcpu *vcpu)
+{
+	return lapic_in_kernel(vcpu) &&
+	       kvm_lapic_get_reg(vcpu->arch.apic, APIC_LVTPC) == KVM_PERF_LVTPC;
+}
+
+/*
+ * If the vCPU has no area, the VMM may have given it the registers of a guest that had
+ * an area on another host.
+ *
+ * Returns true if the VMM has restored the guest's memory: the vCPU is to be reset.
+ */
+static bool pv_perf_run_area(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	if (here && READ_ONCE(here->area.epoch))
+		return pv_perf_area_show_again(vcpu);
+
+	if ((!here || here->restored) && pv_perf_has_lvtpc(vcpu)) {
+		/* Without memory the VMM's next KVM_RUN tries again. */
+		if (pv_perf_vcpu_prepare(vcpu))
+			return false;
+		here = vcpu->arch.pv_perf;
+		here->restored = false;
+		pv_perf_inject_nmi(vcpu);
+	}
+
+	return false;
+}
+
 /**
  * pv_perf_vcpu_run - the VMM runs a vCPU
  * @vcpu: the vCPU, on the thread that is going to run it, with kvm->srcu held
@@ -118,7 +151,7 @@ static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
  */
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 {
-	if (pv_perf_area_run(vcpu))
+	if (pv_perf_run_area(vcpu))
 		pv_perf_vcpu_reset(vcpu);
 	pv_perf_clear_thread(vcpu);
 	if (pv_perf_vcpu_has_events(vcpu))
@@ -234,6 +267,7 @@ void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 	/* The next kernel wants no NMI for what it had. */
 	vcpu->arch.pv_perf->pmc_changed = false;
 	pv_perf_area_end(vcpu);
+	pv_perf_counts_end(vcpu);
 }
 
 /* The segment of the first instruction after a reset. */
