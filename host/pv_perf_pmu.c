@@ -12,7 +12,6 @@
 
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
-#include "pv_perf_branches.h"
 #include "pv_perf_pmc.h"
 #include "pv_perf_pmu.h"
 #include "x86.h"
@@ -105,7 +104,6 @@ static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 						 X86_RAW_EVENT_MASK;
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
 		pmu->hw_config[i] = perf_get_hw_event_config(i);
-	pmu->branches = pv_perf_branches_probe();
 	pmu->model = pv_perf_cpu_model();
 
 	return true;

@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "pv_perf.h"
 #include "pv_perf_area.h"
+#include "pv_perf_branches.h"
 #include "pv_perf_cap.h"
 #include "pv_perf_counts.h"
 #include "pv_perf_deliver.h"
@@ -50,6 +51,8 @@ int pv_perf_init_vm(struct kvm *kvm)
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
 	vm->available = pv_perf_query_pmu(&vm->pmu, &vm->pmu_is_own);
+	if (vm->pmu_is_own)
+		vm->pmu.branches = pv_perf_branches_probe();
 	vm->pmcs_writable = vm->pmu_is_own && pv_perf_pmc_are_writable();
 	vm->host_rdpmc = pv_perf_rdpmc_host(vm->pmu_is_own, &vm->pmcs);
 	pv_perf_init_limits(vm);
