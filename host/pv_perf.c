@@ -22,6 +22,7 @@
 #include "pv_perf_pmu.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_trace.h"
+#include "pv_perf_vm.h"
 #include "lapic.h"
 #include "x86.h"
 

@@ -483,6 +483,4 @@ struct pv_perf_reading {
 	u32 flags;
 };
 
-int pv_perf_vcpu_prepare(struct kvm_vcpu *vcpu);
-
 #endif /* __KVM_X86_PV_PERF_EVENT_H */

@@ -29,6 +29,7 @@
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
+#include "pv_perf_vm.h"
 #include "lapic.h"
 #include "x86.h"
 

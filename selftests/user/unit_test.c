@@ -20,6 +20,7 @@
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_start.h"
+#include "pv_perf_vm.h"
 
 #define RO_MEMORY	0x10000
 #define NO_MEMORY	0x18000
