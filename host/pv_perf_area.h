@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: the area of a vCPU.
+ * Paravirtual performance events, host side, memory: the area of a vCPU.
  */
 #ifndef __KVM_X86_PV_PERF_AREA_H
 #define __KVM_X86_PV_PERF_AREA_H

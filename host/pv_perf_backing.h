@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: an event of perf behind each of the
+ * Paravirtual performance events, host side, seam: an event of perf behind each of the
  * guest's.
  */
 #ifndef __KVM_X86_PV_PERF_BACKING_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: the branches that led to an overflow.
+ * Paravirtual performance events, host side, features: the branches that led to an
+ * overflow.
  */
 #ifndef __KVM_X86_PV_PERF_BRANCHES_H
 #define __KVM_X86_PV_PERF_BRANCHES_H

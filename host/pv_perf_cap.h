@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: the capabilities.
+ * Paravirtual performance events, host side, top: the capabilities.
  */
 #ifndef __KVM_X86_PV_PERF_CAP_H
 #define __KVM_X86_PV_PERF_CAP_H

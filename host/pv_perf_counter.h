@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: the operations on an open event.
+ * Paravirtual performance events, host side, core: the operations on an open event.
  */
 #ifndef __KVM_X86_PV_PERF_COUNTER_H
 #define __KVM_X86_PV_PERF_COUNTER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: events of the hypervisor.
+ * Paravirtual performance events, host side, features: events of the hypervisor.
  */
 #ifndef __KVM_X86_PV_PERF_COUNTS_H
 #define __KVM_X86_PV_PERF_COUNTS_H

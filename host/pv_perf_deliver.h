@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: tells the guest of overflows and lost
+ * Paravirtual performance events, host side, top: tells the guest of overflows and lost
  * counters.
  */
 #ifndef __KVM_X86_PV_PERF_DELIVER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: finding an event, and locking it.
+ * Paravirtual performance events, host side, event: finding an event, and locking it.
  */
 #ifndef __KVM_X86_PV_PERF_HOME_H
 #define __KVM_X86_PV_PERF_HOME_H

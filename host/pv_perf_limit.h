@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what a VM may have.
+ * Paravirtual performance events, host side, event: what a VM may have.
  */
 #ifndef __KVM_X86_PV_PERF_LIMIT_H
 #define __KVM_X86_PV_PERF_LIMIT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what of a guest an event does not
+ * Paravirtual performance events, host side, event: what of a guest an event does not
  * count, though its counter would.
  */
 #ifndef __KVM_X86_PV_PERF_MODE_H

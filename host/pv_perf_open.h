@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: opening and closing.
+ * Paravirtual performance events, host side, core: opening and closing.
  */
 #ifndef __KVM_X86_PV_PERF_OPEN_H
 #define __KVM_X86_PV_PERF_OPEN_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: overflows.
+ * Paravirtual performance events, host side, core: overflows.
  */
 #ifndef __KVM_X86_PV_PERF_OVERFLOW_H
 #define __KVM_X86_PV_PERF_OVERFLOW_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: the counters of a CPU.
+ * Paravirtual performance events, host side, seam: the counters of a CPU.
  */
 #ifndef __KVM_X86_PV_PERF_PMC_H
 #define __KVM_X86_PV_PERF_PMC_H

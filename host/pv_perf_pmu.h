@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what there is to offer.
+ * Paravirtual performance events, host side, event: what there is to offer.
  */
 #ifndef __KVM_X86_PV_PERF_PMU_H
 #define __KVM_X86_PV_PERF_PMU_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: where a backing event is in its period,
- * and its counter stopped and started.
+ * Paravirtual performance events, host side, seam: where a backing event is in its
+ * period, and its counter stopped and started.
  */
 #ifndef __KVM_X86_PV_PERF_POSITION_H
 #define __KVM_X86_PV_PERF_POSITION_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: RDPMC in the guest, without exits.
+ * Paravirtual performance events, host side, core: RDPMC in the guest, without exits.
  */
 #ifndef __KVM_X86_PV_PERF_RDPMC_H
 #define __KVM_X86_PV_PERF_RDPMC_H

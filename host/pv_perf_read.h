@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what an event has counted, and how the
- * guest is told.
+ * Paravirtual performance events, host side, event: what an event has counted, and how
+ * the guest is told.
  */
 #ifndef __KVM_X86_PV_PERF_READ_H
 #define __KVM_X86_PV_PERF_READ_H

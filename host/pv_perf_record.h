@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: the records, in guest memory.
+ * Paravirtual performance events, host side, memory: the records, in guest memory.
  */
 #ifndef __KVM_X86_PV_PERF_RECORD_H
 #define __KVM_X86_PV_PERF_RECORD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: who has a counter.
+ * Paravirtual performance events, host side, core: who has a counter.
  */
 #ifndef __KVM_X86_PV_PERF_START_H
 #define __KVM_X86_PV_PERF_START_H

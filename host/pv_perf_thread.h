@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: which vCPU's events may count on a
+ * Paravirtual performance events, host side, core: which vCPU's events may count on a
  * thread, and how they get from one to another.
  */
 #ifndef __KVM_X86_PV_PERF_THREAD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: a vCPU's first operation.
+ * Paravirtual performance events, host side, top: a vCPU's first operation.
  */
 #ifndef __KVM_X86_PV_PERF_VM_H
 #define __KVM_X86_PV_PERF_VM_H
