@@ -373,6 +373,14 @@ $(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
 		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
 		$(source)/tools/lib/ctype.c -lurcu -lpthread
 
+# Each file of it by itself, for selftests/layers.
+host_objects := $(patsubst host/%.c,$(B)/tests/host/%.o,$(wildcard host/*.c))
+host-objects: $(host_objects)
+
+$(host_objects): $(B)/tests/host/%.o: host/%.c $(user_headers) | $(K)/release packages-user
+	@mkdir -p $(@D)
+	@clang $(user_flags) -O0 -g0 -c -o $@ $<
+
 # The guest's driver in user space, as it is, beside stand-ins for the kernel and a model of
 # the host.  A header that it includes is empty, but for the two that user space has.
 guest_user := $(B)/tests/guest
@@ -448,9 +456,9 @@ distclean:
 	rm -rf $(B)
 
 .PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
-	machine memory-initrd agent-initrd debian newer-perf matrix fuzz shell qemu bochs \
-	kernel modules check docs results series series-check deb install install-guest uninstall \
-	doctor clean distclean $(groups)
+	machine memory-initrd agent-initrd debian newer-perf host-objects matrix fuzz shell \
+	qemu bochs kernel modules check docs results series series-check deb install \
+	install-guest uninstall doctor clean distclean $(groups)
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The layers of host/: each file uses only files below it in host/layers.
+# vm: none
+# tier: quick
+# needs: host-objects
+# packages: @build @user
+# seconds: 20
+top=$(realpath "$(dirname "$0")/../..")
+. "$top/selftests/tap.sh"
+layers=$top/selftests/layers
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+objects=("$top"/host/*.c)
+objects=("${objects[@]##*/}")
+objects=("${objects[@]/#/$T/host/}")
+"$layers" "$top/host/layers" "${objects[@]/%.c/.o}" >out
+status=$?
+sed 's/^/# /' out
+is "each file of host/ uses only files below it" $status 0
+
+# Planted: top and bottom use each other, and middle uses bottom.
+mkdir planted
+cat >planted/top.h <<'END'
+int top(int i);
+END
+cat >planted/top.c <<'END'
+#include "top.h"
+int bottom(int i);
+int top(int i) { return i ? bottom(i - 1) : 0; }
+END
+cat >planted/middle.c <<'END'
+int bottom(int i);
+int middle(int i) { return bottom(i); }
+END
+cat >planted/bottom.c <<'END'
+#include "top.h"
+int bottom(int i) { return i ? top(i - 1) : 0; }
+END
+for file in planted/*.c; do
+	gcc -c -o "${file%.c}.o" "$file" || exit 1
+done
+
+# planted NAME... -- OBJECT...: the names are the table; sets status, writes out
+planted() {
+	local names=()
+	while [ "$1" != -- ]; do
+		names+=("$1")
+		shift
+	done
+	shift
+	printf '\t%s\n' "${names[@]}" >planted/layers
+	"$layers" planted/layers "${@/#/planted/}" >out
+	status=$?
+}
+
+planted top middle bottom -- top.o middle.o bottom.o
+is "a circle fails" $status 1
+has "the circle is named with its symbols" "in a circle, bottom uses top of top" out
+has "a use of what is above is named" "^bottom uses top of top, which is above" out
+has "a header of what is above is named" "^bottom.c includes the header of top" out
+planted top bottom middle -- middle.o bottom.o
+is "a use of what is above fails without a circle" $status 1
+has "a file without an object is named" "has top, of which there is no object" out
+planted middle bottom -- middle.o bottom.o
+is "the right order passes" $status 0
+planted bottom -- middle.o bottom.o
+is "an object that is not in the table fails" $status 1
+has "the object is named" "^middle is not in planted/layers" out
+finish
