@@ -1399,6 +1399,7 @@ static void hypercall(int vcpu)
 	read_hook = host_read;
 	got = pv_perf_hypercall(vcpus[vcpu], op, a[0], a[1], a[2]);
 	read_hook = NULL;
+	change.read = 0;
 	alloc_faults.fail_at = 0;
 	/* KVM completes it, and that counts for nothing. */
 	pv_perf_instruction_retired(vcpus[vcpu]);
