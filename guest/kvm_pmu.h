@@ -346,7 +346,7 @@ static inline unsigned long *kvm_pmu_owed(struct perf_event *event)
 	return &event->hw.event_base;
 }
 
-/* Has perf to give the group up where it cannot count? */
+/* If a pinned group gets no counters, perf puts it into the error state. */
 static inline bool kvm_pmu_is_pinned(const struct perf_event *event)
 {
 	return event->group_leader->attr.pinned;

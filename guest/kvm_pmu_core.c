@@ -181,7 +181,10 @@ static int kvm_pmu_reboot(struct notifier_block *block, unsigned long action,
 			  void *data)
 {
 	WRITE_ONCE(kvm_pmu_ended, true);
-	/* Then each CPU knows, as all that lasts is asked for with interrupts off. */
+	/*
+	 * A CPU that is in the middle of its operations has interrupts off.  When it takes
+	 * this interrupt, the operations are done, and it sees kvm_pmu_ended.
+	 */
 	on_each_cpu(kvm_pmu_see_end, NULL, 1);
 	kvm_pmu_reset_host();
 	return NOTIFY_DONE;

@@ -126,7 +126,7 @@ static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
 	kvm_pmu_page_changed(cpu, counter->event);
 }
 
-/* The hardware may be another one's.  In NMI context nobody looks. */
+/* Another host may have other hardware.  No NMI handler reads these fields. */
 static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_counter *counter;
@@ -226,7 +226,7 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
 {
 	struct perf_event *event = from->event;
 
-	/* What the event was added for may have run already: it is @to that has to count. */
+	/* @from may have run already.  The host has to start @to. */
 	cpu->added |= BIT(to - cpu->counters);
 
 	WRITE_ONCE(to->event, event);

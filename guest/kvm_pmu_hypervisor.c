@@ -248,8 +248,8 @@ static bool kvm_pmu_hypervisor_supports(const struct perf_event_attr *attr)
 }
 
 /*
- * What the guest's own instructions and devices have caused, and how long its idle task
- * has waited: everybody may count that, as far as perf_event_paranoid goes.  The others
+ * Every user whom perf_event_paranoid allows may count the events that the guest's own
+ * instructions and devices cause, and how long the idle task has waited.  The other events
  * tell of the host, or of its other guests: when the host has an interrupt, how long it
  * works on an exit, when it runs something else, which memory it has taken away.
  */

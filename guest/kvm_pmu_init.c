@@ -221,7 +221,7 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 	       use.general <= READ_ONCE(kvm_pmu_host.nr_counters);
 }
 
-/* What the host says now: nothing may have shown yet that it is another one. */
+/* Ask the host if it may be another one by now, which nothing has shown yet. */
 static void kvm_pmu_see_host(struct guest_perf_query *host)
 {
 	struct kvm_pmu_cpu *cpu;

@@ -53,7 +53,7 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
 	kvm_pmu_counter_stop(cpu, event);
 }
 
-/* Those of record.flags that mean something. */
+/* The driver ignores the other bits of record.flags. */
 #define KVM_PMU_EVENT_FLAGS	(KVM_PERF_EVENT_LOST | KVM_PERF_EVENT_THROTTLED)
 
 /**
@@ -141,7 +141,7 @@ static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
 	}
 }
 
-/* Those of an event that leaves are told of until the flush has ended. */
+/* The host tells of overflows of an event that leaves until the flush has ended. */
 static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 				    struct kvm_pmu_counter *counter,
 				    struct pt_regs *regs)

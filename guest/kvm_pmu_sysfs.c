@@ -45,7 +45,7 @@ static const struct attribute_group kvm_pmu_format_group = {
 	.attrs	= kvm_pmu_format_attrs,
 };
 
-/* What a PERF_COUNT_HW_* event is to the host, 0 if it does not have it. */
+/* The host's event select for a PERF_COUNT_HW_* event, 0 if the host lacks the event. */
 static u64 kvm_pmu_hw_select(u64 id)
 {
 	const struct guest_perf_attr attr = {

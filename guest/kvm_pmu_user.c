@@ -181,8 +181,8 @@ void kvm_pmu_user_destroy(void)
  * @allowed: whether it may
  *
  * As with x86's own PMU, no program reads a counter by RDPMC once this returns, if it is
- * not allowed.  One that had mapped an event reads 0, and finds in the event's page that
- * it has to ask perf.
+ * not allowed.  A program that had mapped an event reads 0, and finds in the event's page
+ * that the program has to ask perf.
  *
  * Return: 0, or -EOPNOTSUPP where it cannot be allowed.
  */

@@ -151,7 +151,7 @@ struct pv_perf_branches {
 	struct pv_perf_branch_raw raw[KVM_PERF_MAX_BRANCHES];
 };
 
-/* What KVM completes for the guest. */
+/* Kinds of instructions that KVM completes for the guest. */
 enum pv_perf_retired {
 	PV_PERF_INSTRUCTION	= BIT(0),
 	PV_PERF_BRANCH		= BIT(1),

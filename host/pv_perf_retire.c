@@ -31,7 +31,7 @@
 #include "pv_perf_position.h"
 #include "x86.h"
 
-/* One that is stopped has not counted what the vCPU ran up to the exit. */
+/* A stopped event has not counted the instructions that the vCPU ran up to the exit. */
 static bool pv_perf_is_counting(const struct pv_perf_event *event)
 {
 	return pv_perf_backing_is_here(event->backing) && !event->stopped &&

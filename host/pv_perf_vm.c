@@ -114,7 +114,7 @@ static bool pv_perf_vcpu_has_events(struct kvm_vcpu *vcpu)
 	return vcpu->arch.pv_perf && !list_empty(&vcpu->arch.pv_perf->events);
 }
 
-/* As a guest has it that had an area elsewhere. */
+/* A guest that had an area on another host has left this entry in its local APIC. */
 static bool pv_perf_has_lvtpc(struct kvm_vcpu *vcpu)
 {
 	return lapic_in_kernel(vcpu) &&
