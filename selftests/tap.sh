@@ -87,6 +87,18 @@ tap_file() {
 		is "$1: the number of results" $((tap_n - before)) "$plan"
 }
 
+# ends_well NAME COMMAND...: the command, which may print TAP, has status 0, which it does
+# not have when a sanitizer complains. Its output is in the file out.
+ends_well() {
+	local name=$1 status
+	shift
+	"$@" >out 2>&1
+	status=$?
+	! grep -q '^TAP version' out || tap_file "$name" out
+	[ $status = 0 ] || tail -n 40 out | sed 's/^/# /'
+	is "$name ends well" $status 0
+}
+
 # until_true COMMAND...: waits for it, at most a minute, $VM_PATIENCE times as long
 until_true() {
 	for _ in $(seq $((300 * ${VM_PATIENCE:-1}))); do

@@ -13,28 +13,17 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 
-# run NAME COMMAND...: ends well, which it does not when a sanitizer complains
-run() {
-	local name=$1 status
-	shift
-	"$@" >out 2>&1
-	status=$?
-	! grep -q '^TAP version' out || tap_file "$name" out
-	[ $status = 0 ] || tail -n 40 out | sed 's/^/# /'
-	is "$name ends well" $status 0
-}
-
 tests=(guest_count guest_sample guest_limit guest_host guest_hypervisor guest_rdpmc guest_init
 	guest_hostile)
 # Each test is a process of its program, and all of these add to one file.
 export LLVM_PROFILE_FILE=$dir/%m.profraw
 for t in "${tests[@]}"; do
-	run "$t" "$T/$t"
+	ends_well "$t" "$T/$t"
 done
 
 corpus=$top/selftests/user/guest/corpus
 # `make fuzz` tries others.
-run "the seeds of fuzz_guest" "$T/fuzz_guest" -runs=0 "$corpus"
+ends_well "the seeds of fuzz_guest" "$T/fuzz_guest" -runs=0 "$corpus"
 # Not compat.c and compat_user.c, which find the kernel's functions by probes: what they find
 # here are the stand-ins.
 llvm-profdata merge -o profile ./*.profraw

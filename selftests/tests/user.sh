@@ -14,28 +14,17 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 
-# run NAME COMMAND...: ends well, which it does not when a sanitizer complains
-run() {
-	local name=$1 status
-	shift
-	"$@" >out 2>&1
-	status=$?
-	! grep -q '^TAP version' out || tap_file "$name" out
-	[ $status = 0 ] || tail -n 40 out | sed 's/^/# /'
-	is "$name ends well" $status 0
-}
-
 export LLVM_PROFILE_FILE=$dir/%p.profraw
-run unit_test "$T/unit_test"
-run threads_test "$T/threads_test" 14
-run "the seeds of fuzz_host" "$T/fuzz_host" -runs=0 "$corpus"
+ends_well unit_test "$T/unit_test"
+ends_well threads_test "$T/threads_test" 14
+ends_well "the seeds of fuzz_host" "$T/fuzz_host" -runs=0 "$corpus"
 mkdir new
 # The same ones each time, for which the seeds come in one order and all is at the same
 # addresses, if this machine lets it be; `make fuzz` tries others.
 printf '%s\n' "$corpus"/* | sort | paste -sd, >seeds
 fixed=(setarch --addr-no-randomize)
 "${fixed[@]}" true 2>/dev/null || fixed=()
-run fuzz_host "${fixed[@]}" "$T/fuzz_host" -seed=1 -runs=20000 -max_len=2048 \
+ends_well fuzz_host "${fixed[@]}" "$T/fuzz_host" -seed=1 -runs=20000 -max_len=2048 \
 	-timeout=100 -reload=0 -verbosity=0 -print_final_stats=1 \
 	-seed_inputs=@seeds new
 more "sequences of hypercalls" \
