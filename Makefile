@@ -101,7 +101,7 @@ run: machine $(sample)
 
 # The tests say themselves what they need, and the runner has it made by this Makefile:
 # selftests/README.
-run_tests = selftests/run $(if $(CONTINUE),--continue) $(or $(TESTS),--tier $1)
+run_tests = selftests/run $(if $(CONTINUE),--continue) $(or $(strip $(TESTS)),--tier $1)
 
 test-quick:
 	@NO_INSTALL=1 $(call run_tests,quick)
