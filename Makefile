@@ -238,7 +238,7 @@ series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.bu
 		$(B)/linux-$(newest)/source $(B)/series/kernel x86_64 i386
 	@series/compare-selftests $(B)/series/kernel $(newest)
 	@selftests/matrix $(newest)-series/$(newest)-series
-	@VM_KERNEL=$(newest)-series selftests/run kexec
+	@VM_KERNEL=$(newest)-series selftests/run kexec took
 
 # Every time, as it is quick when nothing is missing.
 groups := $(addprefix packages-,build user qemu bochs machine)
