@@ -266,6 +266,11 @@ $(debian): selftests/machine/build-debian $(B)/linux-6.1/release
 		selftests/machine/build-debian
 	@touch $@
 
+$(B)/clients: selftests/machine/fetch-clients
+	@$(stage) clients 'fetching programs that use counters (1 minute)' \
+		selftests/machine/fetch-clients
+	@touch $@
+
 $(B)/linux-%-debug/release: $(B)/linux-%/release \
 		selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config debug.config)

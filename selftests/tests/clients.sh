@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Programs of Debian that use counters come to the same end in a guest as on its host, and
+# find the same there.
+# vm: none
+# tier: all
+# machines: amd
+# needs: machine newer-perf build/clients
+# programs: loop longloop
+# packages: bpfcc-tools bpftrace iproute2 libjson-c5 libpcp-pmda3 libreadline8 pcp-conf libuv1 likwid papi-tools stress-ng sysprof
+# seconds: 1200
+#
+# selftests/clients has a script for each, whose output has to be the same. CLIENTS names
+# those to run. make results makes a table of them.
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+. "$tree/selftests/tap.sh"
+scripts=$tree/selftests/clients
+read -ra names <<<"${CLIENTS:-$(cd "$scripts" && echo *)}"
+export clients=$tree/build/clients debs=$tree/build/clients/debs tree T
+
+# states FILE: of the lines of perf stat -x, each event, and what became of it
+states() {
+	awk -F, 'NF > 3 { print $3, ($1 ~ /^[0-9.]+$/ ? "counted" : $1) }' "$1"
+}
+export -f states
+
+# run_all: what each prints goes to the file NAME.LEVEL
+run_all() {
+	local name
+
+	export HOME=/dev/shm
+	mount -t tmpfs none /lib/modules
+	mkdir -p /dev/shm/work
+	cd /dev/shm/work || exit 1
+	[ "$VM_LEVEL" = guest ] || echo 0 >/proc/sys/kernel/nmi_watchdog
+	for name in "${names[@]}"; do
+		echo "# $VM_LEVEL, $SECONDS s: $name" >&2
+		timeout 1200 "$scripts/$name" >"$VM_SCRATCH/$name.$VM_LEVEL" 2>&1
+		rm -rf /dev/shm/work/*
+	done
+}
+
+version() {
+	eval "$(sed -n 's/^# version: //p' "$scripts/$1")" 2>&1 | grep -om 1 '[0-9][^ ]*'
+}
+
+# The columns of the table: program, version, lines of output, lines that differ
+row() {
+	printf '%s\t%s\t%s\t%s\n' "$1" "$(version "$1")" "$(wc -l <"$1.host")" \
+		"$(diff "$1.host" "$1.guest" | grep -c '^[<>]')"
+}
+
+if [ -n "$VM_LEVEL" ]; then
+	run_all
+	[ "$VM_LEVEL" = guest ] ||
+		"$vm" guest --accel-opt pv-perf-rdpmc=on --mem 1024 --cpus 2 --timeout 0 \
+			--scratch "$VM_SCRATCH" -- env CLIENTS="${names[*]}" "$self"
+	exit
+fi
+
+out=$tree/build/tests/clients
+rm -rf "$out"
+mkdir -p "$out"
+cd "$out" || exit 1
+"$vm" host --host-cpus 2 --host-mem 3072 --kvm-opt pv_perf_rdpmc=5 --timeout 3600 \
+	--scratch "$out" -- env CLIENTS="${names[*]}" "$self"
+is "host and guest end well" $? 0
+for name in "${names[@]}"; do
+	diff "$name.host" "$name.guest" | sed 's/^/# /'
+	more "$name finds something on the host" "$(wc -l <"$name.host")" 0
+	ok "$name finds the same in a guest" cmp -s "$name.host" "$name.guest"
+	row "$name" >>rows
+done
+PYTHONPATH=$tree/selftests python3 - <<'END'
+from vmlib import results
+
+rows = [line.rstrip("\n").split("\t") for line in open("rows")]
+results.save("clients", "clients", "amd", "Programs of Debian that use counters",
+             "make test TESTS=clients", {"host and guest": results.release("6.1"),
+             "emulator": results.emulator("amd")},
+             [{"title": "What each prints on the host and in a guest",
+               "columns": ["program", "version", "lines", "lines that differ"],
+               "rows": [[name, version, int(n), int(differ)]
+                        for name, version, n, differ in rows]}])
+END
+finish
