@@ -162,6 +162,37 @@ struct kvm_pmu_slot {
 /* The host knows no event of this id: one has at most as many as there are counters. */
 #define KVM_PMU_NO_EVENT	0xfffffffe
 
+/*
+ * What cannot be done where it is noticed, in an NMI or under the lock of the runqueue:
+ * the CPU's irq_work does it, as soon as interrupts are on.
+ */
+enum kvm_pmu_pending {
+	/* Print a warning, once: see kvm_pmu_warn(). */
+	KVM_PMU_WARN_GONE,
+	KVM_PMU_WARN_LOST,
+	KVM_PMU_WARN_NO_SPACE,
+	KVM_PMU_WARN_COUNTS,
+	KVM_PMU_WARN_MODEL,
+	KVM_PMU_NR_WARNINGS,
+
+	/* Open anew what this CPU's host does not have any more. */
+	KVM_PMU_OPEN_ANEW = KVM_PMU_NR_WARNINGS,
+	/* Stop parked events that overflow. */
+	KVM_PMU_STOP_UNWANTED,
+	/* Give up the events whose counter the host has taken away. */
+	KVM_PMU_GIVE_UP_LOST,
+	/* Have perf schedule the events of this CPU again. */
+	KVM_PMU_RESCHED,
+	/* The same for the events of the hypervisor. */
+	KVM_PMU_RESCHED_HYPERVISOR,
+	/* Have perf take the samples that are owed. */
+	KVM_PMU_TAKE_OWED,
+	/* Write the pages from which user mode reads counters. */
+	KVM_PMU_WRITE_PAGES,
+	/* Begin to watch: timers are not for the scheduler's innermost. */
+	KVM_PMU_START_WATCH,
+};
+
 /**
  * struct kvm_pmu_cpu - the counters of a CPU
  * @counters: the counters
@@ -193,11 +224,7 @@ struct kvm_pmu_slot {
  * @work: what cannot be done where it is noticed
  * @watch: looks after counters that run, or that nobody uses
  * @watching: @watch is due
- * @resched: have @work let perf schedule this CPU's events anew
- * @unwanted: have @work stop the counters that overflow for nobody
- * @lost: have @work give up those that the host has taken away
- * @pages: have @work tell user mode where counters are
- * @warnings: have @work print these, a bit each
+ * @pending: what @work has to do, a bit for each enum kvm_pmu_pending
  * @nmi_due: the overflows that an NMI is still to come for have been handled
  * @query: the host tells there what it offers
  * @area: the host tells there what is there to know, a page
@@ -207,7 +234,6 @@ struct kvm_pmu_slot {
  * @counting: which of these the host counts
  * @counts_wait: an event of these could not be added
  * @counts_room: how many slots there were for its group
- * @counts_resched: have @work let perf schedule those of this CPU anew
  * @slots: those of @area, for events of the hypervisor that sample
  * @user_reads: the task that runs here, or the one before it, may execute RDPMC in user
  *	mode, so that no counter may run that has no event
@@ -215,7 +241,6 @@ struct kvm_pmu_slot {
  * @page_call: has this CPU write its events' pages, for another CPU
  * @offline: its CPU goes offline, and needs no area any more
  * @has_lvtpc: the local APIC tells another host of @area
- * @host_lost: have @work open anew what the host has not any more
  * @overflows: number of overflows handled
  * @samples: how many samples the NMI that is handled now has taken
  *
@@ -250,11 +275,7 @@ struct kvm_pmu_cpu {
 	struct irq_work work;
 	struct timer_list watch;
 	bool watching;
-	bool resched;
-	bool unwanted;
-	bool lost;
-	bool pages;
-	unsigned long warnings;
+	unsigned long pending;
 	bool nmi_due;
 	struct guest_perf_query query;
 	struct guest_perf_area *area;
@@ -263,14 +284,12 @@ struct kvm_pmu_cpu {
 	u32 counting;
 	bool counts_wait;
 	unsigned int counts_room;
-	bool counts_resched;
 	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
 	bool user_reads;
 	struct perf_branch_stack *branch_stack;
 	call_single_data_t page_call;
 	bool offline;
 	bool has_lvtpc;
-	bool host_lost;
 	u64 overflows;
 	u32 samples;
 };
@@ -280,6 +299,23 @@ DECLARE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
 {
 	return this_cpu_read(kvm_pmu_cpu);
+}
+
+/**
+ * kvm_pmu_pend - leave something to the work of a CPU
+ * @cpu: this CPU's
+ * @what: what to do
+ *
+ * NMI-safe.
+ *
+ * Return: false if the work has it to do already.
+ */
+static inline bool kvm_pmu_pend(struct kvm_pmu_cpu *cpu, enum kvm_pmu_pending what)
+{
+	bool first = !test_and_set_bit(what, &cpu->pending);
+
+	irq_work_queue(&cpu->work);
+	return first;
 }
 
 static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
@@ -525,16 +561,8 @@ void kvm_pmu_refuse(struct perf_event *event);
 bool kvm_pmu_is_refused(struct perf_event *event);
 
 /* kvm_pmu_watch.c */
-enum kvm_pmu_warning {
-	KVM_PMU_WARN_GONE,
-	KVM_PMU_WARN_LOST,
-	KVM_PMU_WARN_NO_SPACE,
-	KVM_PMU_WARN_COUNTS,
-	KVM_PMU_WARN_MODEL,
-};
-
-void kvm_pmu_warn(enum kvm_pmu_warning warning);
-void kvm_pmu_warn_again(enum kvm_pmu_warning warning);
+void kvm_pmu_warn(enum kvm_pmu_pending warning);
+void kvm_pmu_warn_again(enum kvm_pmu_pending warning);
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
 		       struct kvm_pmu_counter *counter);
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);

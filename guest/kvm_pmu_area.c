@@ -131,10 +131,5 @@ bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu)
 {
-	if (!kvm_pmu_area_is_stale(cpu) || READ_ONCE(cpu->host_lost))
-		return false;
-
-	WRITE_ONCE(cpu->host_lost, true);
-	irq_work_queue(&cpu->work);
-	return true;
+	return kvm_pmu_area_is_stale(cpu) && kvm_pmu_pend(cpu, KVM_PMU_OPEN_ANEW);
 }

@@ -186,8 +186,7 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	for (i = 0; i < cpu->nr_open; i++)
 		cmpxchg(&cpu->counters[i].state, KVM_PMU_STARTING, KVM_PMU_HELD);
 
-	cpu->resched = true;
-	irq_work_queue(&cpu->work);
+	kvm_pmu_pend(cpu, KVM_PMU_RESCHED);
 }
 
 /**

@@ -171,8 +171,7 @@ void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
 		return;
 
 	cpu->counts_wait = false;
-	cpu->counts_resched = true;
-	irq_work_queue(&cpu->work);
+	kvm_pmu_pend(cpu, KVM_PMU_RESCHED_HYPERVISOR);
 }
 
 /**

@@ -156,8 +156,7 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 
 	n = xchg(&record->overflows, 0);
 	if (READ_ONCE(counter->state) == KVM_PMU_FREE && !leaving) {
-		WRITE_ONCE(cpu->unwanted, true);
-		irq_work_queue(&cpu->work);
+		kvm_pmu_pend(cpu, KVM_PMU_STOP_UNWANTED);
 		return n;
 	}
 

@@ -379,8 +379,7 @@ void kvm_pmu_user_page(struct perf_event *event,
 
 static void kvm_pmu_pages_changed(struct kvm_pmu_cpu *cpu)
 {
-	WRITE_ONCE(cpu->pages, true);
-	irq_work_queue(&cpu->work);
+	kvm_pmu_pend(cpu, KVM_PMU_WRITE_PAGES);
 }
 
 /**

@@ -22,7 +22,7 @@
 /* How long one that nobody uses is kept open. */
 #define KVM_PMU_KEEP		HZ
 
-static const char * const kvm_pmu_warnings[] = {
+static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
 	[KVM_PMU_WARN_GONE] =
 		"the host has no paravirtual perf events any more: nothing counts",
 	[KVM_PMU_WARN_LOST] =
@@ -44,34 +44,19 @@ static unsigned long kvm_pmu_warned;
  * A task switch holds the lock of the runqueue, which printk() may want, to wake
  * up who waits for the console: leave it to the work.
  */
-void kvm_pmu_warn(enum kvm_pmu_warning warning)
+void kvm_pmu_warn(enum kvm_pmu_pending warning)
 {
-	struct kvm_pmu_cpu *cpu = this_cpu_read(kvm_pmu_cpu);
-
-	if (test_and_set_bit(warning, &kvm_pmu_warned))
-		return;
-
-	set_bit(warning, &cpu->warnings);
-	irq_work_queue(&cpu->work);
+	if (!test_and_set_bit(warning, &kvm_pmu_warned))
+		kvm_pmu_pend(this_kvm_pmu_cpu(), warning);
 }
 
 /**
  * kvm_pmu_warn_again - let a warning be printed once more
  * @warning: which
  */
-void kvm_pmu_warn_again(enum kvm_pmu_warning warning)
+void kvm_pmu_warn_again(enum kvm_pmu_pending warning)
 {
 	clear_bit(warning, &kvm_pmu_warned);
-}
-
-static void kvm_pmu_print_warnings(struct kvm_pmu_cpu *cpu)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(kvm_pmu_warnings); i++) {
-		if (test_and_clear_bit(i, &cpu->warnings))
-			pr_warn("%s\n", kvm_pmu_warnings[i]);
-	}
 }
 
 /**
@@ -89,8 +74,7 @@ void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
 	    READ_ONCE(counter->leaving))
 		kvm_pmu_warn(KVM_PMU_WARN_LOST);
 	WRITE_ONCE(counter->lost, true);
-	WRITE_ONCE(cpu->lost, true);
-	irq_work_queue(&cpu->work);
+	kvm_pmu_pend(cpu, KVM_PMU_GIVE_UP_LOST);
 }
 
 /* A counter runs, or is kept open for nobody; or the hypervisor's events count. */
@@ -121,9 +105,8 @@ void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 	if (cpu->watching || !kvm_pmu_any_to_watch(cpu))
 		return;
 
-	/* Timers are not for the scheduler's innermost. */
 	cpu->watching = true;
-	irq_work_queue(&cpu->work);
+	kvm_pmu_pend(cpu, KVM_PMU_START_WATCH);
 }
 
 /**
@@ -151,12 +134,13 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 }
 
 /*
- * Stop those that the host has taken away, and have perf schedule its events
- * anew, with no more of them than those that count.
+ * Stop those that the host has taken away, and limit this CPU to those that count.
+ * Returns whether perf has to schedule its events again.
  */
-static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
+static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_counter *counter;
+	bool resched = false;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
@@ -176,11 +160,12 @@ static void kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_set_stopped(counter->event);
 		WRITE_ONCE(counter->state, KVM_PMU_HELD);
 		kvm_pmu_page_changed(cpu, counter->event);
-		cpu->resched = true;
+		resched = true;
 	}
 
 	cpu->proven = kvm_pmu_running(cpu);
 	kvm_pmu_set_limit(cpu, &cpu->proven);
+	return resched;
 }
 
 /**
@@ -191,28 +176,39 @@ void kvm_pmu_work(struct irq_work *work)
 {
 	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu, work);
 
-	kvm_pmu_print_warnings(cpu);
+	unsigned int i;
+
+	for (i = 0; i < KVM_PMU_NR_WARNINGS; i++) {
+		if (test_and_clear_bit(i, &cpu->pending))
+			pr_warn("%s\n", kvm_pmu_warnings[i]);
+	}
 
 	/* The flush may have found it as well. */
-	if (xchg(&cpu->host_lost, false) && kvm_pmu_area_is_stale(cpu))
+	if (test_and_clear_bit(KVM_PMU_OPEN_ANEW, &cpu->pending) &&
+	    kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
 
-	if (xchg(&cpu->unwanted, false))
+	if (test_and_clear_bit(KVM_PMU_STOP_UNWANTED, &cpu->pending))
 		kvm_pmu_stop_unwanted(cpu);
 
-	if (xchg(&cpu->lost, false))
-		kvm_pmu_give_up_lost(cpu);
+	if (test_and_clear_bit(KVM_PMU_GIVE_UP_LOST, &cpu->pending) &&
+	    kvm_pmu_give_up_lost(cpu))
+		set_bit(KVM_PMU_RESCHED, &cpu->pending);
 
-	if (xchg(&cpu->resched, false))
+	if (test_and_clear_bit(KVM_PMU_RESCHED, &cpu->pending))
 		kvm_pmu_resched();
 
-	if (xchg(&cpu->counts_resched, false))
+	if (test_and_clear_bit(KVM_PMU_RESCHED_HYPERVISOR, &cpu->pending))
 		kvm_pmu_hypervisor_resched(cpu);
 
-	if (xchg(&cpu->pages, false))
+	if (test_and_clear_bit(KVM_PMU_TAKE_OWED, &cpu->pending))
+		kvm_pmu_take_owed(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_WRITE_PAGES, &cpu->pending))
 		kvm_pmu_update_pages(cpu);
 
-	if (cpu->watching && !timer_pending(&cpu->watch))
+	if (test_and_clear_bit(KVM_PMU_START_WATCH, &cpu->pending) &&
+	    cpu->watching && !timer_pending(&cpu->watch))
 		mod_timer(&cpu->watch, jiffies + KVM_PMU_WATCH);
 }
 
