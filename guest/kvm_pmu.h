@@ -318,6 +318,12 @@ static inline bool kvm_pmu_pend(struct kvm_pmu_cpu *cpu, enum kvm_pmu_pending wh
 	return first;
 }
 
+static inline struct kvm_pmu_counter *kvm_pmu_counter(struct kvm_pmu_cpu *cpu,
+						      const struct perf_event *event)
+{
+	return &cpu->counters[event->hw.idx];
+}
+
 static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
 {
 	return counter->attr.sample_period;
@@ -393,7 +399,34 @@ static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 	return event->pmu_private;
 }
 
-/* kvm_pmu_core.c: this kernel ends, and asks the host for nothing more */
+/*
+ * What each file has for those above it, from the bottom to the top: see guest/layers.
+ */
+
+/* kvm_pmu_perf.c */
+extern struct pmu *kvm_pmu;
+
+int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
+			  const char *no_sampling, const char *name, int type);
+bool kvm_pmu_is_ours(const struct perf_event *event);
+bool kvm_pmu_has_raw(void);
+void kvm_pmu_count(struct perf_event *event, u64 count);
+void kvm_pmu_hide_freq(struct perf_event *event);
+void kvm_pmu_throttle_event(struct perf_event *event);
+
+/* kvm_pmu_call.c */
+enum kvm_pmu_result {
+	KVM_PMU_DONE,
+	KVM_PMU_HOST_LOST,
+	KVM_PMU_NO_COUNTER,
+	KVM_PMU_TOO_OFTEN,
+	KVM_PMU_NO_SPACE,
+	KVM_PMU_EXISTS,
+	KVM_PMU_NOT_WRITTEN,
+	KVM_PMU_REFUSED,
+};
+
+/* This kernel ends, and asks the host for nothing more. */
 extern bool kvm_pmu_ended;
 
 static inline long kvm_perf_op(unsigned int op, u32 id, u64 arg)
@@ -417,31 +450,101 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 			      upper_32_bits(addr), nr);
 }
 
-/* kvm_pmu_core.c */
-const char *kvm_pmu_why_no_rdpmc(void);
-
-/* kvm_pmu_query.c: changes with the host; READ_ONCE() of a field of 32 bits */
+/* Changes with the host; READ_ONCE() of a field of 32 bits. */
 extern struct guest_perf_query kvm_pmu_host;
+/* What the host can count may be something else now. */
+extern bool kvm_pmu_answers_stale;
+
+void kvm_pmu_warn(enum kvm_pmu_pending warning);
+void kvm_pmu_warn_again(enum kvm_pmu_pending warning);
+enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
+bool kvm_pmu_host_is_gone(bool ask);
 long kvm_pmu_query_host(struct guest_perf_query *query);
 void kvm_pmu_get_host(struct guest_perf_query *host);
 u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
 enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr);
 bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr);
+const char *kvm_pmu_why_no_rdpmc(void);
 
-/* kvm_pmu_event.c */
-int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
-			  const char *no_sampling, const char *name, int type);
-int kvm_pmu_register(const char *no_sampling);
-#ifdef MODULE
-void kvm_pmu_unregister(void);
-#endif
-bool kvm_pmu_has_raw(void);
-void kvm_pmu_resched(void);
-bool kvm_pmu_is_ours(const struct perf_event *event);
+/* kvm_pmu_area.c */
+int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
 
-/* kvm_pmu_init.c */
-int kvm_pmu_event_init(struct perf_event *event);
-int kvm_pmu_check_period(struct perf_event *event, u64 period);
+/* kvm_pmu_backing.c */
+
+/* kvm_pmu_init() registers what features have the core call. */
+extern void (*kvm_pmu_new_area)(struct kvm_pmu_cpu *cpu);
+
+static inline void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter)
+{
+	counter->pmc = READ_ONCE(counter->record.pmc);
+}
+
+void kvm_pmu_close(struct kvm_pmu_counter *counter);
+void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
+void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
+		       struct perf_event *event);
+void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
+			    struct perf_event *event);
+enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_counter *counter);
+void kvm_pmu_settle_leaving(struct kvm_pmu_counter *counter);
+void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
+void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
+struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_keeps_unused(int nr, void *info);
+void kvm_pmu_close_unused(void *info);
+void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
+		       struct kvm_pmu_counter *counter);
+void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
+			  struct kvm_pmu_counter *counter);
+void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
+		      struct kvm_pmu_counter *counter);
+bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter);
+void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter);
+bool kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+
+/* kvm_pmu_assign.c */
+unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
+		      const struct kvm_pmu_use *use, unsigned int limit);
+void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_counter *counter);
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
+void kvm_pmu_refuse(struct perf_event *event);
+int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+
+/* kvm_pmu_flush.c */
+void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_flush_apart(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_branches.c */
+unsigned int kvm_pmu_branches_possible(void);
+bool kvm_pmu_wants_branches(const struct perf_event *event);
+int kvm_pmu_branches_init_event(struct perf_event *event);
+void kvm_pmu_branches_add(struct perf_event *event);
+void kvm_pmu_branches_del(struct perf_event *event);
+void kvm_pmu_branches_forget(void);
+void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
+			   struct perf_sample_data *data);
+int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_user.c */
 int kvm_pmu_user_create(void);
@@ -455,9 +558,7 @@ u64 kvm_pmu_user_attr(void);
 void kvm_pmu_user_init_event(struct perf_event *event);
 void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm);
 void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm);
-void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_update_pages(void *info);
-void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter);
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 				 struct kvm_pmu_counter *counter);
 #ifdef MODULE
@@ -466,137 +567,31 @@ void kvm_pmu_user_page(struct perf_event *event,
 bool kvm_pmu_user_fixup(struct pt_regs *regs);
 #endif
 
-/* kvm_pmu_branches.c */
-unsigned int kvm_pmu_branches_possible(void);
-bool kvm_pmu_wants_branches(const struct perf_event *event);
-int kvm_pmu_branches_init_event(struct perf_event *event);
-void kvm_pmu_branches_add(struct perf_event *event);
-void kvm_pmu_branches_del(struct perf_event *event);
-void kvm_pmu_branches_forget(void);
-void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
-			   struct perf_sample_data *data);
-int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu);
+/* kvm_pmu_sysfs.c */
+extern const struct attribute_group *kvm_pmu_attr_groups[];
 
-/* kvm_pmu_area.c */
-int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_config.c */
-struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
-void kvm_pmu_config_share(struct kvm_pmu_config *config);
-void kvm_pmu_config_put(struct kvm_pmu_config *config);
-int kvm_pmu_config_check_period(const struct kvm_pmu_config *config,
-				u64 period);
-void kvm_pmu_config_forget(void);
+/* kvm_pmu_open.c */
+int kvm_pmu_event_init(struct perf_event *event);
+int kvm_pmu_check_period(struct perf_event *event, u64 period);
 #ifdef MODULE
 void kvm_pmu_config_destroy(void);
 #endif
 
-/* kvm_pmu_counter.c */
-int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
-			  struct kvm_pmu_counter *counter);
-void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
-void kvm_pmu_close(struct kvm_pmu_counter *counter);
-void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
-void kvm_pmu_settle_leaving(struct kvm_pmu_counter *counter);
-void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
-void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_find.c */
-struct kvm_pmu_counter *kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu,
-					       struct perf_event *event);
-
-/* kvm_pmu_plan.c */
-void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
-		    u32 op, u64 arg);
-void kvm_pmu_plan(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_run.c */
-void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_run(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count);
-
-/* kvm_pmu_flush.c */
-void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu);
-struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
-
 /* kvm_pmu_nmi.c */
-void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter);
-bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
-			   struct kvm_pmu_counter *counter);
-void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
-		      struct kvm_pmu_counter *counter);
 void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu);
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs);
 
-/* kvm_pmu_record.c */
-u64 kvm_pmu_record_count(const struct guest_perf_event *record);
-u64 kvm_pmu_record_left(const struct guest_perf_event *record);
-void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
-		       struct perf_event *event);
-u64 kvm_pmu_record_last_period(const struct guest_perf_event *record);
-void kvm_pmu_count(struct perf_event *event, u64 count);
-void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
-			    struct perf_event *event);
-
-/* kvm_pmu_limit.c */
-unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
-		      const struct kvm_pmu_use *use, unsigned int limit);
-void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_counter *counter);
-void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
-void kvm_pmu_refuse(struct perf_event *event);
-bool kvm_pmu_is_refused(struct perf_event *event);
-
-/* kvm_pmu_watch.c */
-void kvm_pmu_warn(enum kvm_pmu_pending warning);
-void kvm_pmu_warn_again(enum kvm_pmu_pending warning);
-void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
-		       struct kvm_pmu_counter *counter);
-void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_work(struct irq_work *work);
-void kvm_pmu_watch(struct timer_list *watch);
-bool kvm_pmu_keeps_unused(int nr, void *info);
-void kvm_pmu_close_unused(void *info);
-void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_call.c */
-enum kvm_pmu_result {
-	KVM_PMU_DONE,
-	KVM_PMU_HOST_LOST,
-	KVM_PMU_NO_COUNTER,
-	KVM_PMU_TOO_OFTEN,
-	KVM_PMU_NO_SPACE,
-	KVM_PMU_EXISTS,
-	KVM_PMU_NOT_WRITTEN,
-	KVM_PMU_REFUSED,
-};
-
-enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
-bool kvm_pmu_host_is_gone(bool ask);
+/* kvm_pmu_event.c */
+void kvm_pmu_resched(void);
+int kvm_pmu_register(const char *no_sampling);
+#ifdef MODULE
+void kvm_pmu_unregister(void);
+#endif
 
 /* kvm_pmu_cpu.c */
 int kvm_pmu_counters_create(void);
 void kvm_pmu_counters_destroy(void);
 int kvm_pmu_areas_create(void);
 void kvm_pmu_areas_destroy(void);
-
-/* kvm_pmu_clock.c */
-extern struct device_attribute dev_attr_clock;
-
-/* kvm_pmu_sysfs.c */
-extern const struct attribute_group *kvm_pmu_attr_groups[];
 
 #endif /* _KVM_PMU_H */

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: the area of a CPU, in which the host
- * tells whether it has what was opened.
+ * Paravirtual performance events, guest side: the area of a CPU, in which the host tells
+ * whether it has what was opened.
  *
- * Where it has not, as after a migration, the guest finds it by looking: on what
- * perf wants, in an NMI, and ten times a second.  A host that the guest has just
- * come to sends an NMI at once, by what it finds in the local APIC.
+ * The area's epoch tells whether the host has what was opened.  If it has not, as after a
+ * migration, the guest finds that by looking: on what perf wants, in an NMI, and ten times
+ * a second.  A host that the guest has just come to sends an NMI at once, because it finds
+ * KVM_PERF_LVTPC in the local APIC.
  *
- * What follows the epoch is for the hypervisor's events: see kvm_pmu_hypervisor.c.
- *
- * Everything here runs on the area's CPU with interrupts off.
+ * All runs on the area's CPU with interrupts off.
  */
 #include <linux/gfp.h>
 #include <linux/irq_work.h>
@@ -18,7 +17,6 @@
 
 #include "compat.h"
 #include "kvm_pmu.h"
-#include "kvm_pmu_hypervisor.h"
 
 /* No host has that: each has an odd one. */
 #define KVM_PMU_NO_EPOCH	2
@@ -81,7 +79,6 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 		/* A later host would tell what shows nowhere. */
 		kvm_pmu_release_lvtpc(cpu);
 		WRITE_ONCE(cpu->epoch, 0);
-		kvm_pmu_counts_set(cpu, 0);
 		return;
 	}
 
@@ -91,9 +88,6 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_take_lvtpc(cpu);
 	/* After that: if the CPU comes to another host meanwhile, it asks that. */
 	kvm_pmu_query_host(&cpu->query);
-	if (cpu->counts)
-		kvm_pmu_counts_ask(cpu);
-	kvm_pmu_slots_restart(cpu);
 }
 
 /**

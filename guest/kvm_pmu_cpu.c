@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: CPUs come and go.
+ * Paravirtual performance events, guest side: CPUs come and go; what a CPU does later,
+ * or now and then, for its counters.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/cpuhotplug.h>
 #include <linux/delay.h>
 #include <linux/irq_work.h>
+#include <linux/jiffies.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -14,8 +18,193 @@
 
 #include "compat.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
-DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
+/*
+ * How often a CPU looks after its counters that run.  One that nobody uses runs
+ * on for one to two times this.
+ */
+#define KVM_PMU_WATCH		(HZ / 10)
+
+/* How long one that nobody uses is kept open. */
+#define KVM_PMU_KEEP		HZ
+
+static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
+	[KVM_PMU_WARN_GONE] =
+		"the host has no paravirtual perf events any more: nothing counts",
+	[KVM_PMU_WARN_LOST] =
+		"the host needed the counter of a running event, which is scaled now",
+	[KVM_PMU_WARN_NO_SPACE] = "the host allows no more events",
+	[KVM_PMU_WARN_COUNTS] =
+		"the host does not count some events of the hypervisor any more",
+	[KVM_PMU_WARN_MODEL] =
+		"the host's CPU is another model: raw events are not counted until they are opened again, for this one",
+};
+
+/* Parked ones of an event with a frequency, whose period the host adjusts. */
+static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (kvm_pmu_is_unused(counter) && kvm_pmu_is_sampling(counter))
+			kvm_pmu_disable_host(counter);
+	}
+}
+
+/*
+ * Stop those that the host has taken away, and limit this CPU to those that count.
+ * Returns whether perf has to schedule its events again.
+ */
+static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	bool resched = false;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (!counter->lost)
+			continue;
+		/* Of one that does not run, the host has nothing to tell. */
+		if (counter->host != KVM_PMU_RUNNING) {
+			counter->lost = false;
+			continue;
+		}
+		kvm_pmu_note_no_counter(cpu, counter);
+		kvm_pmu_disable_host(counter);
+		kvm_pmu_settle_count(counter);
+		if (counter->state != KVM_PMU_COUNTING)
+			continue;
+		kvm_pmu_set_stopped(counter->event);
+		WRITE_ONCE(counter->state, KVM_PMU_HELD);
+		kvm_pmu_page_changed(cpu, counter->event);
+		resched = true;
+	}
+
+	cpu->proven = kvm_pmu_running(cpu);
+	kvm_pmu_set_limit(cpu, &cpu->proven);
+	return resched;
+}
+
+/**
+ * kvm_pmu_work - what cannot be done where it is noticed
+ * @work: of its struct kvm_pmu_cpu
+ */
+static void kvm_pmu_work(struct irq_work *work)
+{
+	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu, work);
+
+	unsigned int i;
+
+	for (i = 0; i < KVM_PMU_NR_WARNINGS; i++) {
+		if (test_and_clear_bit(i, &cpu->pending))
+			pr_warn("%s\n", kvm_pmu_warnings[i]);
+	}
+
+	/* The flush may have found it as well. */
+	if (test_and_clear_bit(KVM_PMU_OPEN_ANEW, &cpu->pending) &&
+	    kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_STOP_UNWANTED, &cpu->pending))
+		kvm_pmu_stop_unwanted(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_GIVE_UP_LOST, &cpu->pending) &&
+	    kvm_pmu_give_up_lost(cpu))
+		set_bit(KVM_PMU_RESCHED, &cpu->pending);
+
+	if (test_and_clear_bit(KVM_PMU_RESCHED, &cpu->pending))
+		kvm_pmu_resched();
+
+	if (test_and_clear_bit(KVM_PMU_RESCHED_HYPERVISOR, &cpu->pending))
+		kvm_pmu_hypervisor_resched(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_TAKE_OWED, &cpu->pending))
+		kvm_pmu_take_owed(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_WRITE_PAGES, &cpu->pending))
+		kvm_pmu_update_pages(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_START_WATCH, &cpu->pending) &&
+	    cpu->watching && !timer_pending(&cpu->watch))
+		mod_timer(&cpu->watch, jiffies + KVM_PMU_WATCH);
+}
+
+/*
+ * Stop the counters that have run unused for long enough, and close those that
+ * will hardly be used again: an open event of the host's is a claim on its PMU.
+ */
+static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_counter *counter;
+	unsigned long unused;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		unused = jiffies - counter->last_used;
+		if (kvm_pmu_is_unused(counter) && unused >= KVM_PMU_WATCH)
+			kvm_pmu_disable_host(counter);
+		if (!counter->event && counter->host == KVM_PMU_STOPPED &&
+		    unused >= KVM_PMU_KEEP)
+			kvm_pmu_close(counter);
+	}
+}
+
+/* By an area, and an NMI where a counter is lost. */
+static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
+{
+	return cpu->epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
+}
+
+/*
+ * Events of a CPU may count for ever without any operation: find out whether
+ * they still do.
+ */
+static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
+{
+	if (kvm_pmu_any_running(cpu)) {
+		if (kvm_pmu_area_is_stale(cpu) ||
+		    (!kvm_pmu_host_tells(cpu) && !kvm_pmu_read_running(cpu)))
+			kvm_pmu_open_anew(cpu);
+		return;
+	}
+
+	/* By the time that any runs again, the host may have others. */
+	cpu->proven = (struct kvm_pmu_use) { };
+	/* Or it is another one by now. */
+	if (!cpu->epoch && !cpu->offline)
+		kvm_pmu_area_renew(cpu);
+	else if (cpu->counts && kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+}
+
+/**
+ * kvm_pmu_watch - look after the counters of a CPU
+ * @watch: of its struct kvm_pmu_cpu
+ */
+static void kvm_pmu_watch(struct timer_list *watch)
+{
+	struct kvm_pmu_cpu *cpu = container_of(watch, struct kvm_pmu_cpu,
+					       watch);
+	unsigned long flags;
+
+	local_irq_save(flags);
+	cpu->watching = false;
+	/* Not where its CPU has gone offline. */
+	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
+		kvm_pmu_reap(cpu);
+		kvm_pmu_counts_reap(cpu);
+		kvm_pmu_check(cpu);
+		cpu->watching = kvm_pmu_any_to_watch(cpu);
+	}
+	if (cpu->watching)
+		mod_timer(watch, jiffies + KVM_PMU_WATCH);
+	local_irq_restore(flags);
+}
 
 static struct kmem_cache *kvm_pmu_cache;
 static int kvm_pmu_dead_state;

@@ -7,13 +7,12 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/export.h>
 #include <linux/perf_event.h>
-#include <linux/slab.h>
 
 #include "compat.h"
 #include "kvm_pmu.h"
-
-static struct pmu *kvm_pmu;
+#include "kvm_pmu_query.h"
 
 /**
  * kvm_pmu_resched - have perf schedule the events of this CPU anew
@@ -23,15 +22,6 @@ static struct pmu *kvm_pmu;
 void kvm_pmu_resched(void)
 {
 	perf_pmu_resched(kvm_pmu);
-}
-
-/**
- * kvm_pmu_is_ours - is it an event of this PMU?
- * @event: the event
- */
-bool kvm_pmu_is_ours(const struct perf_event *event)
-{
-	return event->pmu == kvm_pmu;
 }
 
 static void kvm_pmu_disable(struct pmu *pmu)
@@ -53,8 +43,12 @@ static void kvm_pmu_enable(struct pmu *pmu)
 /* Changes to one event, outside of pmu_disable and pmu_enable. */
 static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
 {
-	if (!cpu->disabled && cpu->changed)
-		kvm_pmu_flush(cpu);
+	if (cpu->disabled || !cpu->changed)
+		return;
+
+	kvm_pmu_flush(cpu);
+	if (cpu->owing)
+		kvm_pmu_take_owed(cpu);
 }
 
 static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
@@ -86,8 +80,14 @@ static int kvm_pmu_commit_txn(struct pmu *pmu)
 
 static void kvm_pmu_read(struct perf_event *event)
 {
-	if (!event->hw.state)
-		kvm_pmu_counter_read(this_kvm_pmu_cpu(), event);
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	if (event->hw.state || kvm_pmu_counter_read(cpu, event))
+		return;
+
+	/* In an NMI or a flush, the watch finds it out. */
+	if (!in_nmi() && !cpu->flushing)
+		kvm_pmu_open_anew(cpu);
 }
 
 static void kvm_pmu_start(struct perf_event *event, int flags)
@@ -191,37 +191,6 @@ static bool kvm_pmu_raw_is_free(void)
 }
 
 /**
- * kvm_pmu_register_copy - let perf use a PMU, in memory of its own
- * @pmu: set to it before perf knows it; NULL on failure
- * @template: what it is a copy of
- * @no_sampling: why there can be no samples, or NULL
- * @name: its name
- * @type: PERF_TYPE_* or -1
- *
- * Return: 0 or -E*.
- */
-int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
-			  const char *no_sampling, const char *name, int type)
-{
-	int ret;
-
-	*pmu = kmemdup(template, sizeof(*template), GFP_KERNEL);
-	if (!*pmu)
-		return -ENOMEM;
-
-	if (no_sampling)
-		(*pmu)->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
-
-	ret = perf_pmu_register(*pmu, name, type);
-	if (ret) {
-		kfree(*pmu);
-		*pmu = NULL;
-	}
-
-	return ret;
-}
-
-/**
  * kvm_pmu_register - let perf use it
  * @no_sampling: why there can be no samples, or NULL
  *
@@ -263,9 +232,18 @@ void kvm_pmu_unregister(void)
 #endif
 
 /**
- * kvm_pmu_has_raw - does who asks for a raw event get one of this PMU?
+ * kvm_pmu_query - what the host can count, for a KVM on top of it
+ * @query: set to it
+ *
+ * Return: false where there is no PMU by this driver, or where another would get
+ * what that KVM asks for.
  */
-bool kvm_pmu_has_raw(void)
+bool kvm_pmu_query(struct guest_perf_query *query)
 {
-	return kvm_pmu && kvm_pmu->type == PERF_TYPE_RAW;
+	if (!kvm_pmu_has_raw())
+		return false;
+
+	kvm_pmu_get_host(query);
+	return true;
 }
+EXPORT_SYMBOL_GPL(kvm_pmu_query);

@@ -13,10 +13,399 @@
  * take it for granted, perf is made to schedule its events again.
  */
 #include <linux/bitops.h>
-#include <linux/irq_work.h>
+#include <linux/io.h>
 #include <linux/perf_event.h>
 
 #include "kvm_pmu.h"
+#include "kvm_pmu_rdpmc.h"
+#include "kvm_pmu_record.h"
+
+/*
+ * The operation has told the final count of the one that leaves.  What is left of
+ * its period is in the record, unless an overflow, of the next one perhaps, has
+ * changed that since.
+ */
+static void kvm_pmu_leave(struct kvm_pmu_counter *counter, u64 count)
+{
+	struct perf_event *leaving = counter->leaving;
+
+	if (!leaving)
+		return;
+
+	kvm_pmu_count(leaving, count);
+	kvm_pmu_take_left(counter, leaving);
+	/* The value above was read before this. */
+	virt_rmb();
+	if (READ_ONCE(counter->record.sequence) != counter->sequence + 2)
+		local64_set(&leaving->hw.period_left, 0);
+	perf_event_update_userpage(leaving);
+	WRITE_ONCE(counter->leaving, NULL);
+}
+
+/**
+ * kvm_pmu_take_count - what the counter has now is for who leaves it, and begins
+ * @counter: the counter
+ * @count: its count
+ */
+static void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count)
+{
+	kvm_pmu_leave(counter, count);
+	if (counter->event)
+		local64_set(&counter->event->hw.prev_count, count);
+}
+
+/**
+ * kvm_pmu_add_op - note an operation for the next hypercall
+ * @cpu: this CPU's; its nr_ops is 0 before the first
+ * @counter: the counter that it is for
+ * @op: KVM_PERF_OP_*
+ * @arg: as in struct guest_perf_op
+ */
+static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
+		    u32 op, u64 arg)
+{
+	if (WARN_ON_ONCE(cpu->nr_ops == KVM_PERF_BATCH_MAX))
+		return;
+
+	cpu->op_counters[cpu->nr_ops] = counter;
+	cpu->op_codes[cpu->nr_ops] = op;
+	cpu->ops[cpu->nr_ops++] = (struct guest_perf_op) {
+		.op	= op,
+		/* OPEN finds the id in its argument. */
+		.id	= op == KVM_PERF_OP_OPEN ? 0 : counter->param.id,
+		.arg	= arg,
+	};
+}
+
+/* Where the period that the event was in when it stopped goes on. */
+static bool kvm_pmu_has_position(const struct kvm_pmu_counter *counter,
+				 u64 left)
+{
+	switch (counter->host) {
+	case KVM_PMU_CLOSED:
+		return !left || left == counter->attr.sample_period;
+	case KVM_PMU_STOPPED:
+		return left == kvm_pmu_record_left(&counter->record);
+	default:
+		return false;
+	}
+}
+
+/* Or do it at once. */
+static void kvm_pmu_plan_read(struct kvm_pmu_cpu *cpu,
+			      struct kvm_pmu_counter *counter)
+{
+	u64 count;
+
+	if (!kvm_pmu_is_sampling(counter) &&
+	    kvm_pmu_rdpmc(cpu, counter, &count))
+		kvm_pmu_take_count(counter, count);
+	else
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
+}
+
+static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
+			       struct kvm_pmu_counter *counter)
+{
+	struct hw_perf_event *hwc = &counter->event->hw;
+	bool sampling = kvm_pmu_is_sampling(counter);
+	u64 count = kvm_pmu_record_count(&counter->record);
+
+	if (counter->host == KVM_PMU_CLOSED) {
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_OPEN,
+			       virt_to_phys(&counter->param));
+		count = 0;
+	}
+
+	/* Of a counter that runs, an operation will tell. */
+	local64_set(&hwc->prev_count, count);
+
+	/* PERF_EVENT_IOC_PERIOD has changed it. */
+	if (sampling && hwc->sample_period != counter->attr.sample_period)
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_PERIOD,
+			       hwc->sample_period);
+
+	if (sampling &&
+	    !kvm_pmu_has_position(counter, local64_read(&hwc->period_left)))
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
+			       local64_read(&hwc->period_left));
+	else if (counter->host == KVM_PMU_RUNNING)
+		kvm_pmu_plan_read(cpu, counter);
+
+	if (counter->host != KVM_PMU_RUNNING) {
+		/* An NMI may tell of it as soon as it is. */
+		set_bit(counter - cpu->counters, &cpu->telling);
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_ENABLE, 0);
+	}
+}
+
+/* Leave a counter that nobody uses running, or stop it. */
+static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
+				struct kvm_pmu_counter *counter, bool room)
+{
+	if (!room)
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_DISABLE, 0);
+	else if (!counter->leaving)
+		return;
+	else if (kvm_pmu_is_sampling(counter))
+		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
+			       KVM_PMU_NO_OVERFLOW);
+	else
+		kvm_pmu_plan_read(cpu, counter);
+}
+
+/*
+ * May the counter run on, for no event, beside what takes @use already?  Branches would
+ * be recorded for it, which costs the host at each entry.  A program that executes RDPMC
+ * would read what it counts.
+ */
+static bool kvm_pmu_may_run(const struct kvm_pmu_cpu *cpu,
+			    const struct kvm_pmu_counter *counter,
+			    struct kvm_pmu_use *use, unsigned int limit)
+{
+	struct kvm_pmu_use with = *use;
+
+	if (counter->attr.flags & KVM_PERF_ATTR_BRANCHES ||
+	    (cpu->user_reads && !counter->event))
+		return false;
+
+	if (!counter->event)
+		kvm_pmu_add_use(&with, counter->kind);
+	if (!kvm_pmu_use_fits(cpu, &with, limit))
+		return false;
+
+	*use = with;
+	return true;
+}
+
+/**
+ * kvm_pmu_plan - note the operations of a flush
+ * @cpu: this CPU's
+ *
+ * First those that give counters free, then those that need them.
+ */
+static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_use use = cpu->use;
+	unsigned int limit = kvm_pmu_limit(cpu);
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one for who uses it no more. */
+	BUILD_BUG_ON(4 * KVM_PMU_NR_COUNTERS > KVM_PERF_BATCH_MAX);
+
+	cpu->nr_ops = 0;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		counter->sequence = READ_ONCE(counter->record.sequence);
+		if (kvm_pmu_is_unused(counter))
+			kvm_pmu_plan_unused(cpu, counter,
+					    kvm_pmu_may_run(cpu, counter, &use,
+							    limit));
+	}
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (counter->state == KVM_PMU_STARTING)
+			kvm_pmu_plan_start(cpu, counter);
+	}
+}
+
+static bool kvm_pmu_only_reads(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_ops; i++) {
+		if (cpu->op_codes[i] != KVM_PERF_OP_READ)
+			return false;
+	}
+
+	return true;
+}
+
+/* No batch, whose memory the host would have to reach: as batched. */
+static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
+{
+	long ret = kvm_perf_op(op, id, arg);
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_ops; i++) {
+		cpu->ops[i].result = ret;
+		if (op == KVM_PERF_OP_READ || op == KVM_PERF_OP_DISABLE)
+			cpu->ops[i].arg =
+				kvm_pmu_record_count(&cpu->op_counters[i]->record);
+	}
+}
+
+/**
+ * kvm_pmu_run_batch - make one hypercall for the operations that were noted
+ * @cpu: this CPU's; each operation has its result then
+ */
+static void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu)
+{
+	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->ops, cpu->nr_ops);
+	unsigned int i;
+
+	/* None was run. */
+	for (i = 0; ret && i < cpu->nr_ops; i++)
+		cpu->ops[i].result = ret;
+}
+
+/*
+ * After SET_LEFT the record may change before it has been read, and OPEN as a hypercall
+ * has its address where others have an id.
+ */
+static bool kvm_pmu_is_plain(u32 op)
+{
+	return op != KVM_PERF_OP_SET_LEFT && op != KVM_PERF_OP_OPEN;
+}
+
+static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
+{
+	const struct guest_perf_op *op = &cpu->ops[0];
+
+	if (cpu->nr_ops == 1 && kvm_pmu_is_plain(cpu->op_codes[0]))
+		kvm_pmu_run_plain(cpu, cpu->op_codes[0], op->id, op->arg);
+	else if (kvm_pmu_only_reads(cpu))
+		kvm_pmu_run_plain(cpu, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	else
+		kvm_pmu_run_batch(cpu);
+}
+
+/* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
+static void kvm_pmu_disabled(struct kvm_pmu_counter *counter)
+{
+	if (counter->host != KVM_PMU_CLOSED)
+		counter->host = KVM_PMU_STOPPED;
+	counter->flags = 0;
+	counter->lost = false;
+	kvm_pmu_note_pmc(counter);
+}
+
+/*
+ * An NMI may have stopped the event since it was to start.  Whether that came
+ * before the ENABLE or after: the host does not run it once more.
+ */
+static void kvm_pmu_enabled(struct kvm_pmu_counter *counter)
+{
+	if (counter->host == KVM_PMU_CLOSED)
+		return;
+
+	counter->flags = 0;
+	counter->lost = false;
+	WRITE_ONCE(counter->host, KVM_PMU_RUNNING);
+	/* From here on, the NMI does that itself. */
+	barrier();
+	if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
+		kvm_pmu_disable_host(counter);
+}
+
+static void kvm_pmu_done(struct kvm_pmu_counter *counter,
+			 const struct guest_perf_op *op)
+{
+	switch (op->op) {
+	case KVM_PERF_OP_OPEN:
+		counter->host = KVM_PMU_STOPPED;
+		break;
+	case KVM_PERF_OP_SET_PERIOD:
+		counter->attr.sample_period = counter->event->hw.sample_period;
+		break;
+	case KVM_PERF_OP_DISABLE:
+		kvm_pmu_disabled(counter);
+		fallthrough;
+	case KVM_PERF_OP_READ:
+	case KVM_PERF_OP_SET_LEFT:
+		kvm_pmu_take_count(counter, op->arg);
+		break;
+	case KVM_PERF_OP_ENABLE:
+		kvm_pmu_enabled(counter);
+		break;
+	}
+}
+
+/*
+ * READ has found that a counter was lost.  All may have been read: the record says
+ * of which, by a host that tells.  What that has found and mended at once has cost
+ * the guest nothing, as each VM entry looks.
+ */
+static bool kvm_pmu_may_be_lost(const struct kvm_pmu_counter *counter)
+{
+	return !(READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY) ||
+	       READ_ONCE(counter->record.flags) & KVM_PERF_EVENT_LOST;
+}
+
+static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter,
+			   const struct guest_perf_op *op)
+{
+	switch (kvm_pmu_result(op->op, op->result)) {
+	case KVM_PMU_HOST_LOST:
+		/* Not where OPEN has failed, or where that is known. */
+		if (counter->host != KVM_PMU_CLOSED)
+			kvm_pmu_forget_all(cpu);
+		break;
+	case KVM_PMU_EXISTS:
+		/* By another kernel here: this one closes what it has lost. */
+		kvm_pmu_close(counter);
+		cpu->changed = true;
+		break;
+	case KVM_PMU_NO_SPACE:
+		kvm_pmu_warn(KVM_PMU_WARN_NO_SPACE);
+		cpu->no_space = true;
+		break;
+	case KVM_PMU_NO_COUNTER:
+		if (op->op == KVM_PERF_OP_READ) {
+			if (kvm_pmu_may_be_lost(counter))
+				kvm_pmu_note_lost(cpu, counter);
+			kvm_pmu_done(counter, op);
+		} else {
+			cpu->no_counter = true;
+		}
+		break;
+	case KVM_PMU_TOO_OFTEN:
+		/* perf starts it again at a tick. */
+		if (counter->state == KVM_PMU_STARTING)
+			kvm_pmu_throttle(cpu, counter);
+		break;
+	case KVM_PMU_NOT_WRITTEN:
+		kvm_pmu_disabled(counter);
+		break;
+	default:
+		if (op->op == KVM_PERF_OP_OPEN || op->op == KVM_PERF_OP_ENABLE)
+			kvm_pmu_refuse(counter->event);
+		break;
+	}
+}
+
+static void kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
+{
+	struct guest_perf_op op;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_ops; i++) {
+		/* What was asked is known here; the host answers that, and no more. */
+		op = (struct guest_perf_op) {
+			.op	= cpu->op_codes[i],
+			.result	= READ_ONCE(cpu->ops[i].result),
+			.arg	= kvm_pmu_area_read(&cpu->ops[i].arg),
+		};
+		if (op.result)
+			kvm_pmu_failed(cpu, cpu->op_counters[i], &op);
+		else
+			kvm_pmu_done(cpu->op_counters[i], &op);
+	}
+}
+
+/**
+ * kvm_pmu_run - have the host run what was noted, and take what comes of it
+ * @cpu: this CPU's, with an operation at least
+ */
+static void kvm_pmu_run(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_run_ops(cpu);
+	kvm_pmu_finish(cpu);
+}
 
 /* How many were to start, and do not run? */
 static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
@@ -41,41 +430,6 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 	cpu->leaving = false;
 
 	return failed;
-}
-
-/**
- * kvm_pmu_running - what the counters take that run at the host, lost ones apart
- * @cpu: this CPU's
- */
-struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
-{
-	const struct kvm_pmu_counter *counter;
-	struct kvm_pmu_use use = { };
-	unsigned int i;
-
-	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (counter->host == KVM_PMU_RUNNING && !counter->lost)
-			kvm_pmu_add_use(&use, counter->kind);
-	}
-
-	return use;
-}
-
-/**
- * kvm_pmu_any_unused - does the host count anything here for no event?
- * @cpu: this CPU's
- */
-bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
-{
-	unsigned int i;
-
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (kvm_pmu_is_unused(&cpu->counters[i]))
-			return true;
-	}
-
-	return false;
 }
 
 /* Close what is kept open in case; true if there was any. */
@@ -201,8 +555,17 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 
 	if (!kvm_pmu_flush_all(cpu))
 		kvm_pmu_give_up(cpu);
+}
+
+/**
+ * kvm_pmu_flush_apart - as kvm_pmu_flush(), where perf is not at work
+ * @cpu: this CPU's
+ */
+void kvm_pmu_flush_apart(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_flush(cpu);
 	if (cpu->owing)
-		kvm_pmu_take_owed(cpu);
+		kvm_pmu_pend(cpu, KVM_PMU_TAKE_OWED);
 }
 
 static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,
@@ -255,4 +618,52 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 		cpu->changed = true;
 
 	return kvm_pmu_added_all(cpu, kvm_pmu_has_started);
+}
+
+/**
+ * kvm_pmu_open_anew - the host has nothing of what was opened
+ * @cpu: this CPU's; what counts is open again then, or once perf is done
+ */
+void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_forget_all(cpu);
+	if (!cpu->disabled)
+		kvm_pmu_flush_apart(cpu);
+}
+
+/**
+ * kvm_pmu_read_running - ask the host for each event that runs
+ * @cpu: this CPU's, which is in no flush
+ *
+ * The host may have lost all but those that were opened since.
+ *
+ * Return: false if it has lost any.
+ */
+bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
+{
+	bool known = true;
+	unsigned int i;
+
+	cpu->nr_ops = 0;
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->counters[i].host == KVM_PMU_RUNNING)
+			kvm_pmu_add_op(cpu, &cpu->counters[i],
+				       KVM_PERF_OP_READ, 0);
+	}
+
+	kvm_pmu_run_batch(cpu);
+	for (i = 0; i < cpu->nr_ops; i++) {
+		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->ops[i].result)) {
+		case KVM_PMU_NO_COUNTER:
+			kvm_pmu_note_lost(cpu, cpu->op_counters[i]);
+			break;
+		case KVM_PMU_HOST_LOST:
+			known = false;
+			break;
+		default:
+			break;
+		}
+	}
+
+	return known;
 }

@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "kvm_pmu.h"
 #include "kvm_pmu_hypervisor.h"
+#include "kvm_pmu_record.h"
 
 /* Where several overflows are told of at once, @last is of the one with the branches. */
 static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
@@ -30,75 +31,6 @@ static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 		kvm_pmu_branches_save(cpu, event, &data);
 	if (perf_event_overflow(event, &data, regs))
 		kvm_pmu_counter_stop(cpu, event);
-}
-
-/**
- * kvm_pmu_throttle - an event has overflowed too often, for the host
- * @cpu: this CPU's
- * @counter: its counter
- *
- * Has perf throttle it, as natively: there is a record of it, and perf starts the
- * event again at a tick.  What perf counts is overflows in a tick.
- *
- * May be called in NMI context.
- */
-void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
-{
-	struct perf_event *event = counter->event;
-
-	if (!perf_event_account_interrupt(event)) {
-		event->hw.interrupts = INT_MAX;
-		perf_event_account_interrupt(event);
-	}
-	kvm_pmu_counter_stop(cpu, event);
-}
-
-/* The driver ignores the other bits of record.flags. */
-#define KVM_PMU_EVENT_FLAGS	(KVM_PERF_EVENT_LOST | KVM_PERF_EVENT_THROTTLED)
-
-/**
- * kvm_pmu_look_at_flags - see why a counter that is enabled does not count
- * @cpu: this CPU's
- * @counter: the counter
- *
- * Not of one that is starting: the flush looks once it counts.  May be called in
- * NMI context.
- *
- * Return: whether there is anything new.
- */
-bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
-			   struct kvm_pmu_counter *counter)
-{
-	u32 flags = READ_ONCE(counter->record.flags) & KVM_PMU_EVENT_FLAGS;
-	u32 new = flags & ~counter->flags;
-
-	if (READ_ONCE(counter->state) == KVM_PMU_STARTING)
-		return new;
-
-	counter->flags = flags;
-	if (!new)
-		return false;
-
-	if (new & KVM_PERF_EVENT_LOST)
-		kvm_pmu_note_lost(cpu, counter);
-	else if (new & KVM_PERF_EVENT_THROTTLED &&
-		 READ_ONCE(counter->state) == KVM_PMU_COUNTING)
-		kvm_pmu_throttle(cpu, counter);
-
-	return true;
-}
-
-/**
- * kvm_pmu_look_again - as that, of a counter that counts for its event from now on
- * @cpu: this CPU's
- * @counter: the counter, which may have run before: what was told of it then was not
- *	for this event, or was told while it could not be stopped
- */
-void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
-{
-	counter->flags = 0;
-	if (READ_ONCE(counter->record.flags))
-		kvm_pmu_look_at_flags(cpu, counter);
 }
 
 /*

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: slots of the area, in which the host
- * counts down to the next sample of an event of the hypervisor.
+ * Paravirtual performance events, guest side: what the host counts in a CPU's
+ * area for the hypervisor's events, and slots, in which it counts down to their samples.
  *
- * A slot that is in use is the host's, at every exit.  So it is taken out of use
- * before anything is written there, which an NMI may do as well, to stop its event or
- * to begin a new period.
+ * To count costs each exit something, and to be asked to costs one.  So a CPU asks for all
+ * that is in use anywhere as soon as it needs one of them, and the watch takes back what
+ * is not in use any more.
  *
- * Everything here runs on the slots' CPU with interrupts off.
+ * A slot that is in use is the host's, at every exit.  So it is taken out of use before
+ * anything is written there, which an NMI may do as well, to stop its event or to begin a
+ * new period.
+ *
+ * All that has a CPU runs on it with interrupts off.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -44,6 +48,35 @@ static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
 static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
 {
 	return kvm_pmu_area_read(&cpu->area->slot[i].left);
+}
+
+/* An exit may come in between: it is no less than at first, no more than at last. */
+static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
+{
+	const struct guest_perf_area *area = this_kvm_pmu_cpu()->area;
+	unsigned long counts = event->hw.config;
+	unsigned int i;
+	u64 now = 0;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS) {
+		if (!event->attr.exclude_kernel)
+			now += kvm_pmu_area_read(&area->count[i][0]);
+		if (!event->attr.exclude_user)
+			now += kvm_pmu_area_read(&area->count[i][1]);
+	}
+
+	return now;
+}
+
+/**
+ * kvm_pmu_hypervisor_update - bring the count of an event up to date
+ * @event: the event, which is started
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_hypervisor_update(struct perf_event *event)
+{
+	kvm_pmu_count(event, kvm_pmu_hypervisor_now(event));
 }
 
 /**
@@ -110,7 +143,7 @@ static u32 kvm_pmu_slot_exclude(const struct perf_event_attr *attr)
  *
  * A period that has ended without a sample is given up.
  */
-void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+static void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct hw_perf_event *hwc = &event->hw;
 	s64 left = local64_read(&hwc->period_left);
@@ -134,7 +167,7 @@ void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  * @cpu: this CPU's
  * @event: the event, whose slot is written
  */
-void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+static void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	kvm_pmu_slot_use(cpu, event->hw.idx, true);
 	/* An NMI may have stopped the event before. */
@@ -149,7 +182,7 @@ void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  *
  * May be called in NMI context, also while this runs already.
  */
-void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+static void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	unsigned int i = event->hw.idx;
 	s64 left;
@@ -162,6 +195,50 @@ void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	/* An exit in this handler may have brought an NMI, which finds nothing. */
 	if (left <= 0 && in_nmi())
 		WRITE_ONCE(cpu->nmi_due, true);
+}
+
+/**
+ * kvm_pmu_hypervisor_start - pmu->start
+ * @event: the event
+ * @flags: PERF_EF_RELOAD makes no difference: what is left is always written
+ */
+void kvm_pmu_hypervisor_start(struct perf_event *event, int flags)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	bool sampling = is_sampling_event(event);
+
+	/* perf unthrottles a whole group, see kvm_pmu_start(). */
+	if (event->hw.idx < 0 || !event->hw.state)
+		return;
+
+	if (sampling)
+		kvm_pmu_slot_load(cpu, event);
+	local64_set(&event->hw.prev_count, kvm_pmu_hypervisor_now(event));
+	/* From here on, an NMI may stop it. */
+	barrier();
+	WRITE_ONCE(event->hw.state, 0);
+	if (sampling)
+		kvm_pmu_slot_on(cpu, event);
+}
+
+/**
+ * kvm_pmu_hypervisor_stop - pmu->stop
+ * @event: the event
+ * @flags: PERF_EF_UPDATE makes no difference: it costs nothing
+ *
+ * May be called in NMI context, also while this runs already.
+ */
+void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
+{
+	if (event->hw.idx < 0 || event->hw.state)
+		return;
+
+	if (is_sampling_event(event))
+		kvm_pmu_slot_off(this_kvm_pmu_cpu(), event);
+	kvm_pmu_hypervisor_update(event);
+	/* Before, an NMI would do it as well. */
+	barrier();
+	kvm_pmu_set_stopped(event);
 }
 
 /* At the instruction that has exited, or the next one: x86 has none that is longer. */
@@ -291,7 +368,7 @@ u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
  * kvm_pmu_slots_restart - begin new periods where old ones have ended
  * @cpu: this CPU's, whose host may have forgotten to tell of them
  */
-void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
+static void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 {
 	unsigned long slots = READ_ONCE(cpu->area->slots);
 	struct perf_event *event;
@@ -305,4 +382,172 @@ void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_hypervisor_stop(event, 0);
 		kvm_pmu_hypervisor_start(event, 0);
 	}
+}
+
+/* How many open events want it, of each. */
+static atomic_t kvm_pmu_count_users[KVM_PERF_NR_COUNTS];
+
+/**
+ * kvm_pmu_counts_get - one open event more wants these
+ * @counts: a bit for each KVM_PERF_COUNT_*
+ */
+void kvm_pmu_counts_get(unsigned long counts)
+{
+	unsigned int i;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS)
+		atomic_inc(&kvm_pmu_count_users[i]);
+}
+
+/**
+ * kvm_pmu_counts_put - one less wants them
+ * @counts: as above
+ */
+void kvm_pmu_counts_put(unsigned long counts)
+{
+	unsigned int i;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS)
+		atomic_dec(&kvm_pmu_count_users[i]);
+}
+
+static u32 kvm_pmu_counts_in_use(void)
+{
+	unsigned int i;
+	u32 counts = 0;
+
+	for (i = 0; i < KVM_PERF_NR_COUNTS; i++) {
+		if (atomic_read(&kvm_pmu_count_users[i]))
+			counts |= BIT(i);
+	}
+
+	return counts;
+}
+
+/* The argument's low half is where other operations have an id. */
+static long kvm_pmu_set_counts(u32 counts)
+{
+	return kvm_perf_op(KVM_PERF_OP_SET_COUNTS, counts, 0);
+}
+
+/* Another host than the one that was queried may not have all. */
+static u32 kvm_pmu_ask_for_each(unsigned long counts)
+{
+	unsigned int i;
+	u32 counting = 0;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS) {
+		if (!kvm_pmu_set_counts(counting | BIT(i)))
+			counting |= BIT(i);
+	}
+
+	return counting;
+}
+
+/**
+ * kvm_pmu_hypervisor_try_again - have perf add those that it could not
+ * @cpu: this CPU's, which has a slot or a count that it had not
+ *
+ * perf does that for those of hardware alone, on 6.1, as it multiplexes them.
+ */
+void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
+{
+	if (!cpu->counts_wait)
+		return;
+
+	cpu->counts_wait = false;
+	kvm_pmu_pend(cpu, KVM_PMU_RESCHED_HYPERVISOR);
+}
+
+/**
+ * kvm_pmu_counts_set - the host counts these for this CPU, and no others
+ * @cpu: this CPU's
+ * @counting: a bit for each KVM_PERF_COUNT_*
+ *
+ * What is not counted any more must not go on as an event that counts.
+ */
+static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
+{
+	u32 was = cpu->counting;
+
+	cpu->counting = counting;
+	if (was & cpu->counts & ~counting)
+		cpu->counts_wait = true;
+	if (was != counting)
+		kvm_pmu_hypervisor_try_again(cpu);
+}
+
+/**
+ * kvm_pmu_counts_ask - have the host count what this CPU needs
+ * @cpu: this CPU's
+ *
+ * Without an area it cannot: setting one asks again.
+ */
+static void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu)
+{
+	u32 counting = 0;
+	long ret;
+
+	if (cpu->epoch) {
+		ret = kvm_pmu_set_counts(cpu->counts);
+		if (!ret)
+			counting = cpu->counts;
+		if (ret == -KVM_EOPNOTSUPP)
+			counting = kvm_pmu_ask_for_each(cpu->counts);
+		if (counting != cpu->counts && !kvm_pmu_area_is_stale(cpu))
+			kvm_pmu_warn(KVM_PMU_WARN_COUNTS);
+	}
+
+	kvm_pmu_counts_set(cpu, counting);
+	kvm_pmu_start_watch(cpu);
+}
+
+/**
+ * kvm_pmu_counts_need - does the host count these, from now on at least?
+ * @cpu: this CPU's
+ * @counts: a bit for each KVM_PERF_COUNT_*, of an open event
+ */
+bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts)
+{
+	bool asked = !(counts & ~cpu->counts);
+
+	if (!asked)
+		cpu->counts = kvm_pmu_counts_in_use();
+
+	/* Which asks as well. */
+	if (kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+	else if (!asked)
+		kvm_pmu_counts_ask(cpu);
+
+	return !(counts & ~cpu->counting);
+}
+
+/**
+ * kvm_pmu_counts_reap - have the host count what is not in use no more
+ * @cpu: this CPU's
+ */
+void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
+{
+	u32 unused = cpu->counts & ~kvm_pmu_counts_in_use();
+
+	if (!unused)
+		return;
+
+	cpu->counts &= ~unused;
+	/* Another host counts nothing anyway. */
+	if (!kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_counts_ask(cpu);
+}
+
+/**
+ * kvm_pmu_hypervisor_new_area - have the host of a new area count what is in use
+ * @cpu: this CPU's, which has set its area; the host may have none
+ */
+void kvm_pmu_hypervisor_new_area(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->counts)
+		kvm_pmu_counts_ask(cpu);
+	if (cpu->epoch)
+		kvm_pmu_slots_restart(cpu);
 }

@@ -85,7 +85,7 @@ static void kvm_pmu_stop_unused(struct kvm_pmu_cpu *cpu)
 		return;
 
 	cpu->changed = true;
-	kvm_pmu_flush(cpu);
+	kvm_pmu_flush_apart(cpu);
 }
 
 /*
@@ -383,24 +383,6 @@ static void kvm_pmu_pages_changed(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_page_changed - an event's page has to say something else now
- * @cpu: this CPU's
- * @event: the event
- *
- * May be called in NMI context; then it does before user mode goes on.
- */
-void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	if (!READ_ONCE(event->rb))
-		return;
-
-	if (in_nmi())
-		kvm_pmu_pages_changed(cpu);
-	else
-		perf_event_update_userpage(event);
-}
-
-/**
  * kvm_pmu_update_pages - have the pages of all events say what is so now
  * @info: this CPU's struct kvm_pmu_cpu
  *
@@ -415,15 +397,6 @@ void kvm_pmu_update_pages(void *info)
 		if (cpu->counters[i].event)
 			kvm_pmu_page_changed(cpu, cpu->counters[i].event);
 	}
-}
-
-/**
- * kvm_pmu_note_pmc - what a record says of its counter is known
- * @counter: the counter
- */
-void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter)
-{
-	counter->pmc = READ_ONCE(counter->record.pmc);
 }
 
 /**

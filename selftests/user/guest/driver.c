@@ -122,6 +122,20 @@ struct host_event *backing(struct perf_event *event)
 	return host_find(event->oncpu * KVM_PMU_NR_COUNTERS + event->hw.idx);
 }
 
+struct device_attribute *sysfs_file(const char *name)
+{
+	const struct attribute_group **group;
+	struct attribute **attr;
+
+	for (group = pmu_named("cpu")->attr_groups; *group; group++) {
+		for (attr = (*group)->attrs; *attr; attr++) {
+			if (!strcmp((*attr)->name, name))
+				return container_of(*attr, struct device_attribute, attr);
+		}
+	}
+	return NULL;
+}
+
 bool page_count(struct perf_event *event, int cpu, u64 *count)
 {
 	struct perf_event_mmap_page *page = event->rb;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: the counters of a CPU, and which
- * event has which.
+ * Paravirtual performance events, guest side: the counters of a CPU.
  *
  * A counter is an event that the host keeps open for this CPU, with an id and
  * a record.  It stays open when the perf_event that used it is gone, for the
@@ -23,11 +22,56 @@
 
 #include "kvm_pmu.h"
 #include "kvm_pmu_rdpmc.h"
+#include "kvm_pmu_record.h"
 
-static struct kvm_pmu_counter *kvm_pmu_counter(struct kvm_pmu_cpu *cpu,
-					       struct perf_event *event)
+/**
+ * kvm_pmu_page_changed - an event's page has to say something else now
+ * @cpu: this CPU's
+ * @event: the event
+ *
+ * May be called in NMI context; then it does before user mode goes on.
+ */
+void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	return &cpu->counters[event->hw.idx];
+	if (!READ_ONCE(event->rb))
+		return;
+
+	if (in_nmi())
+		kvm_pmu_pend(cpu, KVM_PMU_WRITE_PAGES);
+	else
+		perf_event_update_userpage(event);
+}
+
+/**
+ * kvm_pmu_take_left - what is left of an event's period is in the record
+ * @counter: its counter
+ * @event: the event
+ *
+ * But where the host wrote that after it was told that the counter overflows for
+ * nobody, it is no more known: a whole period.
+ */
+void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
+		       struct perf_event *event)
+{
+	u64 left = kvm_pmu_record_left(&counter->record);
+
+	local64_set(&event->hw.period_left,
+		    left > KVM_PMU_NO_OVERFLOW / 2 ? 0 : left);
+}
+
+/**
+ * kvm_pmu_counter_update - bring an event's count up to its counter's record
+ * @counter: the counter
+ * @event: its event, which counts
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
+			    struct perf_event *event)
+{
+	kvm_pmu_count(event, kvm_pmu_record_count(&counter->record));
+	/* A KVM on top tells its guest. */
+	kvm_pmu_take_left(counter, event);
 }
 
 /**
@@ -71,8 +115,15 @@ void kvm_pmu_disable_host(struct kvm_pmu_counter *counter)
 	}
 }
 
-/* To HELD, which an NMI may do at any instruction here.  Returns the old state. */
-static enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_counter *counter)
+/**
+ * kvm_pmu_hold - an event does not count from now on, and keeps its counter
+ * @counter: the counter
+ *
+ * An NMI may do the same at any instruction of the driver.
+ *
+ * Return: the old state.
+ */
+enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_counter *counter)
 {
 	enum kvm_pmu_event_state old = xchg(&counter->state, KVM_PMU_HELD);
 
@@ -144,6 +195,18 @@ static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 	cpu->limit_until = 0;
 }
 
+void (*kvm_pmu_new_area)(struct kvm_pmu_cpu *cpu);
+
+/**
+ * kvm_pmu_area_renew - set this CPU's area, and have features use it
+ * @cpu: this CPU's
+ */
+void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_area_set(cpu);
+	kvm_pmu_new_area(cpu);
+}
+
 /**
  * kvm_pmu_forget_all - the host knows no counter any more: open all anew
  * @cpu: this CPU's; the next flush does it
@@ -158,11 +221,11 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 	}
 
 	/* After that the CPU has what it opens, and nothing else. */
-	kvm_pmu_area_set(cpu);
+	kvm_pmu_area_renew(cpu);
 	kvm_pmu_use_anew(cpu);
 	cpu->changed = true;
 	/* What the new host can count may be something else. */
-	kvm_pmu_config_forget();
+	WRITE_ONCE(kvm_pmu_answers_stale, true);
 }
 
 /**
@@ -175,170 +238,134 @@ bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter)
 	       counter->state < KVM_PMU_STARTING;
 }
 
-static void kvm_pmu_set_counter(struct kvm_pmu_cpu *cpu,
-				struct kvm_pmu_counter *counter,
-				struct perf_event *event,
-				enum kvm_pmu_event_state state)
+/**
+ * kvm_pmu_running - what the counters take that run at the host, lost ones apart
+ * @cpu: this CPU's
+ */
+struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
 {
-	WRITE_ONCE(counter->event, event);
-	/* An NMI that throttles its group stops it by the counter that it has. */
-	barrier();
-	event->hw.idx = counter - cpu->counters;
-	/* An NMI looks at the event of a counter that is not FREE. */
-	barrier();
-	WRITE_ONCE(counter->state, state);
+	const struct kvm_pmu_counter *counter;
+	struct kvm_pmu_use use = { };
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (counter->host == KVM_PMU_RUNNING && !counter->lost)
+			kvm_pmu_add_use(&use, counter->kind);
+	}
+
+	return use;
 }
 
-static void kvm_pmu_clear_counter(struct kvm_pmu_counter *counter)
+/**
+ * kvm_pmu_any_running - does any event of this CPU run at the host?
+ * @cpu: this CPU's
+ */
+bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
 {
-	/* From here on an NMI that stops the event leaves the counter alone. */
-	counter->event->hw.idx = -1;
-	barrier();
-	WRITE_ONCE(counter->state, KVM_PMU_FREE);
-	/* As above. */
-	barrier();
-	WRITE_ONCE(counter->event, NULL);
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->counters[i].host == KVM_PMU_RUNNING)
+			return true;
+	}
+
+	return false;
 }
 
-/* The counter that an event has left since the last flush, to another event. */
-static struct kvm_pmu_counter *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
-						 struct perf_event *event)
+/**
+ * kvm_pmu_any_unused - does the host count anything here for no event?
+ * @cpu: this CPU's
+ */
+bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
 {
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (kvm_pmu_is_unused(&cpu->counters[i]))
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_any_to_watch - is there anything to look after ten times a second?
+ * @cpu: this CPU's
+ *
+ * A counter runs, or is kept open for nobody; or the hypervisor's events count.
+ */
+bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
+{
+	const struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	if (cpu->counts)
+		return true;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		counter = &cpu->counters[i];
+		if (counter->host == KVM_PMU_RUNNING ||
+		    (counter->host == KVM_PMU_STOPPED && !counter->event))
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_start_watch - watch the counters as long as there are any
+ * @cpu: this CPU's
+ */
+void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->watching || !kvm_pmu_any_to_watch(cpu))
+		return;
+
+	cpu->watching = true;
+	kvm_pmu_pend(cpu, KVM_PMU_START_WATCH);
+}
+
+/**
+ * kvm_pmu_keeps_unused - does a CPU keep any open for nobody?
+ * @nr: the CPU, any
+ * @info: not used
+ *
+ * The CPU may just be changing that.
+ */
+bool kvm_pmu_keeps_unused(int nr, void *info)
+{
+	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
+	struct kvm_pmu_counter *counter;
+	unsigned int i;
+
+	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
+		counter = &cpu->counters[i];
+		if (!READ_ONCE(counter->event) &&
+		    READ_ONCE(counter->host) != KVM_PMU_CLOSED)
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_close_unused - close what this CPU keeps open for nobody
+ * @info: not used
+ *
+ * Interrupts are off, and perf is not at work on its events.
+ */
+void kvm_pmu_close_unused(void *info)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	struct kvm_pmu_counter *counter;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		counter = &cpu->counters[i];
-		if (counter->leaving == event && counter->event)
-			return counter;
+		if (!counter->event && counter->host != KVM_PMU_CLOSED)
+			kvm_pmu_close(counter);
 	}
-
-	return NULL;
-}
-
-/*
- * Before the flush it is all the same to the event that has taken @from.  An NMI may
- * stop it at any instruction here: it finds one of the two counters, and what it does
- * to @from is done to @to.
- */
-static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
-			 struct kvm_pmu_counter *to)
-{
-	struct perf_event *event = from->event;
-
-	/* @from may have run already.  The host has to start @to. */
-	cpu->added |= BIT(to - cpu->counters);
-
-	WRITE_ONCE(to->event, event);
-	/* An NMI looks at the event of a counter that is not FREE. */
-	barrier();
-	WRITE_ONCE(to->state, READ_ONCE(from->state));
-	/* From here on it is @to that is stopped. */
-	barrier();
-	event->hw.idx = to - cpu->counters;
-	/* It may have been @from until now. */
-	barrier();
-	if (xchg(&from->state, KVM_PMU_FREE) == KVM_PMU_HELD)
-		WRITE_ONCE(to->state, KVM_PMU_HELD);
-	/* An NMI looks at the event of a counter that is not FREE. */
-	barrier();
-	WRITE_ONCE(from->event, NULL);
-}
-
-/*
- * Not what the host has refused before is asked for again at once, but for a pinned group:
- * where that finds no counter, perf gives it up for good.
- */
-static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	unsigned int limit = kvm_pmu_limit(cpu);
-	struct kvm_pmu_use use = cpu->use;
-
-	if (kvm_pmu_is_pinned(event))
-		return !kvm_pmu_host_is_gone(true);
-
-	kvm_pmu_add_use(&use, kvm_pmu_kind(&to_kvm_pmu_config(event)->attr));
-	return !kvm_pmu_host_is_gone(false) && !kvm_pmu_is_refused(event) &&
-	       kvm_pmu_use_fits(cpu, &use, limit);
-}
-
-/**
- * kvm_pmu_counter_get - find a counter for an event
- * @cpu: this CPU's
- * @event: the event
- *
- * The event does not count before kvm_pmu_counter_start().
- *
- * Return: 0 or -EAGAIN.
- */
-int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	struct kvm_pmu_counter *counter, *left;
-
-	if (!kvm_pmu_has_room(cpu, event))
-		return -EAGAIN;
-
-	counter = kvm_pmu_find_or_reopen(cpu, event);
-	if (!counter)
-		return -EAGAIN;
-
-	/*
-	 * What it has counted where it was, and what is left of its period, is
-	 * known only after the flush that would start it elsewhere: let it go
-	 * on there.
-	 */
-	left = cpu->leaving ? kvm_pmu_find_left(cpu, event) : NULL;
-	if (left) {
-		kvm_pmu_move(cpu, left, counter);
-		counter = left;
-	}
-
-	kvm_pmu_set_stopped(event);
-	kvm_pmu_set_counter(cpu, counter, event, KVM_PMU_HELD);
-	cpu->added |= BIT(event->hw.idx);
-	cpu->used++;
-	kvm_pmu_add_use(&cpu->use, counter->kind);
-	return 0;
-}
-
-/* Without the host, which only has to be told where it is to overflow no more. */
-static bool kvm_pmu_leave_now(struct kvm_pmu_cpu *cpu,
-			      struct kvm_pmu_counter *counter)
-{
-	u64 count;
-
-	if (kvm_pmu_is_sampling(counter) || !kvm_pmu_rdpmc(cpu, counter, &count))
-		return false;
-
-	kvm_pmu_count(counter->event, count);
-	kvm_pmu_page_changed(cpu, counter->event);
-	return true;
-}
-
-/**
- * kvm_pmu_counter_put - an event leaves its counter
- * @cpu: this CPU's
- * @event: the event, whose final count is known now or after the next flush
- */
-void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
-
-	if (kvm_pmu_hold(counter) == KVM_PMU_COUNTING &&
-	    !kvm_pmu_leave_now(cpu, counter)) {
-		WRITE_ONCE(counter->leaving, event);
-		cpu->leaving = true;
-		cpu->changed = true;
-		kvm_pmu_page_changed(cpu, event);
-	}
-
-	kvm_pmu_clear_counter(counter);
-	/* The flush stops it. */
-	if (cpu->user_reads)
-		cpu->changed = true;
-	counter->last_used = jiffies;
-	cpu->used--;
-	kvm_pmu_sub_use(&cpu->use, counter->kind);
 }
 
 /**
@@ -357,31 +384,6 @@ void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
 	/* Since it has counted last, perhaps on another CPU. */
 	if (*kvm_pmu_owed(counter->event))
 		cpu->owing = true;
-}
-
-/**
- * kvm_pmu_counter_start - let an event count from the next flush on
- * @cpu: this CPU's
- * @event: the event, which has a counter
- */
-void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
-
-	if (counter->state != KVM_PMU_HELD)
-		return;
-
-	WRITE_ONCE(counter->state, KVM_PMU_STARTING);
-	/* Back where it was, unless an NMI has stopped it meanwhile. */
-	if (counter->leaving == event && counter->host == KVM_PMU_RUNNING) {
-		kvm_pmu_set_counting(cpu, counter);
-		/* An NMI that has stopped it before has given it its count. */
-		WRITE_ONCE(counter->leaving, NULL);
-		kvm_pmu_look_again(cpu, counter);
-		return;
-	}
-
-	cpu->changed = true;
 }
 
 /**
@@ -417,6 +419,88 @@ void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (!cpu->flushing)
 		kvm_pmu_settle_count(counter);
 	kvm_pmu_page_changed(cpu, event);
+}
+
+/**
+ * kvm_pmu_throttle - an event has overflowed too often, for the host
+ * @cpu: this CPU's
+ * @counter: its counter
+ *
+ * Has perf throttle it, as natively: there is a record of it, and perf starts the
+ * event again at a tick.  What perf counts is overflows in a tick.
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
+{
+	kvm_pmu_throttle_event(counter->event);
+	kvm_pmu_counter_stop(cpu, counter->event);
+}
+
+/**
+ * kvm_pmu_note_lost - the host has taken a counter away that was to count
+ * @cpu: this CPU's
+ * @counter: the counter
+ *
+ * The work has perf schedule without it, as soon as interrupts are on, so that
+ * the time that it does not count is known.  May be called in NMI context.
+ */
+void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
+{
+	/* Nobody misses what an unused counter does not count. */
+	if (READ_ONCE(counter->state) != KVM_PMU_FREE ||
+	    READ_ONCE(counter->leaving))
+		kvm_pmu_warn(KVM_PMU_WARN_LOST);
+	WRITE_ONCE(counter->lost, true);
+	kvm_pmu_pend(cpu, KVM_PMU_GIVE_UP_LOST);
+}
+
+/* The driver ignores the other bits of record.flags. */
+#define KVM_PMU_EVENT_FLAGS	(KVM_PERF_EVENT_LOST | KVM_PERF_EVENT_THROTTLED)
+
+/**
+ * kvm_pmu_look_at_flags - see why a counter that is enabled does not count
+ * @cpu: this CPU's
+ * @counter: the counter
+ *
+ * Not of one that is starting: the flush looks once it counts.  May be called in
+ * NMI context.
+ *
+ * Return: whether there is anything new.
+ */
+bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_counter *counter)
+{
+	u32 flags = READ_ONCE(counter->record.flags) & KVM_PMU_EVENT_FLAGS;
+	u32 new = flags & ~counter->flags;
+
+	if (READ_ONCE(counter->state) == KVM_PMU_STARTING)
+		return new;
+
+	counter->flags = flags;
+	if (!new)
+		return false;
+
+	if (new & KVM_PERF_EVENT_LOST)
+		kvm_pmu_note_lost(cpu, counter);
+	else if (new & KVM_PERF_EVENT_THROTTLED &&
+		 READ_ONCE(counter->state) == KVM_PMU_COUNTING)
+		kvm_pmu_throttle(cpu, counter);
+
+	return true;
+}
+
+/**
+ * kvm_pmu_look_again - as that, of a counter that counts for its event from now on
+ * @cpu: this CPU's
+ * @counter: the counter, which may have run before: what was told of it then was not
+ *	for this event, or was told while it could not be stopped
+ */
+void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
+{
+	counter->flags = 0;
+	if (READ_ONCE(counter->record.flags))
+		kvm_pmu_look_at_flags(cpu, counter);
 }
 
 /* Bring all records up to date; false, and no change, where that fails. */
@@ -458,17 +542,14 @@ static enum kvm_pmu_result kvm_pmu_read_record(struct kvm_pmu_cpu *cpu,
 	return result;
 }
 
-static noinline void kvm_pmu_read_by_host(struct kvm_pmu_cpu *cpu,
+static noinline bool kvm_pmu_read_by_host(struct kvm_pmu_cpu *cpu,
 					  struct kvm_pmu_counter *counter,
 					  struct perf_event *event)
 {
 	enum kvm_pmu_result result = kvm_pmu_read_record(cpu, counter);
 
 	kvm_pmu_counter_update(counter, event);
-
-	/* Else the watch will find it out, too. */
-	if (result == KVM_PMU_HOST_LOST && !in_nmi() && !cpu->flushing)
-		kvm_pmu_open_anew(cpu);
+	return result != KVM_PMU_HOST_LOST;
 }
 
 /**
@@ -476,20 +557,24 @@ static noinline void kvm_pmu_read_by_host(struct kvm_pmu_cpu *cpu,
  * @cpu: this CPU's
  * @event: an event that counts
  *
- * May be called in NMI context.
+ * NMI-safe.
+ *
+ * Return: false if the host does not know the event any more.
  */
-void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+bool kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+	bool known = true;
 	u64 count;
 
 	if (!kvm_pmu_is_sampling(counter) &&
 	    kvm_pmu_rdpmc(cpu, counter, &count))
 		kvm_pmu_count(event, count);
 	else
-		kvm_pmu_read_by_host(cpu, counter, event);
+		known = kvm_pmu_read_by_host(cpu, counter, event);
 
 	/* It may be there to be read again. */
 	if (!in_nmi())
 		kvm_pmu_page_changed(cpu, event);
+	return known;
 }
