@@ -286,7 +286,7 @@ void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
 
 	static_call_cond(kvm_pmu_perf_resched)(pmu);
 	for (i = 0; i < cpu->nr_open; i++) {
-		event = cpu->counters[i].event;
+		event = cpu->backing[i].event;
 		if (!event || event->pmu != pmu)
 			continue;
 		old = event->ctx->pmu;

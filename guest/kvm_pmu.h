@@ -50,25 +50,25 @@ struct kvm_pmu_config {
 };
 
 /*
- * A counter is in two states at a time: that of the host's event, and that of the
- * perf_event which has it.
+ * A backing event has two states at a time: its own at the host, and that of the
+ * perf_event that has it.
  *
  *	CLOSED -> STOPPED	OPEN
  *	STOPPED -> RUNNING	ENABLE
  *	RUNNING -> STOPPED	DISABLE
- *	any -> CLOSED		CLOSE, or the host has lost it
+ *	any -> CLOSED		CLOSE, or the host does not have it any more
  *
  *	FREE -> HELD		pmu->add
  *	HELD -> STARTING	pmu->start
  *	STARTING -> COUNTING	the flush, once the host's event is RUNNING
  *	STARTING -> HELD	pmu->stop, or the host has no counter for it
  *	COUNTING -> HELD	pmu->stop, or the host has taken its counter away
- *	COUNTING -> STARTING	the host has lost it
+ *	COUNTING -> STARTING	the host does not have the backing event any more
  *	any -> FREE		pmu->del; from COUNTING, the event is leaving:
  *				the next flush brings its final count
  *
- * An event that is COUNTING has a counter that is RUNNING.  One that is RUNNING
- * while its event is not COUNTING is unused, or about to be taken over.
+ * If an event is COUNTING, its backing event is RUNNING.  A backing event that is RUNNING
+ * while no event is COUNTING there is parked, or about to be taken over.
  *
  * pmu->stop comes from the NMI handler, too, at any time: it takes an event from
  * STARTING or COUNTING to HELD, and the host's event from RUNNING to STOPPED.
@@ -99,23 +99,22 @@ struct kvm_pmu_use {
 };
 
 /**
- * struct kvm_pmu_counter - an event of the host that a CPU keeps open
+ * struct kvm_pmu_backing - a backing event: one of the host's, which a CPU keeps open
  * @record: the host writes it from OPEN to CLOSE
  * @attr: what it counts
  * @kind: which counters of this host's hardware it can have
  * @param: argument of OPEN; its id never changes
  * @host: state of the host's event
  * @state: of @event
- * @event: the perf_event that has this counter now, or NULL
- * @leaving: the one that had it, whose final count is not known yet
+ * @event: the perf_event that has it now, or NULL
+ * @leaving: the perf_event that had it, and whose final count is not known yet
  * @sequence: of the record, before the flush
  * @flags: those of the record that have been seen
- * @pmc: where the record has said that the counter can be read, as an NMI or an
- *	operation has found it last
+ * @pmc: record.pmc, as an NMI or an operation has found it last
  * @lost: the host has taken the hardware's counter away
  * @last_used: when its last event has left, in jiffies
  */
-struct kvm_pmu_counter {
+struct kvm_pmu_backing {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
 	struct guest_perf_attr attr;
 	enum kvm_pmu_kind kind;
@@ -157,9 +156,9 @@ struct kvm_pmu_slot {
 #define KVM_PMU_MAX_SAMPLES	16
 
 /* Those of the hardware, and some whose configuration may be needed again. */
-#define KVM_PMU_NR_COUNTERS	16
+#define KVM_PMU_NR_BACKING	16
 
-/* The host knows no event of this id: one has at most as many as there are counters. */
+/* The host knows no event of this id: a CPU has KVM_PMU_NR_BACKING, from 0 on. */
 #define KVM_PMU_NO_EVENT	0xfffffffe
 
 /*
@@ -195,12 +194,12 @@ enum kvm_pmu_pending {
 
 /**
  * struct kvm_pmu_cpu - the counters of a CPU
- * @counters: the counters
+ * @backing: the counters
  * @nr_open: how many of them, from the first on, have ever been open
  * @telling: those of which the host may tell something: a bit each from their ENABLE
  *	on.  The NMI handler takes it off.
  * @ops: the operations of a flush
- * @op_counters: which counters they are for
+ * @op_backing: which counters they are for
  * @op_codes: which they are: @ops is the host's to write
  * @nr_ops: number of operations
  * @disabled: perf is changing what counts here: between pmu_disable and
@@ -245,15 +244,15 @@ enum kvm_pmu_pending {
  * @samples: how many samples the NMI that is handled now has taken
  *
  * Only its own CPU uses it, with interrupts off; the NMI handler looks at
- * @counters and @slots, changes @telling, and may stop, and start, one that has an
+ * @backings and @slots, changes @telling, and may stop, and start, one that has an
  * event which counts.
  */
 struct kvm_pmu_cpu {
-	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];
+	struct kvm_pmu_backing backing[KVM_PMU_NR_BACKING];
 	unsigned int nr_open;
 	unsigned long telling;
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
-	struct kvm_pmu_counter *op_counters[KVM_PERF_BATCH_MAX];
+	struct kvm_pmu_backing *op_backing[KVM_PERF_BATCH_MAX];
 	u32 op_codes[KVM_PERF_BATCH_MAX];
 	unsigned int nr_ops;
 	bool disabled;
@@ -318,15 +317,15 @@ static inline bool kvm_pmu_pend(struct kvm_pmu_cpu *cpu, enum kvm_pmu_pending wh
 	return first;
 }
 
-static inline struct kvm_pmu_counter *kvm_pmu_counter(struct kvm_pmu_cpu *cpu,
+static inline struct kvm_pmu_backing *kvm_pmu_backing_of(struct kvm_pmu_cpu *cpu,
 						      const struct perf_event *event)
 {
-	return &cpu->counters[event->hw.idx];
+	return &cpu->backing[event->hw.idx];
 }
 
-static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
+static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_backing *backing)
 {
-	return counter->attr.sample_period;
+	return backing->attr.sample_period;
 }
 
 /**
@@ -479,24 +478,24 @@ bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
 /* kvm_pmu_init() registers what features have the core call. */
 extern void (*kvm_pmu_new_area)(struct kvm_pmu_cpu *cpu);
 
-static inline void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter)
+static inline void kvm_pmu_note_pmc(struct kvm_pmu_backing *backing)
 {
-	counter->pmc = READ_ONCE(counter->record.pmc);
+	backing->pmc = READ_ONCE(backing->record.pmc);
 }
 
-void kvm_pmu_close(struct kvm_pmu_counter *counter);
-void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
-void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
+void kvm_pmu_close(struct kvm_pmu_backing *backing);
+void kvm_pmu_disable_host(struct kvm_pmu_backing *backing);
+void kvm_pmu_take_left(const struct kvm_pmu_backing *backing,
 		       struct perf_event *event);
-void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
+void kvm_pmu_backing_update(struct kvm_pmu_backing *backing,
 			    struct perf_event *event);
-enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_counter *counter);
-void kvm_pmu_settle_leaving(struct kvm_pmu_counter *counter);
-void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
+enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_backing *backing);
+void kvm_pmu_settle_leaving(struct kvm_pmu_backing *backing);
+void kvm_pmu_settle_count(struct kvm_pmu_backing *backing);
 void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
+bool kvm_pmu_is_unused(const struct kvm_pmu_backing *backing);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu);
@@ -505,28 +504,28 @@ void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_keeps_unused(int nr, void *info);
 void kvm_pmu_close_unused(void *info);
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
-		       struct kvm_pmu_counter *counter);
+		       struct kvm_pmu_backing *backing);
 void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
-			  struct kvm_pmu_counter *counter);
-void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+			  struct kvm_pmu_backing *backing);
+void kvm_pmu_backing_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
-		      struct kvm_pmu_counter *counter);
+		      struct kvm_pmu_backing *backing);
 bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
-			   struct kvm_pmu_counter *counter);
-void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter);
-bool kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+			   struct kvm_pmu_backing *backing);
+void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing);
+bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_assign.c */
 unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
 		      const struct kvm_pmu_use *use, unsigned int limit);
 void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_counter *counter);
+			     const struct kvm_pmu_backing *backing);
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
 void kvm_pmu_refuse(struct perf_event *event);
-int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_flush.c */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
@@ -560,7 +559,7 @@ void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm);
 void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm);
 void kvm_pmu_update_pages(void *info);
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
-				 struct kvm_pmu_counter *counter);
+				 struct kvm_pmu_backing *backing);
 #ifdef MODULE
 void kvm_pmu_user_page(struct perf_event *event,
 		       struct perf_event_mmap_page *page);
@@ -589,8 +588,8 @@ void kvm_pmu_unregister(void);
 #endif
 
 /* kvm_pmu_cpu.c */
-int kvm_pmu_counters_create(void);
-void kvm_pmu_counters_destroy(void);
+int kvm_pmu_cpus_create(void);
+void kvm_pmu_cpus_destroy(void);
 int kvm_pmu_areas_create(void);
 void kvm_pmu_areas_destroy(void);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: which of a CPU's counters an event
- * has, if there is room for it.
+ * Paravirtual performance events, guest side: which backing event of its CPU a
+ * perf_event has, if there is room for it.
  *
  * That the host has no counter for an event is known only when it is asked to count, and
  * perf believes that it does.  So what was found out is remembered for a while, and perf
  * told before.
  *
- * All runs on the counters' CPU with interrupts off.
+ * All runs on the CPU that the events are for, with interrupts off.
  */
 #include <linux/bitops.h>
 #include <linux/jiffies.h>
@@ -63,17 +63,17 @@ bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_note_no_counter - the host has not started a counter, or has taken one away
+ * kvm_pmu_note_no_counter - the hardware has no counter for a backing event
  * @cpu: this CPU's; a kvm_pmu_set_limit() follows
- * @counter: the counter
+ * @backing: the backing event, which did not start, or has lost its counter
  *
- * One that could have a fixed counter needs a general one now.
+ * An event that could have a fixed counter needs a general one now.
  */
 void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_counter *counter)
+			     const struct kvm_pmu_backing *backing)
 {
-	if (counter->kind != KVM_PMU_GENERAL)
-		cpu->no_fixed |= BIT(counter->kind);
+	if (backing->kind != KVM_PMU_GENERAL)
+		cpu->no_fixed |= BIT(backing->kind);
 }
 
 /**
@@ -124,42 +124,42 @@ static bool kvm_pmu_is_refused(struct perf_event *event)
 	return false;
 }
 
-static void kvm_pmu_set_counter(struct kvm_pmu_cpu *cpu,
-				struct kvm_pmu_counter *counter,
+static void kvm_pmu_set_event(struct kvm_pmu_cpu *cpu,
+				struct kvm_pmu_backing *backing,
 				struct perf_event *event,
 				enum kvm_pmu_event_state state)
 {
-	WRITE_ONCE(counter->event, event);
-	/* An NMI that throttles its group stops it by the counter that it has. */
+	WRITE_ONCE(backing->event, event);
+	/* An NMI that throttles its group stops it by its backing event. */
 	barrier();
-	event->hw.idx = counter - cpu->counters;
-	/* An NMI looks at the event of a counter that is not FREE. */
+	event->hw.idx = backing - cpu->backing;
+	/* An NMI looks at @event unless @state is FREE. */
 	barrier();
-	WRITE_ONCE(counter->state, state);
+	WRITE_ONCE(backing->state, state);
 }
 
-static void kvm_pmu_clear_counter(struct kvm_pmu_counter *counter)
+static void kvm_pmu_clear_event(struct kvm_pmu_backing *backing)
 {
-	/* From here on an NMI that stops the event leaves the counter alone. */
-	counter->event->hw.idx = -1;
+	/* From here on, an NMI that stops the event leaves its backing event alone. */
+	backing->event->hw.idx = -1;
 	barrier();
-	WRITE_ONCE(counter->state, KVM_PMU_FREE);
+	WRITE_ONCE(backing->state, KVM_PMU_FREE);
 	/* As above. */
 	barrier();
-	WRITE_ONCE(counter->event, NULL);
+	WRITE_ONCE(backing->event, NULL);
 }
 
-/* The counter that an event has left since the last flush, to another event. */
-static struct kvm_pmu_counter *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
+/* The backing event that an event has left to another one since the last flush. */
+static struct kvm_pmu_backing *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 						 struct perf_event *event)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (counter->leaving == event && counter->event)
-			return counter;
+		backing = &cpu->backing[i];
+		if (backing->leaving == event && backing->event)
+			return backing;
 	}
 
 	return NULL;
@@ -167,67 +167,67 @@ static struct kvm_pmu_counter *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 
 /*
  * Before the flush it is all the same to the event that has taken @from.  An NMI may
- * stop it at any instruction here: it finds one of the two counters, and what it does
- * to @from is done to @to.
+ * stop it at any instruction here: it finds one of the two, and what it does to @from is
+ * done to @to.
  */
-static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *from,
-			 struct kvm_pmu_counter *to)
+static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *from,
+			 struct kvm_pmu_backing *to)
 {
 	struct perf_event *event = from->event;
 
 	/* @from may have run already.  The host has to start @to. */
-	cpu->added |= BIT(to - cpu->counters);
+	cpu->added |= BIT(to - cpu->backing);
 
 	WRITE_ONCE(to->event, event);
-	/* An NMI looks at the event of a counter that is not FREE. */
+	/* An NMI looks at @event unless @state is FREE. */
 	barrier();
 	WRITE_ONCE(to->state, READ_ONCE(from->state));
 	/* From here on it is @to that is stopped. */
 	barrier();
-	event->hw.idx = to - cpu->counters;
+	event->hw.idx = to - cpu->backing;
 	/* It may have been @from until now. */
 	barrier();
 	if (xchg(&from->state, KVM_PMU_FREE) == KVM_PMU_HELD)
 		WRITE_ONCE(to->state, KVM_PMU_HELD);
-	/* An NMI looks at the event of a counter that is not FREE. */
+	/* An NMI looks at @event unless @state is FREE. */
 	barrier();
 	WRITE_ONCE(from->event, NULL);
 }
 
 /* Open for exactly this already? */
-static bool kvm_pmu_fits(const struct kvm_pmu_counter *counter,
+static bool kvm_pmu_fits(const struct kvm_pmu_backing *backing,
 			 const struct guest_perf_attr *attr, u64 period)
 {
-	return counter->attr.config == attr->config &&
-	       counter->attr.sample_period == period &&
-	       counter->attr.type == attr->type &&
-	       counter->attr.flags == attr->flags &&
-	       counter->attr.model == attr->model &&
-	       counter->attr.config1 == attr->config1 &&
-	       counter->attr.config2 == attr->config2;
+	return backing->attr.config == attr->config &&
+	       backing->attr.sample_period == period &&
+	       backing->attr.type == attr->type &&
+	       backing->attr.flags == attr->flags &&
+	       backing->attr.model == attr->model &&
+	       backing->attr.config1 == attr->config1 &&
+	       backing->attr.config2 == attr->config2;
 }
 
-static struct kvm_pmu_counter *
+static struct kvm_pmu_backing *
 kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
-	struct kvm_pmu_counter *counter, *found = NULL;
+	struct kvm_pmu_backing *backing, *found = NULL;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (counter->event || counter->host == KVM_PMU_CLOSED)
+		backing = &cpu->backing[i];
+		if (backing->event || backing->host == KVM_PMU_CLOSED)
 			continue;
 		/*
 		 * Back where it was, it need not even stop; nor, where the host
 		 * has refused a new period, take another's count for its own.
 		 */
-		if (counter->leaving == event)
-			return counter;
-		if (!kvm_pmu_fits(counter, attr, event->hw.sample_period))
+		if (backing->leaving == event)
+			return backing;
+		if (!kvm_pmu_fits(backing, attr, event->hw.sample_period))
 			continue;
-		if (!found || counter->host > found->host)
-			found = counter;
+		if (!found || backing->host > found->host)
+			found = backing;
 	}
 
 	return found;
@@ -235,9 +235,9 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 /* Handled, though nobody wants them any more; the NMI finds nothing. */
 static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
-				   struct kvm_pmu_counter *counter)
+				   struct kvm_pmu_backing *backing)
 {
-	u32 n = xchg(&counter->record.overflows, 0);
+	u32 n = xchg(&backing->record.overflows, 0);
 
 	if (!n)
 		return;
@@ -247,24 +247,24 @@ static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 }
 
 /* One that is closed, or else the one that was not used for longest. */
-static struct kvm_pmu_counter *
+static struct kvm_pmu_backing *
 kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	const struct kvm_pmu_config *config = to_kvm_pmu_config(event);
-	struct kvm_pmu_counter *counter, *oldest = NULL;
+	struct kvm_pmu_backing *backing, *oldest = NULL;
 	unsigned int i;
 
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
-		counter = &cpu->counters[i];
-		if (counter->event || counter->leaving)
+	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
+		backing = &cpu->backing[i];
+		if (backing->event || backing->leaving)
 			continue;
-		if (counter->host == KVM_PMU_CLOSED) {
-			oldest = counter;
+		if (backing->host == KVM_PMU_CLOSED) {
+			oldest = backing;
 			break;
 		}
 		if (!oldest ||
-		    time_before(counter->last_used, oldest->last_used))
-			oldest = counter;
+		    time_before(backing->last_used, oldest->last_used))
+			oldest = backing;
 	}
 
 	if (!oldest)
@@ -279,19 +279,19 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	oldest->attr.sample_period = event->hw.sample_period;
 	oldest->kind = kvm_pmu_kind(&config->attr);
 	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
-			     oldest - cpu->counters + 1);
+			     oldest - cpu->backing + 1);
 	return oldest;
 }
 
 /**
- * kvm_pmu_find_or_reopen - find a counter that no event has
+ * kvm_pmu_find_or_reopen - find a backing event that no event has
  * @cpu: this CPU's
  * @event: the event that it is for
  *
  * Return: one that is open for the same, or one to be opened; NULL where events
  * have all.
  */
-static struct kvm_pmu_counter *
+static struct kvm_pmu_backing *
 kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	return kvm_pmu_find(cpu, event) ? : kvm_pmu_reopen(cpu, event);
@@ -315,23 +315,23 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /**
- * kvm_pmu_counter_get - find a counter for an event
+ * kvm_pmu_backing_get - find a backing event for an event
  * @cpu: this CPU's
  * @event: the event
  *
- * The event does not count before kvm_pmu_counter_start().
+ * The event does not count before kvm_pmu_backing_start().
  *
  * Return: 0 or -EAGAIN.
  */
-int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	struct kvm_pmu_counter *counter, *left;
+	struct kvm_pmu_backing *backing, *left;
 
 	if (!kvm_pmu_has_room(cpu, event))
 		return -EAGAIN;
 
-	counter = kvm_pmu_find_or_reopen(cpu, event);
-	if (!counter)
+	backing = kvm_pmu_find_or_reopen(cpu, event);
+	if (!backing)
 		return -EAGAIN;
 
 	/*
@@ -341,77 +341,77 @@ int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	 */
 	left = cpu->leaving ? kvm_pmu_find_left(cpu, event) : NULL;
 	if (left) {
-		kvm_pmu_move(cpu, left, counter);
-		counter = left;
+		kvm_pmu_move(cpu, left, backing);
+		backing = left;
 	}
 
 	kvm_pmu_set_stopped(event);
-	kvm_pmu_set_counter(cpu, counter, event, KVM_PMU_HELD);
+	kvm_pmu_set_event(cpu, backing, event, KVM_PMU_HELD);
 	cpu->added |= BIT(event->hw.idx);
 	cpu->used++;
-	kvm_pmu_add_use(&cpu->use, counter->kind);
+	kvm_pmu_add_use(&cpu->use, backing->kind);
 	return 0;
 }
 
 /* Without the host, which only has to be told where it is to overflow no more. */
 static bool kvm_pmu_leave_now(struct kvm_pmu_cpu *cpu,
-			      struct kvm_pmu_counter *counter)
+			      struct kvm_pmu_backing *backing)
 {
 	u64 count;
 
-	if (kvm_pmu_is_sampling(counter) || !kvm_pmu_rdpmc(cpu, counter, &count))
+	if (kvm_pmu_is_sampling(backing) || !kvm_pmu_rdpmc(cpu, backing, &count))
 		return false;
 
-	kvm_pmu_count(counter->event, count);
-	kvm_pmu_page_changed(cpu, counter->event);
+	kvm_pmu_count(backing->event, count);
+	kvm_pmu_page_changed(cpu, backing->event);
 	return true;
 }
 
 /**
- * kvm_pmu_counter_put - an event leaves its counter
+ * kvm_pmu_backing_put - an event leaves its backing event
  * @cpu: this CPU's
  * @event: the event, whose final count is known now or after the next flush
  */
-void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+	struct kvm_pmu_backing *backing = kvm_pmu_backing_of(cpu, event);
 
-	if (kvm_pmu_hold(counter) == KVM_PMU_COUNTING &&
-	    !kvm_pmu_leave_now(cpu, counter)) {
-		WRITE_ONCE(counter->leaving, event);
+	if (kvm_pmu_hold(backing) == KVM_PMU_COUNTING &&
+	    !kvm_pmu_leave_now(cpu, backing)) {
+		WRITE_ONCE(backing->leaving, event);
 		cpu->leaving = true;
 		cpu->changed = true;
 		kvm_pmu_page_changed(cpu, event);
 	}
 
-	kvm_pmu_clear_counter(counter);
+	kvm_pmu_clear_event(backing);
 	/* The flush stops it. */
 	if (cpu->user_reads)
 		cpu->changed = true;
-	counter->last_used = jiffies;
+	backing->last_used = jiffies;
 	cpu->used--;
-	kvm_pmu_sub_use(&cpu->use, counter->kind);
+	kvm_pmu_sub_use(&cpu->use, backing->kind);
 }
 
 /**
- * kvm_pmu_counter_start - let an event count from the next flush on
+ * kvm_pmu_backing_start - let an event count from the next flush on
  * @cpu: this CPU's
- * @event: the event, which has a counter
+ * @event: the event, which has a backing event
  */
-void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	struct kvm_pmu_counter *counter = kvm_pmu_counter(cpu, event);
+	struct kvm_pmu_backing *backing = kvm_pmu_backing_of(cpu, event);
 
-	if (counter->state != KVM_PMU_HELD)
+	if (backing->state != KVM_PMU_HELD)
 		return;
 
-	WRITE_ONCE(counter->state, KVM_PMU_STARTING);
+	WRITE_ONCE(backing->state, KVM_PMU_STARTING);
 	/* Back where it was, unless an NMI has stopped it meanwhile. */
-	if (counter->leaving == event && counter->host == KVM_PMU_RUNNING) {
-		kvm_pmu_set_counting(cpu, counter);
+	if (backing->leaving == event && backing->host == KVM_PMU_RUNNING) {
+		kvm_pmu_set_counting(cpu, backing);
 		/* An NMI that has stopped it before has given it its count. */
-		WRITE_ONCE(counter->leaving, NULL);
-		kvm_pmu_look_again(cpu, counter);
+		WRITE_ONCE(backing->leaving, NULL);
+		kvm_pmu_look_again(cpu, backing);
 		return;
 	}
 

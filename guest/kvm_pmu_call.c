@@ -79,7 +79,7 @@ bool kvm_pmu_host_is_gone(bool ask)
 }
 
 /**
- * kvm_pmu_result - what an operation on a counter has come to
+ * kvm_pmu_result - what an operation on a backing event has come to
  * @op: KVM_PERF_OP_*
  * @ret: its result
  *
@@ -87,7 +87,7 @@ bool kvm_pmu_host_is_gone(bool ask)
  *
  * %KVM_PMU_DONE: it was done.
  *
- * %KVM_PMU_HOST_LOST: the host knows no counter of this CPU any more: it is
+ * %KVM_PMU_HOST_LOST: the host knows no backing event of this CPU any more: it is
  * another one, has reset the vCPU, or has not the feature.
  *
  * %KVM_PMU_NO_COUNTER: the hardware has none for it now; of READ: its was taken
@@ -143,7 +143,7 @@ static seqcount_raw_spinlock_t kvm_pmu_host_sequence =
 /* The rest of the driver believes what is there. */
 static void kvm_pmu_check_query(struct guest_perf_query *host)
 {
-	host->nr_counters = min_t(u32, host->nr_counters, KVM_PMU_NR_COUNTERS);
+	host->nr_counters = min_t(u32, host->nr_counters, KVM_PMU_NR_BACKING);
 	host->fixed_counters &= GENMASK(KVM_PERF_NR_FIXED_COUNTERS - 1, 0);
 	host->counts &= GENMASK(KVM_PERF_NR_COUNTS - 1, 0);
 	host->branches = min_t(u32, host->branches, KVM_PERF_MAX_BRANCHES);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, guest side: CPUs come and go; what a CPU does later,
- * or now and then, for its counters.
+ * or now and then, for its events.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -21,8 +21,8 @@
 #include "kvm_pmu_hypervisor.h"
 
 /*
- * How often a CPU looks after its counters that run.  One that nobody uses runs
- * on for one to two times this.
+ * How often a CPU looks after the events that run.  A parked event runs on for one
+ * to two times this.
  */
 #define KVM_PMU_WATCH		(HZ / 10)
 
@@ -44,13 +44,13 @@ static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
 /* Parked ones of an event with a frequency, whose period the host adjusts. */
 static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (kvm_pmu_is_unused(counter) && kvm_pmu_is_sampling(counter))
-			kvm_pmu_disable_host(counter);
+		backing = &cpu->backing[i];
+		if (kvm_pmu_is_unused(backing) && kvm_pmu_is_sampling(backing))
+			kvm_pmu_disable_host(backing);
 	}
 }
 
@@ -60,27 +60,27 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
  */
 static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	bool resched = false;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (!counter->lost)
+		backing = &cpu->backing[i];
+		if (!backing->lost)
 			continue;
 		/* Of one that does not run, the host has nothing to tell. */
-		if (counter->host != KVM_PMU_RUNNING) {
-			counter->lost = false;
+		if (backing->host != KVM_PMU_RUNNING) {
+			backing->lost = false;
 			continue;
 		}
-		kvm_pmu_note_no_counter(cpu, counter);
-		kvm_pmu_disable_host(counter);
-		kvm_pmu_settle_count(counter);
-		if (counter->state != KVM_PMU_COUNTING)
+		kvm_pmu_note_no_counter(cpu, backing);
+		kvm_pmu_disable_host(backing);
+		kvm_pmu_settle_count(backing);
+		if (backing->state != KVM_PMU_COUNTING)
 			continue;
-		kvm_pmu_set_stopped(counter->event);
-		WRITE_ONCE(counter->state, KVM_PMU_HELD);
-		kvm_pmu_page_changed(cpu, counter->event);
+		kvm_pmu_set_stopped(backing->event);
+		WRITE_ONCE(backing->state, KVM_PMU_HELD);
+		kvm_pmu_page_changed(cpu, backing->event);
 		resched = true;
 	}
 
@@ -134,27 +134,26 @@ static void kvm_pmu_work(struct irq_work *work)
 }
 
 /*
- * Stop the counters that have run unused for long enough, and close those that
- * will hardly be used again: an open event of the host's is a claim on its PMU.
+ * Stop what was parked for long enough, and close what will hardly be used again: an open event of the host's is a claim on its PMU.
  */
 static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	unsigned long unused;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		unused = jiffies - counter->last_used;
-		if (kvm_pmu_is_unused(counter) && unused >= KVM_PMU_WATCH)
-			kvm_pmu_disable_host(counter);
-		if (!counter->event && counter->host == KVM_PMU_STOPPED &&
+		backing = &cpu->backing[i];
+		unused = jiffies - backing->last_used;
+		if (kvm_pmu_is_unused(backing) && unused >= KVM_PMU_WATCH)
+			kvm_pmu_disable_host(backing);
+		if (!backing->event && backing->host == KVM_PMU_STOPPED &&
 		    unused >= KVM_PMU_KEEP)
-			kvm_pmu_close(counter);
+			kvm_pmu_close(backing);
 	}
 }
 
-/* By an area, and an NMI where a counter is lost. */
+/* By an area, and an NMI if an event has lost its counter. */
 static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
 {
 	return cpu->epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
@@ -183,7 +182,7 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_watch - look after the counters of a CPU
+ * kvm_pmu_watch - look after the events of a CPU
  * @watch: of its struct kvm_pmu_cpu
  */
 static void kvm_pmu_watch(struct timer_list *watch)
@@ -245,8 +244,8 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 	cpu->watching = false;
 	cpu->counts = 0;
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].host != KVM_PMU_CLOSED)
-			kvm_pmu_close(&cpu->counters[i]);
+		if (cpu->backing[i].host != KVM_PMU_CLOSED)
+			kvm_pmu_close(&cpu->backing[i]);
 	}
 
 	return 0;
@@ -287,7 +286,7 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++)
-		cpu->counters[i].host = KVM_PMU_CLOSED;
+		cpu->backing[i].host = KVM_PMU_CLOSED;
 	cpu->counts = 0;
 
 	irq_work_sync(&cpu->work);
@@ -305,7 +304,7 @@ static void kvm_pmu_cpu_free(struct kvm_pmu_cpu *cpu)
 
 static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	struct kvm_pmu_cpu *cpu;
 	unsigned int i;
 
@@ -328,11 +327,11 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED |
 		    (tick_nohz_full_cpu(nr) ? 0 : TIMER_DEFERRABLE));
 	cpu->limit = kvm_pmu_host.nr_counters;
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
-		counter = &cpu->counters[i];
-		counter->param.id = nr * KVM_PMU_NR_COUNTERS + i;
-		counter->param.attr_addr = virt_to_phys(&counter->attr);
-		counter->param.event_addr = virt_to_phys(&counter->record);
+	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
+		backing = &cpu->backing[i];
+		backing->param.id = nr * KVM_PMU_NR_BACKING + i;
+		backing->param.attr_addr = virt_to_phys(&backing->attr);
+		backing->param.event_addr = virt_to_phys(&backing->record);
 	}
 
 	return cpu;
@@ -351,11 +350,11 @@ static void kvm_pmu_free_cpus(void)
 }
 
 /**
- * kvm_pmu_counters_create - prepare the counters of all CPUs
+ * kvm_pmu_cpus_create - prepare all CPUs
  *
  * Return: 0 or -E*.
  */
-int kvm_pmu_counters_create(void)
+int kvm_pmu_cpus_create(void)
 {
 	int nr, ret;
 
@@ -405,11 +404,11 @@ static void kvm_pmu_wait_for_page_calls(void)
 }
 
 /**
- * kvm_pmu_counters_destroy - free the counters of all CPUs
+ * kvm_pmu_cpus_destroy - free what all CPUs have
  *
- * No perf_event is left, no area, and no NMI looks at the counters.
+ * No perf_event is left, no area, and no NMI looks at any CPU's.
  */
-void kvm_pmu_counters_destroy(void)
+void kvm_pmu_cpus_destroy(void)
 {
 	kvm_pmu_quiesce();
 	kvm_pmu_wait_for_page_calls();

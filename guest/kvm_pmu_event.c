@@ -82,7 +82,7 @@ static void kvm_pmu_read(struct perf_event *event)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	if (event->hw.state || kvm_pmu_counter_read(cpu, event))
+	if (event->hw.state || kvm_pmu_backing_read(cpu, event))
 		return;
 
 	/* In an NMI or a flush, the watch finds it out. */
@@ -98,20 +98,20 @@ static void kvm_pmu_start(struct perf_event *event, int flags)
 	if (event->hw.idx < 0)
 		return;
 
-	kvm_pmu_counter_start(cpu, event);
+	kvm_pmu_backing_start(cpu, event);
 	kvm_pmu_flush_if_enabled(cpu);
 }
 
 static void kvm_pmu_stop(struct perf_event *event, int flags)
 {
-	kvm_pmu_counter_stop(this_kvm_pmu_cpu(), event);
+	kvm_pmu_backing_stop(this_kvm_pmu_cpu(), event);
 }
 
 /* -EAGAIN, for want of a counter, makes perf multiplex the events. */
 static int kvm_pmu_add(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	int ret = kvm_pmu_counter_get(cpu, event);
+	int ret = kvm_pmu_backing_get(cpu, event);
 
 	if (ret)
 		return ret;
@@ -126,7 +126,7 @@ static void kvm_pmu_del(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	kvm_pmu_counter_put(cpu, event);
+	kvm_pmu_backing_put(cpu, event);
 	kvm_pmu_branches_del(event);
 	kvm_pmu_flush_if_enabled(cpu);
 }

@@ -25,67 +25,67 @@
  * its period is in the record, unless an overflow, of the next one perhaps, has
  * changed that since.
  */
-static void kvm_pmu_leave(struct kvm_pmu_counter *counter, u64 count)
+static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
 {
-	struct perf_event *leaving = counter->leaving;
+	struct perf_event *leaving = backing->leaving;
 
 	if (!leaving)
 		return;
 
 	kvm_pmu_count(leaving, count);
-	kvm_pmu_take_left(counter, leaving);
+	kvm_pmu_take_left(backing, leaving);
 	/* The value above was read before this. */
 	virt_rmb();
-	if (READ_ONCE(counter->record.sequence) != counter->sequence + 2)
+	if (READ_ONCE(backing->record.sequence) != backing->sequence + 2)
 		local64_set(&leaving->hw.period_left, 0);
 	perf_event_update_userpage(leaving);
-	WRITE_ONCE(counter->leaving, NULL);
+	WRITE_ONCE(backing->leaving, NULL);
 }
 
 /**
- * kvm_pmu_take_count - what the counter has now is for who leaves it, and begins
- * @counter: the counter
+ * kvm_pmu_take_count - the count of a backing event is for who leaves it, and who begins
+ * @backing: the backing event
  * @count: its count
  */
-static void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count)
+static void kvm_pmu_take_count(struct kvm_pmu_backing *backing, u64 count)
 {
-	kvm_pmu_leave(counter, count);
-	if (counter->event)
-		local64_set(&counter->event->hw.prev_count, count);
+	kvm_pmu_leave(backing, count);
+	if (backing->event)
+		local64_set(&backing->event->hw.prev_count, count);
 }
 
 /**
  * kvm_pmu_add_op - note an operation for the next hypercall
  * @cpu: this CPU's; its nr_ops is 0 before the first
- * @counter: the counter that it is for
+ * @backing: the backing event that it is for
  * @op: KVM_PERF_OP_*
  * @arg: as in struct guest_perf_op
  */
-static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
+static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing,
 		    u32 op, u64 arg)
 {
 	if (WARN_ON_ONCE(cpu->nr_ops == KVM_PERF_BATCH_MAX))
 		return;
 
-	cpu->op_counters[cpu->nr_ops] = counter;
+	cpu->op_backing[cpu->nr_ops] = backing;
 	cpu->op_codes[cpu->nr_ops] = op;
 	cpu->ops[cpu->nr_ops++] = (struct guest_perf_op) {
 		.op	= op,
 		/* OPEN finds the id in its argument. */
-		.id	= op == KVM_PERF_OP_OPEN ? 0 : counter->param.id,
+		.id	= op == KVM_PERF_OP_OPEN ? 0 : backing->param.id,
 		.arg	= arg,
 	};
 }
 
 /* Where the period that the event was in when it stopped goes on. */
-static bool kvm_pmu_has_position(const struct kvm_pmu_counter *counter,
+static bool kvm_pmu_has_position(const struct kvm_pmu_backing *backing,
 				 u64 left)
 {
-	switch (counter->host) {
+	switch (backing->host) {
 	case KVM_PMU_CLOSED:
-		return !left || left == counter->attr.sample_period;
+		return !left || left == backing->attr.sample_period;
 	case KVM_PMU_STOPPED:
-		return left == kvm_pmu_record_left(&counter->record);
+		return left == kvm_pmu_record_left(&backing->record);
 	default:
 		return false;
 	}
@@ -93,84 +93,84 @@ static bool kvm_pmu_has_position(const struct kvm_pmu_counter *counter,
 
 /* Or do it at once. */
 static void kvm_pmu_plan_read(struct kvm_pmu_cpu *cpu,
-			      struct kvm_pmu_counter *counter)
+			      struct kvm_pmu_backing *backing)
 {
 	u64 count;
 
-	if (!kvm_pmu_is_sampling(counter) &&
-	    kvm_pmu_rdpmc(cpu, counter, &count))
-		kvm_pmu_take_count(counter, count);
+	if (!kvm_pmu_is_sampling(backing) &&
+	    kvm_pmu_rdpmc(cpu, backing, &count))
+		kvm_pmu_take_count(backing, count);
 	else
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_READ, 0);
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_READ, 0);
 }
 
 static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
-			       struct kvm_pmu_counter *counter)
+			       struct kvm_pmu_backing *backing)
 {
-	struct hw_perf_event *hwc = &counter->event->hw;
-	bool sampling = kvm_pmu_is_sampling(counter);
-	u64 count = kvm_pmu_record_count(&counter->record);
+	struct hw_perf_event *hwc = &backing->event->hw;
+	bool sampling = kvm_pmu_is_sampling(backing);
+	u64 count = kvm_pmu_record_count(&backing->record);
 
-	if (counter->host == KVM_PMU_CLOSED) {
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_OPEN,
-			       virt_to_phys(&counter->param));
+	if (backing->host == KVM_PMU_CLOSED) {
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_OPEN,
+			       virt_to_phys(&backing->param));
 		count = 0;
 	}
 
-	/* Of a counter that runs, an operation will tell. */
+	/* If the backing event runs, an operation will tell. */
 	local64_set(&hwc->prev_count, count);
 
 	/* PERF_EVENT_IOC_PERIOD has changed it. */
-	if (sampling && hwc->sample_period != counter->attr.sample_period)
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_PERIOD,
+	if (sampling && hwc->sample_period != backing->attr.sample_period)
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_SET_PERIOD,
 			       hwc->sample_period);
 
 	if (sampling &&
-	    !kvm_pmu_has_position(counter, local64_read(&hwc->period_left)))
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
+	    !kvm_pmu_has_position(backing, local64_read(&hwc->period_left)))
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_SET_LEFT,
 			       local64_read(&hwc->period_left));
-	else if (counter->host == KVM_PMU_RUNNING)
-		kvm_pmu_plan_read(cpu, counter);
+	else if (backing->host == KVM_PMU_RUNNING)
+		kvm_pmu_plan_read(cpu, backing);
 
-	if (counter->host != KVM_PMU_RUNNING) {
+	if (backing->host != KVM_PMU_RUNNING) {
 		/* An NMI may tell of it as soon as it is. */
-		set_bit(counter - cpu->counters, &cpu->telling);
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_ENABLE, 0);
+		set_bit(backing - cpu->backing, &cpu->telling);
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_ENABLE, 0);
 	}
 }
 
-/* Leave a counter that nobody uses running, or stop it. */
+/* Park what nobody uses, or stop it. */
 static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
-				struct kvm_pmu_counter *counter, bool room)
+				struct kvm_pmu_backing *backing, bool room)
 {
 	if (!room)
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_DISABLE, 0);
-	else if (!counter->leaving)
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_DISABLE, 0);
+	else if (!backing->leaving)
 		return;
-	else if (kvm_pmu_is_sampling(counter))
-		kvm_pmu_add_op(cpu, counter, KVM_PERF_OP_SET_LEFT,
+	else if (kvm_pmu_is_sampling(backing))
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_SET_LEFT,
 			       KVM_PMU_NO_OVERFLOW);
 	else
-		kvm_pmu_plan_read(cpu, counter);
+		kvm_pmu_plan_read(cpu, backing);
 }
 
 /*
- * May the counter run on, for no event, beside what takes @use already?  Branches would
+ * May the backing event run on, parked, beside what takes @use already?  Branches would
  * be recorded for it, which costs the host at each entry.  A program that executes RDPMC
  * would read what it counts.
  */
 static bool kvm_pmu_may_run(const struct kvm_pmu_cpu *cpu,
-			    const struct kvm_pmu_counter *counter,
+			    const struct kvm_pmu_backing *backing,
 			    struct kvm_pmu_use *use, unsigned int limit)
 {
 	struct kvm_pmu_use with = *use;
 
-	if (counter->attr.flags & KVM_PERF_ATTR_BRANCHES ||
-	    (cpu->user_reads && !counter->event))
+	if (backing->attr.flags & KVM_PERF_ATTR_BRANCHES ||
+	    (cpu->user_reads && !backing->event))
 		return false;
 
-	if (!counter->event)
-		kvm_pmu_add_use(&with, counter->kind);
+	if (!backing->event)
+		kvm_pmu_add_use(&with, backing->kind);
 	if (!kvm_pmu_use_fits(cpu, &with, limit))
 		return false;
 
@@ -188,27 +188,27 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_use use = cpu->use;
 	unsigned int limit = kvm_pmu_limit(cpu);
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	unsigned int i;
 
 	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one for who uses it no more. */
-	BUILD_BUG_ON(4 * KVM_PMU_NR_COUNTERS > KVM_PERF_BATCH_MAX);
+	BUILD_BUG_ON(4 * KVM_PMU_NR_BACKING > KVM_PERF_BATCH_MAX);
 
 	cpu->nr_ops = 0;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		counter->sequence = READ_ONCE(counter->record.sequence);
-		if (kvm_pmu_is_unused(counter))
-			kvm_pmu_plan_unused(cpu, counter,
-					    kvm_pmu_may_run(cpu, counter, &use,
+		backing = &cpu->backing[i];
+		backing->sequence = READ_ONCE(backing->record.sequence);
+		if (kvm_pmu_is_unused(backing))
+			kvm_pmu_plan_unused(cpu, backing,
+					    kvm_pmu_may_run(cpu, backing, &use,
 							    limit));
 	}
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (counter->state == KVM_PMU_STARTING)
-			kvm_pmu_plan_start(cpu, counter);
+		backing = &cpu->backing[i];
+		if (backing->state == KVM_PMU_STARTING)
+			kvm_pmu_plan_start(cpu, backing);
 	}
 }
 
@@ -234,7 +234,7 @@ static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
 		cpu->ops[i].result = ret;
 		if (op == KVM_PERF_OP_READ || op == KVM_PERF_OP_DISABLE)
 			cpu->ops[i].arg =
-				kvm_pmu_record_count(&cpu->op_counters[i]->record);
+				kvm_pmu_record_count(&cpu->op_backing[i]->record);
 	}
 }
 
@@ -274,80 +274,80 @@ static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
 }
 
 /* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
-static void kvm_pmu_disabled(struct kvm_pmu_counter *counter)
+static void kvm_pmu_disabled(struct kvm_pmu_backing *backing)
 {
-	if (counter->host != KVM_PMU_CLOSED)
-		counter->host = KVM_PMU_STOPPED;
-	counter->flags = 0;
-	counter->lost = false;
-	kvm_pmu_note_pmc(counter);
+	if (backing->host != KVM_PMU_CLOSED)
+		backing->host = KVM_PMU_STOPPED;
+	backing->flags = 0;
+	backing->lost = false;
+	kvm_pmu_note_pmc(backing);
 }
 
 /*
  * An NMI may have stopped the event since it was to start.  Whether that came
  * before the ENABLE or after: the host does not run it once more.
  */
-static void kvm_pmu_enabled(struct kvm_pmu_counter *counter)
+static void kvm_pmu_enabled(struct kvm_pmu_backing *backing)
 {
-	if (counter->host == KVM_PMU_CLOSED)
+	if (backing->host == KVM_PMU_CLOSED)
 		return;
 
-	counter->flags = 0;
-	counter->lost = false;
-	WRITE_ONCE(counter->host, KVM_PMU_RUNNING);
+	backing->flags = 0;
+	backing->lost = false;
+	WRITE_ONCE(backing->host, KVM_PMU_RUNNING);
 	/* From here on, the NMI does that itself. */
 	barrier();
-	if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
-		kvm_pmu_disable_host(counter);
+	if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
+		kvm_pmu_disable_host(backing);
 }
 
-static void kvm_pmu_done(struct kvm_pmu_counter *counter,
+static void kvm_pmu_done(struct kvm_pmu_backing *backing,
 			 const struct guest_perf_op *op)
 {
 	switch (op->op) {
 	case KVM_PERF_OP_OPEN:
-		counter->host = KVM_PMU_STOPPED;
+		backing->host = KVM_PMU_STOPPED;
 		break;
 	case KVM_PERF_OP_SET_PERIOD:
-		counter->attr.sample_period = counter->event->hw.sample_period;
+		backing->attr.sample_period = backing->event->hw.sample_period;
 		break;
 	case KVM_PERF_OP_DISABLE:
-		kvm_pmu_disabled(counter);
+		kvm_pmu_disabled(backing);
 		fallthrough;
 	case KVM_PERF_OP_READ:
 	case KVM_PERF_OP_SET_LEFT:
-		kvm_pmu_take_count(counter, op->arg);
+		kvm_pmu_take_count(backing, op->arg);
 		break;
 	case KVM_PERF_OP_ENABLE:
-		kvm_pmu_enabled(counter);
+		kvm_pmu_enabled(backing);
 		break;
 	}
 }
 
 /*
- * READ has found that a counter was lost.  All may have been read: the record says
+ * READ has found that an event has lost its counter.  All may have been read: the record says
  * of which, by a host that tells.  What that has found and mended at once has cost
  * the guest nothing, as each VM entry looks.
  */
-static bool kvm_pmu_may_be_lost(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_may_be_lost(const struct kvm_pmu_backing *backing)
 {
 	return !(READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY) ||
-	       READ_ONCE(counter->record.flags) & KVM_PERF_EVENT_LOST;
+	       READ_ONCE(backing->record.flags) & KVM_PERF_EVENT_LOST;
 }
 
 static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
-			   struct kvm_pmu_counter *counter,
+			   struct kvm_pmu_backing *backing,
 			   const struct guest_perf_op *op)
 {
 	switch (kvm_pmu_result(op->op, op->result)) {
 	case KVM_PMU_HOST_LOST:
 		/* Not where OPEN has failed, or where that is known. */
-		if (counter->host != KVM_PMU_CLOSED)
+		if (backing->host != KVM_PMU_CLOSED)
 			kvm_pmu_forget_all(cpu);
 		break;
 	case KVM_PMU_EXISTS:
 		/* By another kernel here: this one closes what it has lost. */
-		kvm_pmu_close(counter);
+		kvm_pmu_close(backing);
 		cpu->changed = true;
 		break;
 	case KVM_PMU_NO_SPACE:
@@ -356,24 +356,24 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		break;
 	case KVM_PMU_NO_COUNTER:
 		if (op->op == KVM_PERF_OP_READ) {
-			if (kvm_pmu_may_be_lost(counter))
-				kvm_pmu_note_lost(cpu, counter);
-			kvm_pmu_done(counter, op);
+			if (kvm_pmu_may_be_lost(backing))
+				kvm_pmu_note_lost(cpu, backing);
+			kvm_pmu_done(backing, op);
 		} else {
 			cpu->no_counter = true;
 		}
 		break;
 	case KVM_PMU_TOO_OFTEN:
 		/* perf starts it again at a tick. */
-		if (counter->state == KVM_PMU_STARTING)
-			kvm_pmu_throttle(cpu, counter);
+		if (backing->state == KVM_PMU_STARTING)
+			kvm_pmu_throttle(cpu, backing);
 		break;
 	case KVM_PMU_NOT_WRITTEN:
-		kvm_pmu_disabled(counter);
+		kvm_pmu_disabled(backing);
 		break;
 	default:
 		if (op->op == KVM_PERF_OP_OPEN || op->op == KVM_PERF_OP_ENABLE)
-			kvm_pmu_refuse(counter->event);
+			kvm_pmu_refuse(backing->event);
 		break;
 	}
 }
@@ -391,9 +391,9 @@ static void kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 			.arg	= kvm_pmu_area_read(&cpu->ops[i].arg),
 		};
 		if (op.result)
-			kvm_pmu_failed(cpu, cpu->op_counters[i], &op);
+			kvm_pmu_failed(cpu, cpu->op_backing[i], &op);
 		else
-			kvm_pmu_done(cpu->op_counters[i], &op);
+			kvm_pmu_done(cpu->op_backing[i], &op);
 	}
 }
 
@@ -410,22 +410,22 @@ static void kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 /* How many were to start, and do not run? */
 static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	unsigned int failed = 0;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
+		backing = &cpu->backing[i];
 		/* Of one that an NMI has stopped before there was anything to ask for. */
-		kvm_pmu_settle_leaving(counter);
-		if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
+		kvm_pmu_settle_leaving(backing);
+		if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
 			continue;
-		if (counter->host != KVM_PMU_RUNNING) {
+		if (backing->host != KVM_PMU_RUNNING) {
 			failed++;
 			continue;
 		}
-		kvm_pmu_set_counting(cpu, counter);
-		kvm_pmu_look_again(cpu, counter);
+		kvm_pmu_set_counting(cpu, backing);
+		kvm_pmu_look_again(cpu, backing);
 	}
 	cpu->leaving = false;
 
@@ -435,15 +435,15 @@ static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
 /* Close what is kept open in case; true if there was any. */
 static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	bool any = false;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (counter->event || counter->host != KVM_PMU_STOPPED)
+		backing = &cpu->backing[i];
+		if (backing->event || backing->host != KVM_PMU_STOPPED)
 			continue;
-		kvm_pmu_close(counter);
+		kvm_pmu_close(backing);
 		any = true;
 	}
 
@@ -454,14 +454,14 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_use running = kvm_pmu_running(cpu);
-	const struct kvm_pmu_counter *counter;
+	const struct kvm_pmu_backing *backing;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (READ_ONCE(counter->state) == KVM_PMU_STARTING &&
-		    counter->host != KVM_PMU_RUNNING)
-			kvm_pmu_note_no_counter(cpu, counter);
+		backing = &cpu->backing[i];
+		if (READ_ONCE(backing->state) == KVM_PMU_STARTING &&
+		    backing->host != KVM_PMU_RUNNING)
+			kvm_pmu_note_no_counter(cpu, backing);
 	}
 	kvm_pmu_set_limit(cpu, &running);
 }
@@ -538,7 +538,7 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++)
-		cmpxchg(&cpu->counters[i].state, KVM_PMU_STARTING, KVM_PMU_HELD);
+		cmpxchg(&cpu->backing[i].state, KVM_PMU_STARTING, KVM_PMU_HELD);
 
 	kvm_pmu_pend(cpu, KVM_PMU_RESCHED);
 }
@@ -569,31 +569,31 @@ void kvm_pmu_flush_apart(struct kvm_pmu_cpu *cpu)
 }
 
 static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,
-			      bool (*test)(const struct kvm_pmu_counter *))
+			      bool (*test)(const struct kvm_pmu_backing *))
 {
 	unsigned int i;
 
-	for_each_set_bit(i, &cpu->added, KVM_PMU_NR_COUNTERS) {
-		if (!test(&cpu->counters[i]))
+	for_each_set_bit(i, &cpu->added, KVM_PMU_NR_BACKING) {
+		if (!test(&cpu->backing[i]))
 			return false;
 	}
 
 	return true;
 }
 
-static bool kvm_pmu_runs(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_runs(const struct kvm_pmu_backing *backing)
 {
-	return counter->host == KVM_PMU_RUNNING;
+	return backing->host == KVM_PMU_RUNNING;
 }
 
-static bool kvm_pmu_has_started(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_has_started(const struct kvm_pmu_backing *backing)
 {
-	return counter->state != KVM_PMU_STARTING;
+	return backing->state != KVM_PMU_STARTING;
 }
 
-static bool kvm_pmu_is_flexible(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_is_flexible(const struct kvm_pmu_backing *backing)
 {
-	return !kvm_pmu_is_pinned(counter->event);
+	return !kvm_pmu_is_pinned(backing->event);
 }
 
 /**
@@ -601,7 +601,7 @@ static bool kvm_pmu_is_flexible(const struct kvm_pmu_counter *counter)
  * @cpu: this CPU's; perf has it disabled
  *
  * A group counts as a whole or not at all.  The host need not be asked where the
- * counters run already, or where as many events have counted.
+ * backing events run already, or where as many events have counted.
  *
  * No limit keeps perf from adding a pinned group that has failed.  If it were taken for
  * granted once more, the work would have perf add it for ever.
@@ -646,8 +646,8 @@ bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 
 	cpu->nr_ops = 0;
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].host == KVM_PMU_RUNNING)
-			kvm_pmu_add_op(cpu, &cpu->counters[i],
+		if (cpu->backing[i].host == KVM_PMU_RUNNING)
+			kvm_pmu_add_op(cpu, &cpu->backing[i],
 				       KVM_PERF_OP_READ, 0);
 	}
 
@@ -655,7 +655,7 @@ bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 	for (i = 0; i < cpu->nr_ops; i++) {
 		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->ops[i].result)) {
 		case KVM_PMU_NO_COUNTER:
-			kvm_pmu_note_lost(cpu, cpu->op_counters[i]);
+			kvm_pmu_note_lost(cpu, cpu->op_backing[i]);
 			break;
 		case KVM_PMU_HOST_LOST:
 			known = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: a PMU whose counters are the
- * KVM host's, by the hypercall KVM_PERF_OP.
+ * Paravirtual performance events, guest side: a PMU whose events are backed
+ * by events of the KVM host, by the hypercall KVM_PERF_OP.
  *
  * This file probes for the host side, and sets everything up and down.  guest/layers lists
  * the files.
@@ -241,7 +241,7 @@ static int __init kvm_pmu_init(void)
 
 	kvm_pmu_new_area = kvm_pmu_hypervisor_new_area;
 
-	ret = kvm_pmu_counters_create();
+	ret = kvm_pmu_cpus_create();
 	if (ret)
 		return ret;
 
@@ -287,7 +287,7 @@ destroy_counters:
 	kvm_pmu_compat_exit_user();
 	kvm_pmu_compat_exit();
 #endif
-	kvm_pmu_counters_destroy();
+	kvm_pmu_cpus_destroy();
 	return ret;
 }
 device_initcall(kvm_pmu_init);
@@ -307,7 +307,7 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_areas_destroy();
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 	kvm_pmu_compat_exit();
-	kvm_pmu_counters_destroy();
+	kvm_pmu_cpus_destroy();
 	kvm_pmu_config_destroy();
 }
 module_exit(kvm_pmu_exit);

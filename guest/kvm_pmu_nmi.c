@@ -30,7 +30,7 @@ static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 	if (last && has_branch_stack(event))
 		kvm_pmu_branches_save(cpu, event, &data);
 	if (perf_event_overflow(event, &data, regs))
-		kvm_pmu_counter_stop(cpu, event);
+		kvm_pmu_backing_stop(cpu, event);
 }
 
 /*
@@ -57,15 +57,15 @@ static void kvm_pmu_owe(struct kvm_pmu_cpu *cpu, struct perf_event *event,
  * the last one.
  */
 static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
-			    struct kvm_pmu_counter *counter,
+			    struct kvm_pmu_backing *backing,
 			    struct pt_regs *regs, unsigned long n, bool branches)
 {
 	unsigned long samples = min_t(unsigned long, n, KVM_PMU_MAX_SAMPLES);
-	struct perf_event *event = counter->event;
+	struct perf_event *event = backing->event;
 	unsigned long i;
 
 	for (i = 1; i <= samples; i++) {
-		if (READ_ONCE(counter->state) != KVM_PMU_COUNTING)
+		if (READ_ONCE(backing->state) != KVM_PMU_COUNTING)
 			return;
 		if (i == samples)
 			event->hw.last_period *= n - samples + 1;
@@ -75,11 +75,11 @@ static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
 
 /* The host tells of overflows of an event that leaves until the flush has ended. */
 static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
-				    struct kvm_pmu_counter *counter,
+				    struct kvm_pmu_backing *backing,
 				    struct pt_regs *regs)
 {
-	struct guest_perf_event *record = &counter->record;
-	struct perf_event *leaving = READ_ONCE(counter->leaving);
+	struct guest_perf_event *record = &backing->record;
+	struct perf_event *leaving = READ_ONCE(backing->leaving);
 	struct perf_event *event;
 	u32 n;
 
@@ -87,21 +87,21 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 		return 0;
 
 	n = xchg(&record->overflows, 0);
-	if (READ_ONCE(counter->state) == KVM_PMU_FREE && !leaving) {
+	if (READ_ONCE(backing->state) == KVM_PMU_FREE && !leaving) {
 		kvm_pmu_pend(cpu, KVM_PMU_STOP_UNWANTED);
 		return n;
 	}
 
-	event = leaving ? : counter->event;
-	if (leaving || READ_ONCE(counter->state) != KVM_PMU_COUNTING ||
+	event = leaving ? : backing->event;
+	if (leaving || READ_ONCE(backing->state) != KVM_PMU_COUNTING ||
 	    kvm_pmu_is_off(cpu)) {
 		kvm_pmu_owe(cpu, event, record, n);
 		return n;
 	}
 
-	kvm_pmu_counter_update(counter, event);
+	kvm_pmu_backing_update(backing, event);
 	event->hw.last_period = kvm_pmu_record_last_period(record);
-	kvm_pmu_samples(cpu, counter, regs,
+	kvm_pmu_samples(cpu, backing, regs,
 			n + xchg(kvm_pmu_owed(event), 0), true);
 
 	return n;
@@ -121,10 +121,10 @@ static struct pt_regs *kvm_pmu_owed_regs(const struct perf_event *event,
 }
 
 static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
-				 struct kvm_pmu_counter *counter,
+				 struct kvm_pmu_backing *backing,
 				 struct pt_regs *kernel)
 {
-	struct perf_event *event = counter->event;
+	struct perf_event *event = backing->event;
 	struct pt_regs *regs = kvm_pmu_owed_regs(event, kernel);
 	unsigned long n = xchg(kvm_pmu_owed(event), 0);
 
@@ -133,8 +133,8 @@ static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
 		return;
 	}
 
-	kvm_pmu_count(event, kvm_pmu_record_count(&counter->record));
-	kvm_pmu_samples(cpu, counter, regs, n, false);
+	kvm_pmu_count(event, kvm_pmu_record_count(&backing->record));
+	kvm_pmu_samples(cpu, backing, regs, n, false);
 }
 
 /**
@@ -151,7 +151,7 @@ static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
  */
 noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	struct pt_regs regs = { };
 	unsigned int i;
 
@@ -159,10 +159,10 @@ noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 	cpu->flushing = true;
 	WRITE_ONCE(cpu->owing, false);
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (READ_ONCE(counter->state) == KVM_PMU_COUNTING &&
-		    READ_ONCE(*kvm_pmu_owed(counter->event)))
-			kvm_pmu_take_owed_of(cpu, counter, &regs);
+		backing = &cpu->backing[i];
+		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING &&
+		    READ_ONCE(*kvm_pmu_owed(backing->event)))
+			kvm_pmu_take_owed_of(cpu, backing, &regs);
 	}
 	cpu->flushing = false;
 }
@@ -191,11 +191,11 @@ static void kvm_pmu_took(u64 steal, u64 tsc, u32 samples)
  * Nobody has it, and what the host had to tell of it was in its record when DISABLE was
  * done.
  */
-static bool kvm_pmu_is_silent(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_is_silent(const struct kvm_pmu_backing *backing)
 {
-	return READ_ONCE(counter->state) == KVM_PMU_FREE &&
-	       !READ_ONCE(counter->leaving) &&
-	       READ_ONCE(counter->host) != KVM_PMU_RUNNING;
+	return READ_ONCE(backing->state) == KVM_PMU_FREE &&
+	       !READ_ONCE(backing->leaving) &&
+	       READ_ONCE(backing->host) != KVM_PMU_RUNNING;
 }
 
 /* @overflows: of those; @others: what else there is */
@@ -207,15 +207,15 @@ struct kvm_pmu_told {
 static void kvm_pmu_look_at(struct kvm_pmu_cpu *cpu, unsigned int index,
 			    struct pt_regs *regs, struct kvm_pmu_told *told)
 {
-	struct kvm_pmu_counter *counter = &cpu->counters[index];
+	struct kvm_pmu_backing *backing = &cpu->backing[index];
 
-	told->overflows += kvm_pmu_handle_overflows(cpu, counter, regs);
+	told->overflows += kvm_pmu_handle_overflows(cpu, backing, regs);
 	/* Most of the time there is nothing new. */
-	if (READ_ONCE(counter->record.flags) != counter->flags)
-		told->others += kvm_pmu_look_at_flags(cpu, counter);
-	if (counter->attr.flags & KVM_PERF_ATTR_RDPMC_USER)
-		told->others += kvm_pmu_look_at_pmc(cpu, counter);
-	if (kvm_pmu_is_silent(counter))
+	if (READ_ONCE(backing->record.flags) != backing->flags)
+		told->others += kvm_pmu_look_at_flags(cpu, backing);
+	if (backing->attr.flags & KVM_PERF_ATTR_RDPMC_USER)
+		told->others += kvm_pmu_look_at_pmc(cpu, backing);
+	if (kvm_pmu_is_silent(backing))
 		clear_bit(index, &cpu->telling);
 }
 
@@ -227,12 +227,12 @@ static void kvm_pmu_look_at_all(struct kvm_pmu_cpu *cpu, struct pt_regs *regs,
 				struct kvm_pmu_told *told)
 {
 	unsigned long which = READ_ONCE(cpu->telling);
-	unsigned long rest = GENMASK(KVM_PMU_NR_COUNTERS - 1, 0);
+	unsigned long rest = GENMASK(KVM_PMU_NR_BACKING - 1, 0);
 	unsigned int i;
 
 	do {
 		rest &= ~which;
-		for_each_set_bit(i, &which, KVM_PMU_NR_COUNTERS)
+		for_each_set_bit(i, &which, KVM_PMU_NR_BACKING)
 			kvm_pmu_look_at(cpu, i, regs, told);
 		which = rest;
 	} while (which && !told->overflows && !told->others);

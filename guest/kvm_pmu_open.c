@@ -108,8 +108,8 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 		probe->attr.sample_period = 1;
 	probe->param.attr_addr = virt_to_phys(&probe->attr);
 	probe->param.event_addr = virt_to_phys(&probe->record);
-	/* After those of the CPUs' counters. */
-	probe->param.id = nr_cpu_ids * KVM_PMU_NR_COUNTERS;
+	/* After those of the CPUs' backing events. */
+	probe->param.id = nr_cpu_ids * KVM_PMU_NR_BACKING;
 	probe->ops[0].op = KVM_PERF_OP_OPEN;
 	probe->ops[0].arg = virt_to_phys(&probe->param);
 	probe->ops[1].op = KVM_PERF_OP_CLOSE;
@@ -315,7 +315,7 @@ static bool kvm_pmu_splits_nested(void)
 	return READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NESTED;
 }
 
-/* Where there can be none, more events share a counter. */
+/* Where there can be none, more events share a backing event. */
 static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
 {
 	return attr->exclude_guest && kvm_pmu_splits_nested() &&

@@ -62,9 +62,9 @@ int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
 }
 
 /**
- * kvm_pmu_count - bring the count of an event up to that of its counter
+ * kvm_pmu_count - bring the count of an event up to that of its backing event
  * @event: the event
- * @count: the counter's
+ * @count: the backing event's
  *
  * An NMI may do so in between, with a higher count.
  */

@@ -119,7 +119,7 @@ void run(int task)
 struct host_event *backing(struct perf_event *event)
 {
 	CHECK(event->oncpu >= 0 && event->hw.idx >= 0);
-	return host_find(event->oncpu * KVM_PMU_NR_COUNTERS + event->hw.idx);
+	return host_find(event->oncpu * KVM_PMU_NR_BACKING + event->hw.idx);
 }
 
 struct device_attribute *sysfs_file(const char *name)
