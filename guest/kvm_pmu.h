@@ -193,104 +193,163 @@ enum kvm_pmu_pending {
 };
 
 /**
- * struct kvm_pmu_cpu - the counters of a CPU
- * @backing: the counters
- * @nr_open: how many of them, from the first on, have ever been open
- * @telling: those of which the host may tell something: a bit each from their ENABLE
- *	on.  The NMI handler takes it off.
- * @ops: the operations of a flush
- * @op_backing: which counters they are for
- * @op_codes: which they are: @ops is the host's to write
- * @nr_ops: number of operations
- * @disabled: perf is changing what counts here: between pmu_disable and
- *	pmu_enable
- * @changed: there is something to flush
- * @flushing: in a flush, or in kvm_pmu_take_owed(); BPF there may read events
- * @added: the counters whose events perf has added in this transaction, a bit each
- * @no_counter: the host has no counter for what was to start
- * @no_space: the host allows this VM no more events
- * @owing: an event that counts may have overflows without samples, see kvm_pmu_owed()
+ * struct kvm_pmu_perf - what perf is doing on this CPU
+ * @disabled: between pmu_disable and pmu_enable
+ * @added: the backing events that events have got in this transaction, a bit each
  * @reading: in a PERF_PMU_TXN_READ
- * @fresh: all records are up to date: in such a one
- * @used: number of counters that have an event
- * @use: what these take
- * @leaving: an event may have left its counter since the last flush
- * @proven: what has counted at the same time since the host last had too few
- *	counters, or none of these was in use
- * @limit: how many general-purpose counters can count at the same time
- * @no_fixed: the fixed counters that cannot be had meanwhile, a bit for each kind
- * @limit_until: when to try more, in jiffies_64
- * @work: what cannot be done where it is noticed
- * @watch: looks after counters that run, or that nobody uses
+ * @fresh: in such a transaction, all records are up to date
+ */
+struct kvm_pmu_perf {
+	bool disabled;
+	unsigned long added;
+	bool reading;
+	bool fresh;
+};
+
+/**
+ * struct kvm_pmu_flush - the operations of one hypercall
+ * @due: there is something to flush
+ * @busy: in a flush, or in kvm_pmu_take_owed(); BPF there may read events
+ * @nr: number of operations
+ * @ops: the operations, which the host may change
+ * @codes: what @ops[].op was
+ * @backing: the backing events that the operations are for
+ */
+struct kvm_pmu_flush {
+	bool due;
+	bool busy;
+	unsigned int nr;
+	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
+	u32 codes[KVM_PERF_BATCH_MAX];
+	struct kvm_pmu_backing *backing[KVM_PERF_BATCH_MAX];
+};
+
+/**
+ * struct kvm_pmu_limit - what can count at the same time
+ * @general: number of general-purpose counters
+ * @no_fixed: the fixed counters that cannot be had, a bit for each enum kvm_pmu_kind
+ * @until: when to try more, in jiffies_64
+ * @proven: what has counted at the same time since the host last had too few counters, or
+ *	since none of these was in use
+ */
+struct kvm_pmu_limit {
+	unsigned int general;
+	unsigned long no_fixed;
+	u64 until;
+	struct kvm_pmu_use proven;
+};
+
+/**
+ * struct kvm_pmu_later - what is done later, or now and then
+ * @work: does what @pending says
+ * @pending: a bit for each enum kvm_pmu_pending
+ * @watch: looks after events that run or are kept open
  * @watching: @watch is due
- * @pending: what @work has to do, a bit for each enum kvm_pmu_pending
- * @nmi_due: the overflows that an NMI is still to come for have been handled
- * @query: the host tells there what it offers
- * @area: the host tells there what is there to know, a page
- * @epoch: what @area has as long as the host that was asked for it has what was
- *	opened since; 0 where it has not been asked, or has none
- * @counts: which of the hypervisor's events this CPU needs, a bit each
- * @counting: which of these the host counts
- * @counts_wait: an event of these could not be added
- * @counts_room: how many slots there were for its group
- * @slots: those of @area, for events of the hypervisor that sample
- * @user_reads: the task that runs here, or the one before it, may execute RDPMC in user
- *	mode, so that no counter may run that has no event
- * @branch_stack: the branches of a sample
- * @page_call: has this CPU write its events' pages, for another CPU
- * @offline: its CPU goes offline, and needs no area any more
- * @has_lvtpc: the local APIC tells another host of @area
+ */
+struct kvm_pmu_later {
+	struct irq_work work;
+	unsigned long pending;
+	struct timer_list watch;
+	bool watching;
+};
+
+/**
+ * struct kvm_pmu_nmi - overflows and their samples
+ * @due: an NMI is still to come, and what it is for has been handled
+ * @owing: an event that counts may have overflows without samples, see kvm_pmu_owed()
  * @overflows: number of overflows handled
  * @samples: how many samples the NMI that is handled now has taken
+ * @branches: the branches of a sample
+ */
+struct kvm_pmu_nmi {
+	bool due;
+	bool owing;
+	u64 overflows;
+	u32 samples;
+	struct perf_branch_stack *branches;
+};
+
+/**
+ * struct kvm_pmu_host - what this CPU's host tells
+ * @query: memory for what the host offers
+ * @area: the area, a page
+ * @epoch: that of @area as long as the host has what was opened; 0 if the host was not
+ *	asked for an area, or has none
+ * @has_lvtpc: the local APIC tells another host of @area
+ * @offline: the CPU goes offline, and needs no area
+ */
+struct kvm_pmu_host {
+	struct guest_perf_query query;
+	struct guest_perf_area *area;
+	u32 epoch;
+	bool has_lvtpc;
+	bool offline;
+};
+
+/**
+ * struct kvm_pmu_counts - the hypervisor's events of this CPU
+ * @wanted: a bit for each KVM_PERF_COUNT_* that is needed
+ * @counted: those that the host counts
+ * @waiting: an event could not be added
+ * @room: how many slots there were for the group of this event
+ * @slots: those of the area, for events that sample
+ */
+struct kvm_pmu_counts {
+	u32 wanted;
+	u32 counted;
+	bool waiting;
+	unsigned int room;
+	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
+};
+
+/**
+ * struct kvm_pmu_user - reading counters in user mode
+ * @reads: the task that runs here, or the one before it, may execute RDPMC in user mode,
+ *	so that nothing may be parked
+ * @page_call: has this CPU write its events' pages, for another CPU
+ */
+struct kvm_pmu_user {
+	bool reads;
+	call_single_data_t page_call;
+};
+
+/**
+ * struct kvm_pmu_cpu - what the driver has for a CPU
+ * @backing: the backing events
+ * @nr_open: how many of them, from the first on, have ever been open
+ * @used: how many of them have an event
+ * @use: the counters that these take
+ * @leaving: an event may have left its backing event since the last flush
+ * @telling: those of which the host may tell something: a bit each from their ENABLE on,
+ *	until the NMI handler takes it off
+ * @perf: what perf is doing
+ * @flush: the operations of one hypercall
+ * @limit: what can count at the same time
+ * @later: what is done later
+ * @nmi: overflows
+ * @host: what the host tells
+ * @hypervisor: the hypervisor's events
+ * @user: reading counters in user mode
  *
- * Only its own CPU uses it, with interrupts off; the NMI handler looks at
- * @backings and @slots, changes @telling, and may stop, and start, one that has an
- * event which counts.
+ * Only its own CPU uses it, with interrupts off.  The NMI handler looks at @backing and
+ * the slots, changes @telling, and may stop and start a backing event that has an event
+ * which counts.
  */
 struct kvm_pmu_cpu {
 	struct kvm_pmu_backing backing[KVM_PMU_NR_BACKING];
 	unsigned int nr_open;
-	unsigned long telling;
-	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
-	struct kvm_pmu_backing *op_backing[KVM_PERF_BATCH_MAX];
-	u32 op_codes[KVM_PERF_BATCH_MAX];
-	unsigned int nr_ops;
-	bool disabled;
-	bool changed;
-	bool flushing;
-	unsigned long added;
-	bool no_counter;
-	bool no_space;
-	bool owing;
-	bool reading;
-	bool fresh;
 	unsigned int used;
 	struct kvm_pmu_use use;
 	bool leaving;
-	struct kvm_pmu_use proven;
-	unsigned int limit;
-	unsigned long no_fixed;
-	u64 limit_until;
-	struct irq_work work;
-	struct timer_list watch;
-	bool watching;
-	unsigned long pending;
-	bool nmi_due;
-	struct guest_perf_query query;
-	struct guest_perf_area *area;
-	u32 epoch;
-	u32 counts;
-	u32 counting;
-	bool counts_wait;
-	unsigned int counts_room;
-	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
-	bool user_reads;
-	struct perf_branch_stack *branch_stack;
-	call_single_data_t page_call;
-	bool offline;
-	bool has_lvtpc;
-	u64 overflows;
-	u32 samples;
+	unsigned long telling;
+	struct kvm_pmu_perf perf;
+	struct kvm_pmu_flush flush;
+	struct kvm_pmu_limit limit;
+	struct kvm_pmu_later later;
+	struct kvm_pmu_nmi nmi;
+	struct kvm_pmu_host host;
+	struct kvm_pmu_counts hypervisor;
+	struct kvm_pmu_user user;
 };
 
 DECLARE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
@@ -311,9 +370,9 @@ static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
  */
 static inline bool kvm_pmu_pend(struct kvm_pmu_cpu *cpu, enum kvm_pmu_pending what)
 {
-	bool first = !test_and_set_bit(what, &cpu->pending);
+	bool first = !test_and_set_bit(what, &cpu->later.pending);
 
-	irq_work_queue(&cpu->work);
+	irq_work_queue(&cpu->later.work);
 	return first;
 }
 
@@ -336,7 +395,7 @@ static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_backing *backing)
  */
 static inline bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
 {
-	return READ_ONCE(cpu->area->epoch) != READ_ONCE(cpu->epoch);
+	return READ_ONCE(cpu->host.area->epoch) != READ_ONCE(cpu->host.epoch);
 }
 
 /**
@@ -416,7 +475,7 @@ void kvm_pmu_throttle_event(struct perf_event *event);
 /* kvm_pmu_call.c */
 enum kvm_pmu_result {
 	KVM_PMU_DONE,
-	KVM_PMU_HOST_LOST,
+	KVM_PMU_UNKNOWN,
 	KVM_PMU_NO_COUNTER,
 	KVM_PMU_TOO_OFTEN,
 	KVM_PMU_NO_SPACE,
@@ -495,10 +554,10 @@ void kvm_pmu_settle_count(struct kvm_pmu_backing *backing);
 void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_is_unused(const struct kvm_pmu_backing *backing);
+bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_keeps_unused(int nr, void *info);

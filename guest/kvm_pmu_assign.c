@@ -28,12 +28,12 @@ unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 	if (kvm_pmu_host_is_gone(false))
 		return 0;
 
-	if (time_after64(get_jiffies_64(), cpu->limit_until)) {
-		cpu->limit = READ_ONCE(kvm_pmu_host.nr_counters);
-		cpu->no_fixed = 0;
+	if (time_after64(get_jiffies_64(), cpu->limit.until)) {
+		cpu->limit.general = READ_ONCE(kvm_pmu_host.nr_counters);
+		cpu->limit.no_fixed = 0;
 	}
 
-	return cpu->limit;
+	return cpu->limit.general;
 }
 
 /* How many general-purpose ones: one more for each fixed one that somebody else has. */
@@ -43,7 +43,7 @@ static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 	unsigned int n = use->general;
 	unsigned int i;
 
-	for_each_set_bit(i, &cpu->no_fixed, KVM_PMU_GENERAL)
+	for_each_set_bit(i, &cpu->limit.no_fixed, KVM_PMU_GENERAL)
 		n += use->fixed[i] != 0;
 
 	return n;
@@ -73,7 +73,7 @@ void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
 			     const struct kvm_pmu_backing *backing)
 {
 	if (backing->kind != KVM_PMU_GENERAL)
-		cpu->no_fixed |= BIT(backing->kind);
+		cpu->limit.no_fixed |= BIT(backing->kind);
 }
 
 /**
@@ -83,8 +83,8 @@ void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
  */
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 {
-	cpu->limit = kvm_pmu_general(cpu, use);
-	cpu->limit_until = get_jiffies_64() + KVM_PMU_LIMIT;
+	cpu->limit.general = kvm_pmu_general(cpu, use);
+	cpu->limit.until = get_jiffies_64() + KVM_PMU_LIMIT;
 }
 
 /**
@@ -176,7 +176,7 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *from,
 	struct perf_event *event = from->event;
 
 	/* @from may have run already.  The host has to start @to. */
-	cpu->added |= BIT(to - cpu->backing);
+	cpu->perf.added |= BIT(to - cpu->backing);
 
 	WRITE_ONCE(to->event, event);
 	/* An NMI looks at @event unless @state is FREE. */
@@ -242,8 +242,8 @@ static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 	if (!n)
 		return;
 
-	cpu->overflows += n;
-	WRITE_ONCE(cpu->nmi_due, true);
+	cpu->nmi.overflows += n;
+	WRITE_ONCE(cpu->nmi.due, true);
 }
 
 /* One that is closed, or else the one that was not used for longest. */
@@ -347,7 +347,7 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	kvm_pmu_set_stopped(event);
 	kvm_pmu_set_event(cpu, backing, event, KVM_PMU_HELD);
-	cpu->added |= BIT(event->hw.idx);
+	cpu->perf.added |= BIT(event->hw.idx);
 	cpu->used++;
 	kvm_pmu_add_use(&cpu->use, backing->kind);
 	return 0;
@@ -380,14 +380,14 @@ void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	    !kvm_pmu_leave_now(cpu, backing)) {
 		WRITE_ONCE(backing->leaving, event);
 		cpu->leaving = true;
-		cpu->changed = true;
+		cpu->flush.due = true;
 		kvm_pmu_page_changed(cpu, event);
 	}
 
 	kvm_pmu_clear_event(backing);
 	/* The flush stops it. */
-	if (cpu->user_reads)
-		cpu->changed = true;
+	if (cpu->user.reads)
+		cpu->flush.due = true;
 	backing->last_used = jiffies;
 	cpu->used--;
 	kvm_pmu_sub_use(&cpu->use, backing->kind);
@@ -415,5 +415,5 @@ void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		return;
 	}
 
-	cpu->changed = true;
+	cpu->flush.due = true;
 }

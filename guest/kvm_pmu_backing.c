@@ -189,9 +189,9 @@ static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 		if (backing->event)
 			kvm_pmu_add_use(&cpu->use, backing->kind);
 	}
-	cpu->proven = (struct kvm_pmu_use) { };
+	cpu->limit.proven = (struct kvm_pmu_use) { };
 	/* No limit is known there. */
-	cpu->limit_until = 0;
+	cpu->limit.until = 0;
 }
 
 void (*kvm_pmu_new_area)(struct kvm_pmu_cpu *cpu);
@@ -222,16 +222,16 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 	/* After that the CPU has what it opens, and nothing else. */
 	kvm_pmu_area_renew(cpu);
 	kvm_pmu_use_anew(cpu);
-	cpu->changed = true;
+	cpu->flush.due = true;
 	/* What the new host can count may be something else. */
 	WRITE_ONCE(kvm_pmu_answers_stale, true);
 }
 
 /**
- * kvm_pmu_is_unused - is a backing event parked: does it count for nobody?
+ * kvm_pmu_is_parked - is a backing event parked: does it count for nobody?
  * @backing: the backing event; its event may have left since the last flush
  */
-bool kvm_pmu_is_unused(const struct kvm_pmu_backing *backing)
+bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing)
 {
 	return backing->host == KVM_PMU_RUNNING &&
 	       backing->state < KVM_PMU_STARTING;
@@ -273,15 +273,15 @@ bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_any_unused - does the host count anything here for no event?
+ * kvm_pmu_any_parked - does the host count anything here for no event?
  * @cpu: this CPU's
  */
-bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
+bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (kvm_pmu_is_unused(&cpu->backing[i]))
+		if (kvm_pmu_is_parked(&cpu->backing[i]))
 			return true;
 	}
 
@@ -299,7 +299,7 @@ bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 	const struct kvm_pmu_backing *backing;
 	unsigned int i;
 
-	if (cpu->counts)
+	if (cpu->hypervisor.wanted)
 		return true;
 
 	for (i = 0; i < cpu->nr_open; i++) {
@@ -318,10 +318,10 @@ bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->watching || !kvm_pmu_any_to_watch(cpu))
+	if (cpu->later.watching || !kvm_pmu_any_to_watch(cpu))
 		return;
 
-	cpu->watching = true;
+	cpu->later.watching = true;
 	kvm_pmu_pend(cpu, KVM_PMU_START_WATCH);
 }
 
@@ -382,7 +382,7 @@ void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
 	perf_event_update_userpage(backing->event);
 	/* Since it has counted last, perhaps on another CPU. */
 	if (*kvm_pmu_owed(backing->event))
-		cpu->owing = true;
+		cpu->nmi.owing = true;
 }
 
 /**
@@ -415,7 +415,7 @@ void kvm_pmu_backing_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (old == KVM_PMU_COUNTING)
 		kvm_pmu_backing_update(backing, event);
 	/* Of a flush, its operation has the final count of who leaves. */
-	if (!cpu->flushing)
+	if (!cpu->flush.busy)
 		kvm_pmu_settle_count(backing);
 	kvm_pmu_page_changed(cpu, event);
 }
@@ -527,9 +527,9 @@ static enum kvm_pmu_result kvm_pmu_read_record(struct kvm_pmu_cpu *cpu,
 {
 	enum kvm_pmu_result result;
 
-	if (cpu->reading && !cpu->fresh)
-		cpu->fresh = kvm_pmu_read_all(cpu);
-	if (cpu->fresh)
+	if (cpu->perf.reading && !cpu->perf.fresh)
+		cpu->perf.fresh = kvm_pmu_read_all(cpu);
+	if (cpu->perf.fresh)
 		return KVM_PMU_DONE;
 
 	result = kvm_pmu_result(KVM_PERF_OP_READ,
@@ -548,7 +548,7 @@ static noinline bool kvm_pmu_read_by_host(struct kvm_pmu_cpu *cpu,
 	enum kvm_pmu_result result = kvm_pmu_read_record(cpu, backing);
 
 	kvm_pmu_backing_update(backing, event);
-	return result != KVM_PMU_HOST_LOST;
+	return result != KVM_PMU_UNKNOWN;
 }
 
 /**

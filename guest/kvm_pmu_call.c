@@ -87,7 +87,7 @@ bool kvm_pmu_host_is_gone(bool ask)
  *
  * %KVM_PMU_DONE: it was done.
  *
- * %KVM_PMU_HOST_LOST: the host knows no backing event of this CPU any more: it is
+ * %KVM_PMU_UNKNOWN: the host knows no backing event of this CPU any more: it is
  * another one, has reset the vCPU, or has not the feature.
  *
  * %KVM_PMU_NO_COUNTER: the hardware has none for it now; of READ: its was taken
@@ -110,11 +110,11 @@ enum kvm_pmu_result kvm_pmu_result(u32 op, long ret)
 		return KVM_PMU_DONE;
 	case -KVM_ENOSYS:
 		kvm_pmu_set_gone();
-		return KVM_PMU_HOST_LOST;
+		return KVM_PMU_UNKNOWN;
 	case -KVM_ENOENT:
 		/* Of OPEN: the host's CPU has no such event. */
 		return op == KVM_PERF_OP_OPEN ? KVM_PMU_REFUSED :
-						KVM_PMU_HOST_LOST;
+						KVM_PMU_UNKNOWN;
 	case -KVM_EBUSY:
 		return KVM_PMU_NO_COUNTER;
 	case -KVM_EAGAIN:

@@ -49,7 +49,7 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		backing = &cpu->backing[i];
-		if (kvm_pmu_is_unused(backing) && kvm_pmu_is_sampling(backing))
+		if (kvm_pmu_is_parked(backing) && kvm_pmu_is_sampling(backing))
 			kvm_pmu_disable_host(backing);
 	}
 }
@@ -84,8 +84,8 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		resched = true;
 	}
 
-	cpu->proven = kvm_pmu_running(cpu);
-	kvm_pmu_set_limit(cpu, &cpu->proven);
+	cpu->limit.proven = kvm_pmu_running(cpu);
+	kvm_pmu_set_limit(cpu, &cpu->limit.proven);
 	return resched;
 }
 
@@ -95,42 +95,43 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
  */
 static void kvm_pmu_work(struct irq_work *work)
 {
-	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu, work);
+	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu,
+					       later.work);
 
 	unsigned int i;
 
 	for (i = 0; i < KVM_PMU_NR_WARNINGS; i++) {
-		if (test_and_clear_bit(i, &cpu->pending))
+		if (test_and_clear_bit(i, &cpu->later.pending))
 			pr_warn("%s\n", kvm_pmu_warnings[i]);
 	}
 
 	/* The flush may have found it as well. */
-	if (test_and_clear_bit(KVM_PMU_OPEN_ANEW, &cpu->pending) &&
+	if (test_and_clear_bit(KVM_PMU_OPEN_ANEW, &cpu->later.pending) &&
 	    kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
 
-	if (test_and_clear_bit(KVM_PMU_STOP_UNWANTED, &cpu->pending))
+	if (test_and_clear_bit(KVM_PMU_STOP_UNWANTED, &cpu->later.pending))
 		kvm_pmu_stop_unwanted(cpu);
 
-	if (test_and_clear_bit(KVM_PMU_GIVE_UP_LOST, &cpu->pending) &&
+	if (test_and_clear_bit(KVM_PMU_GIVE_UP_LOST, &cpu->later.pending) &&
 	    kvm_pmu_give_up_lost(cpu))
-		set_bit(KVM_PMU_RESCHED, &cpu->pending);
+		set_bit(KVM_PMU_RESCHED, &cpu->later.pending);
 
-	if (test_and_clear_bit(KVM_PMU_RESCHED, &cpu->pending))
+	if (test_and_clear_bit(KVM_PMU_RESCHED, &cpu->later.pending))
 		kvm_pmu_resched();
 
-	if (test_and_clear_bit(KVM_PMU_RESCHED_HYPERVISOR, &cpu->pending))
+	if (test_and_clear_bit(KVM_PMU_RESCHED_HYPERVISOR, &cpu->later.pending))
 		kvm_pmu_hypervisor_resched(cpu);
 
-	if (test_and_clear_bit(KVM_PMU_TAKE_OWED, &cpu->pending))
+	if (test_and_clear_bit(KVM_PMU_TAKE_OWED, &cpu->later.pending))
 		kvm_pmu_take_owed(cpu);
 
-	if (test_and_clear_bit(KVM_PMU_WRITE_PAGES, &cpu->pending))
+	if (test_and_clear_bit(KVM_PMU_WRITE_PAGES, &cpu->later.pending))
 		kvm_pmu_update_pages(cpu);
 
-	if (test_and_clear_bit(KVM_PMU_START_WATCH, &cpu->pending) &&
-	    cpu->watching && !timer_pending(&cpu->watch))
-		mod_timer(&cpu->watch, jiffies + KVM_PMU_WATCH);
+	if (test_and_clear_bit(KVM_PMU_START_WATCH, &cpu->later.pending) &&
+	    cpu->later.watching && !timer_pending(&cpu->later.watch))
+		mod_timer(&cpu->later.watch, jiffies + KVM_PMU_WATCH);
 }
 
 /*
@@ -145,7 +146,7 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 	for (i = 0; i < cpu->nr_open; i++) {
 		backing = &cpu->backing[i];
 		unused = jiffies - backing->last_used;
-		if (kvm_pmu_is_unused(backing) && unused >= KVM_PMU_WATCH)
+		if (kvm_pmu_is_parked(backing) && unused >= KVM_PMU_WATCH)
 			kvm_pmu_disable_host(backing);
 		if (!backing->event && backing->host == KVM_PMU_STOPPED &&
 		    unused >= KVM_PMU_KEEP)
@@ -156,7 +157,7 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 /* By an area, and an NMI if an event has lost its counter. */
 static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
 {
-	return cpu->epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
+	return cpu->host.epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
 }
 
 /*
@@ -173,11 +174,11 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 	}
 
 	/* By the time that any runs again, the host may have others. */
-	cpu->proven = (struct kvm_pmu_use) { };
+	cpu->limit.proven = (struct kvm_pmu_use) { };
 	/* Or it is another one by now. */
-	if (!cpu->epoch && !cpu->offline)
+	if (!cpu->host.epoch && !cpu->host.offline)
 		kvm_pmu_area_renew(cpu);
-	else if (cpu->counts && kvm_pmu_area_is_stale(cpu))
+	else if (cpu->hypervisor.wanted && kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
 }
 
@@ -188,19 +189,19 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 static void kvm_pmu_watch(struct timer_list *watch)
 {
 	struct kvm_pmu_cpu *cpu = container_of(watch, struct kvm_pmu_cpu,
-					       watch);
+					       later.watch);
 	unsigned long flags;
 
 	local_irq_save(flags);
-	cpu->watching = false;
+	cpu->later.watching = false;
 	/* Not where its CPU has gone offline. */
 	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
 		kvm_pmu_reap(cpu);
 		kvm_pmu_counts_reap(cpu);
 		kvm_pmu_check(cpu);
-		cpu->watching = kvm_pmu_any_to_watch(cpu);
+		cpu->later.watching = kvm_pmu_any_to_watch(cpu);
 	}
-	if (cpu->watching)
+	if (cpu->later.watching)
 		mod_timer(watch, jiffies + KVM_PMU_WATCH);
 	local_irq_restore(flags);
 }
@@ -215,7 +216,7 @@ static int kvm_pmu_cpu_online(unsigned int nr)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	this_kvm_pmu_cpu()->offline = false;
+	this_kvm_pmu_cpu()->host.offline = false;
 	/* perf may have opened some on it already. */
 	kvm_pmu_open_anew(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
@@ -228,7 +229,7 @@ static int kvm_pmu_cpu_offline(unsigned int nr)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	this_kvm_pmu_cpu()->offline = true;
+	this_kvm_pmu_cpu()->host.offline = true;
 	kvm_pmu_area_end(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
 	return 0;
@@ -240,9 +241,9 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
 	unsigned int i;
 
-	timer_delete_sync(&cpu->watch);
-	cpu->watching = false;
-	cpu->counts = 0;
+	timer_delete_sync(&cpu->later.watch);
+	cpu->later.watching = false;
+	cpu->hypervisor.wanted = 0;
 	for (i = 0; i < cpu->nr_open; i++) {
 		if (cpu->backing[i].host != KVM_PMU_CLOSED)
 			kvm_pmu_close(&cpu->backing[i]);
@@ -287,17 +288,17 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++)
 		cpu->backing[i].host = KVM_PMU_CLOSED;
-	cpu->counts = 0;
+	cpu->hypervisor.wanted = 0;
 
-	irq_work_sync(&cpu->work);
-	timer_delete_sync(&cpu->watch);
-	irq_work_sync(&cpu->work);
-	timer_delete_sync(&cpu->watch);
+	irq_work_sync(&cpu->later.work);
+	timer_delete_sync(&cpu->later.watch);
+	irq_work_sync(&cpu->later.work);
+	timer_delete_sync(&cpu->later.watch);
 }
 
 static void kvm_pmu_cpu_free(struct kvm_pmu_cpu *cpu)
 {
-	kfree(cpu->branch_stack);
+	kfree(cpu->nmi.branches);
 	kvm_pmu_area_free(cpu);
 	kmem_cache_free(kvm_pmu_cache, cpu);
 }
@@ -318,15 +319,15 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 		return NULL;
 	}
 
-	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
-	INIT_CSD(&cpu->page_call, kvm_pmu_update_pages, cpu);
+	cpu->later.work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
+	INIT_CSD(&cpu->user.page_call, kvm_pmu_update_pages, cpu);
 	/*
 	 * A CPU that is idle has nothing to lose.  But one that is busy without a tick runs
 	 * no deferrable timer.
 	 */
-	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED |
+	timer_setup(&cpu->later.watch, kvm_pmu_watch, TIMER_PINNED |
 		    (tick_nohz_full_cpu(nr) ? 0 : TIMER_DEFERRABLE));
-	cpu->limit = kvm_pmu_host.nr_counters;
+	cpu->limit.general = kvm_pmu_host.nr_counters;
 	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
 		backing = &cpu->backing[i];
 		backing->param.id = nr * KVM_PMU_NR_BACKING + i;
@@ -396,7 +397,7 @@ static void kvm_pmu_wait_for_page_calls(void)
 	int nr;
 
 	for_each_possible_cpu(nr) {
-		while (READ_ONCE(per_cpu(kvm_pmu_cpu, nr)->page_call.node.u_flags) &
+		while (READ_ONCE(per_cpu(kvm_pmu_cpu, nr)->user.page_call.node.u_flags) &
 		       CSD_FLAG_LOCK)
 			msleep(20);
 	}

@@ -26,28 +26,28 @@ void kvm_pmu_resched(void)
 
 static void kvm_pmu_disable(struct pmu *pmu)
 {
-	this_kvm_pmu_cpu()->disabled = true;
+	this_kvm_pmu_cpu()->perf.disabled = true;
 }
 
 static void kvm_pmu_enable(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->disabled = false;
-	if (cpu->changed)
+	cpu->perf.disabled = false;
+	if (cpu->flush.due)
 		kvm_pmu_flush(cpu);
-	if (cpu->owing)
+	if (cpu->nmi.owing)
 		kvm_pmu_take_owed(cpu);
 }
 
 /* Changes to one event, outside of pmu_disable and pmu_enable. */
 static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->disabled || !cpu->changed)
+	if (cpu->perf.disabled || !cpu->flush.due)
 		return;
 
 	kvm_pmu_flush(cpu);
-	if (cpu->owing)
+	if (cpu->nmi.owing)
 		kvm_pmu_take_owed(cpu);
 }
 
@@ -55,17 +55,17 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->added = 0;
+	cpu->perf.added = 0;
 	/* Of one event, reading it is cheaper: others may run unused. */
-	cpu->reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
+	cpu->perf.reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
 }
 
 static void kvm_pmu_cancel_txn(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->reading = false;
-	cpu->fresh = false;
+	cpu->perf.reading = false;
+	cpu->perf.fresh = false;
 }
 
 /* On failure perf takes all that it has added in the transaction off again. */
@@ -73,9 +73,9 @@ static int kvm_pmu_commit_txn(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->reading = false;
-	cpu->fresh = false;
-	return cpu->added && !kvm_pmu_flush_added(cpu) ? -EAGAIN : 0;
+	cpu->perf.reading = false;
+	cpu->perf.fresh = false;
+	return cpu->perf.added && !kvm_pmu_flush_added(cpu) ? -EAGAIN : 0;
 }
 
 static void kvm_pmu_read(struct perf_event *event)
@@ -86,7 +86,7 @@ static void kvm_pmu_read(struct perf_event *event)
 		return;
 
 	/* In an NMI or a flush, the watch finds it out. */
-	if (!in_nmi() && !cpu->flushing)
+	if (!in_nmi() && !cpu->flush.busy)
 		kvm_pmu_open_anew(cpu);
 }
 

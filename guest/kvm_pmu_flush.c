@@ -64,12 +64,12 @@ static void kvm_pmu_take_count(struct kvm_pmu_backing *backing, u64 count)
 static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing,
 		    u32 op, u64 arg)
 {
-	if (WARN_ON_ONCE(cpu->nr_ops == KVM_PERF_BATCH_MAX))
+	if (WARN_ON_ONCE(cpu->flush.nr == KVM_PERF_BATCH_MAX))
 		return;
 
-	cpu->op_backing[cpu->nr_ops] = backing;
-	cpu->op_codes[cpu->nr_ops] = op;
-	cpu->ops[cpu->nr_ops++] = (struct guest_perf_op) {
+	cpu->flush.backing[cpu->flush.nr] = backing;
+	cpu->flush.codes[cpu->flush.nr] = op;
+	cpu->flush.ops[cpu->flush.nr++] = (struct guest_perf_op) {
 		.op	= op,
 		/* OPEN finds the id in its argument. */
 		.id	= op == KVM_PERF_OP_OPEN ? 0 : backing->param.id,
@@ -140,7 +140,7 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 }
 
 /* Park what nobody uses, or stop it. */
-static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
+static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
 				struct kvm_pmu_backing *backing, bool room)
 {
 	if (!room)
@@ -159,14 +159,14 @@ static void kvm_pmu_plan_unused(struct kvm_pmu_cpu *cpu,
  * be recorded for it, which costs the host at each entry.  A program that executes RDPMC
  * would read what it counts.
  */
-static bool kvm_pmu_may_run(const struct kvm_pmu_cpu *cpu,
+static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
 			    const struct kvm_pmu_backing *backing,
 			    struct kvm_pmu_use *use, unsigned int limit)
 {
 	struct kvm_pmu_use with = *use;
 
 	if (backing->attr.flags & KVM_PERF_ATTR_BRANCHES ||
-	    (cpu->user_reads && !backing->event))
+	    (cpu->user.reads && !backing->event))
 		return false;
 
 	if (!backing->event)
@@ -194,14 +194,14 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one for who uses it no more. */
 	BUILD_BUG_ON(4 * KVM_PMU_NR_BACKING > KVM_PERF_BATCH_MAX);
 
-	cpu->nr_ops = 0;
+	cpu->flush.nr = 0;
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		backing = &cpu->backing[i];
 		backing->sequence = READ_ONCE(backing->record.sequence);
-		if (kvm_pmu_is_unused(backing))
-			kvm_pmu_plan_unused(cpu, backing,
-					    kvm_pmu_may_run(cpu, backing, &use,
+		if (kvm_pmu_is_parked(backing))
+			kvm_pmu_plan_parked(cpu, backing,
+					    kvm_pmu_may_park(cpu, backing, &use,
 							    limit));
 	}
 
@@ -216,8 +216,8 @@ static bool kvm_pmu_only_reads(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
 
-	for (i = 0; i < cpu->nr_ops; i++) {
-		if (cpu->op_codes[i] != KVM_PERF_OP_READ)
+	for (i = 0; i < cpu->flush.nr; i++) {
+		if (cpu->flush.codes[i] != KVM_PERF_OP_READ)
 			return false;
 	}
 
@@ -230,11 +230,11 @@ static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
 	long ret = kvm_perf_op(op, id, arg);
 	unsigned int i;
 
-	for (i = 0; i < cpu->nr_ops; i++) {
-		cpu->ops[i].result = ret;
+	for (i = 0; i < cpu->flush.nr; i++) {
+		cpu->flush.ops[i].result = ret;
 		if (op == KVM_PERF_OP_READ || op == KVM_PERF_OP_DISABLE)
-			cpu->ops[i].arg =
-				kvm_pmu_record_count(&cpu->op_backing[i]->record);
+			cpu->flush.ops[i].arg =
+				kvm_pmu_record_count(&cpu->flush.backing[i]->record);
 	}
 }
 
@@ -244,12 +244,12 @@ static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
  */
 static void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu)
 {
-	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->ops, cpu->nr_ops);
+	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->flush.ops, cpu->flush.nr);
 	unsigned int i;
 
 	/* None was run. */
-	for (i = 0; ret && i < cpu->nr_ops; i++)
-		cpu->ops[i].result = ret;
+	for (i = 0; ret && i < cpu->flush.nr; i++)
+		cpu->flush.ops[i].result = ret;
 }
 
 /*
@@ -263,10 +263,10 @@ static bool kvm_pmu_is_plain(u32 op)
 
 static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
 {
-	const struct guest_perf_op *op = &cpu->ops[0];
+	const struct guest_perf_op *op = &cpu->flush.ops[0];
 
-	if (cpu->nr_ops == 1 && kvm_pmu_is_plain(cpu->op_codes[0]))
-		kvm_pmu_run_plain(cpu, cpu->op_codes[0], op->id, op->arg);
+	if (cpu->flush.nr == 1 && kvm_pmu_is_plain(cpu->flush.codes[0]))
+		kvm_pmu_run_plain(cpu, cpu->flush.codes[0], op->id, op->arg);
 	else if (kvm_pmu_only_reads(cpu))
 		kvm_pmu_run_plain(cpu, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
 	else
@@ -335,12 +335,15 @@ static bool kvm_pmu_may_be_lost(const struct kvm_pmu_backing *backing)
 	       READ_ONCE(backing->record.flags) & KVM_PERF_EVENT_LOST;
 }
 
-static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
-			   struct kvm_pmu_backing *backing,
-			   const struct guest_perf_op *op)
+/* Returns what the host is short of, or 0. */
+static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
+					  struct kvm_pmu_backing *backing,
+					  const struct guest_perf_op *op)
 {
-	switch (kvm_pmu_result(op->op, op->result)) {
-	case KVM_PMU_HOST_LOST:
+	enum kvm_pmu_result result = kvm_pmu_result(op->op, op->result);
+
+	switch (result) {
+	case KVM_PMU_UNKNOWN:
 		/* Not where OPEN has failed, or where that is known. */
 		if (backing->host != KVM_PMU_CLOSED)
 			kvm_pmu_forget_all(cpu);
@@ -348,20 +351,17 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 	case KVM_PMU_EXISTS:
 		/* By another kernel here: this one closes what it has lost. */
 		kvm_pmu_close(backing);
-		cpu->changed = true;
+		cpu->flush.due = true;
 		break;
 	case KVM_PMU_NO_SPACE:
 		kvm_pmu_warn(KVM_PMU_WARN_NO_SPACE);
-		cpu->no_space = true;
-		break;
+		return result;
 	case KVM_PMU_NO_COUNTER:
-		if (op->op == KVM_PERF_OP_READ) {
-			if (kvm_pmu_may_be_lost(backing))
-				kvm_pmu_note_lost(cpu, backing);
-			kvm_pmu_done(backing, op);
-		} else {
-			cpu->no_counter = true;
-		}
+		if (op->op != KVM_PERF_OP_READ)
+			return result;
+		if (kvm_pmu_may_be_lost(backing))
+			kvm_pmu_note_lost(cpu, backing);
+		kvm_pmu_done(backing, op);
 		break;
 	case KVM_PMU_TOO_OFTEN:
 		/* perf starts it again at a tick. */
@@ -376,39 +376,46 @@ static void kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 			kvm_pmu_refuse(backing->event);
 		break;
 	}
+
+	return KVM_PMU_DONE;
 }
 
-static void kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
+static unsigned int kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 {
 	struct guest_perf_op op;
+	unsigned int shortage = 0;
 	unsigned int i;
 
-	for (i = 0; i < cpu->nr_ops; i++) {
+	for (i = 0; i < cpu->flush.nr; i++) {
 		/* What was asked is known here; the host answers that, and no more. */
 		op = (struct guest_perf_op) {
-			.op	= cpu->op_codes[i],
-			.result	= READ_ONCE(cpu->ops[i].result),
-			.arg	= kvm_pmu_area_read(&cpu->ops[i].arg),
+			.op	= cpu->flush.codes[i],
+			.result	= READ_ONCE(cpu->flush.ops[i].result),
+			.arg	= kvm_pmu_area_read(&cpu->flush.ops[i].arg),
 		};
 		if (op.result)
-			kvm_pmu_failed(cpu, cpu->op_backing[i], &op);
+			shortage |= BIT(kvm_pmu_failed(cpu, cpu->flush.backing[i], &op));
 		else
-			kvm_pmu_done(cpu->op_backing[i], &op);
+			kvm_pmu_done(cpu->flush.backing[i], &op);
 	}
+
+	return shortage;
 }
 
 /**
  * kvm_pmu_run - have the host run what was noted, and take what comes of it
  * @cpu: this CPU's, with an operation at least
+ *
+ * Return: a bit for each enum kvm_pmu_result that says what the host is short of.
  */
-static void kvm_pmu_run(struct kvm_pmu_cpu *cpu)
+static unsigned int kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 {
 	kvm_pmu_run_ops(cpu);
-	kvm_pmu_finish(cpu);
+	return kvm_pmu_finish(cpu);
 }
 
 /* How many were to start, and do not run? */
-static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
+static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
 	unsigned int failed = 0;
@@ -470,16 +477,16 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
  * True if what has failed may succeed when it is tried again: with fewer that are kept
  * open, or with fewer that run unused, which are stopped for the limit.
  */
-static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
+static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 {
-	bool no_counter = xchg(&cpu->no_counter, false);
-	bool no_space = xchg(&cpu->no_space, false);
+	bool no_counter = shortage & BIT(KVM_PMU_NO_COUNTER);
+	bool no_space = shortage & BIT(KVM_PMU_NO_SPACE);
 	bool closed = no_space && kvm_pmu_close_stopped(cpu);
 
 	if (no_counter || (no_space && !closed))
 		kvm_pmu_limit_to_running(cpu);
 
-	return closed || ((no_counter || no_space) && kvm_pmu_any_unused(cpu));
+	return closed || ((no_counter || no_space) && kvm_pmu_any_parked(cpu));
 }
 
 /* Has so much counted at the same time already? */
@@ -487,11 +494,11 @@ static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
 
-	if (cpu->use.general > cpu->proven.general)
+	if (cpu->use.general > cpu->limit.proven.general)
 		return false;
 
 	for (i = 0; i < KVM_PMU_GENERAL; i++) {
-		if (cpu->use.fixed[i] && !cpu->proven.fixed[i])
+		if (cpu->use.fixed[i] && !cpu->limit.proven.fixed[i])
 			return false;
 	}
 
@@ -501,33 +508,33 @@ static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu)
 /* Has every event that is to start a counter that counts now? */
 static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 {
-	unsigned int failed = 0;
+	unsigned int failed = 0, shortage = 0;
 	int tries;
 
-	cpu->flushing = true;
+	cpu->flush.busy = true;
 	/* What is only opened now would not show it. */
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_forget_all(cpu);
 
 	/* Again where the host had forgotten, or where it had too few counters. */
-	for (tries = 0; cpu->changed && tries < 4; tries++) {
-		cpu->changed = false;
+	for (tries = 0; cpu->flush.due && tries < 4; tries++) {
+		cpu->flush.due = false;
 		kvm_pmu_plan(cpu);
-		if (cpu->nr_ops)
-			kvm_pmu_run(cpu);
+		if (cpu->flush.nr)
+			shortage |= kvm_pmu_run(cpu);
 
-		failed = kvm_pmu_settle(cpu);
-		if (failed && !cpu->changed)
-			cpu->changed = kvm_pmu_make_room(cpu);
+		failed = kvm_pmu_count_started(cpu);
+		if (failed && !cpu->flush.due) {
+			cpu->flush.due = kvm_pmu_make_room(cpu, shortage);
+			shortage = 0;
+		}
 	}
 
-	cpu->changed = false;
-	cpu->no_counter = false;
-	cpu->no_space = false;
-	cpu->flushing = false;
+	cpu->flush.due = false;
+	cpu->flush.busy = false;
 
 	if (failed || !kvm_pmu_is_proven(cpu))
-		cpu->proven = kvm_pmu_running(cpu);
+		cpu->limit.proven = kvm_pmu_running(cpu);
 	kvm_pmu_start_watch(cpu);
 	return !failed;
 }
@@ -550,7 +557,7 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 {
 	/* What BPF does in a flush is left to that. */
-	if (cpu->flushing)
+	if (cpu->flush.busy)
 		return;
 
 	if (!kvm_pmu_flush_all(cpu))
@@ -564,7 +571,7 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_flush_apart(struct kvm_pmu_cpu *cpu)
 {
 	kvm_pmu_flush(cpu);
-	if (cpu->owing)
+	if (cpu->nmi.owing)
 		kvm_pmu_pend(cpu, KVM_PMU_TAKE_OWED);
 }
 
@@ -573,7 +580,7 @@ static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,
 {
 	unsigned int i;
 
-	for_each_set_bit(i, &cpu->added, KVM_PMU_NR_BACKING) {
+	for_each_set_bit(i, &cpu->perf.added, KVM_PMU_NR_BACKING) {
 		if (!test(&cpu->backing[i]))
 			return false;
 	}
@@ -615,7 +622,7 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 
 	/* Others that perf has been told of before may have failed: see them off. */
 	if (!kvm_pmu_flush_all(cpu))
-		cpu->changed = true;
+		cpu->flush.due = true;
 
 	return kvm_pmu_added_all(cpu, kvm_pmu_has_started);
 }
@@ -627,7 +634,7 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
 {
 	kvm_pmu_forget_all(cpu);
-	if (!cpu->disabled)
+	if (!cpu->perf.disabled)
 		kvm_pmu_flush_apart(cpu);
 }
 
@@ -644,7 +651,7 @@ bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 	bool known = true;
 	unsigned int i;
 
-	cpu->nr_ops = 0;
+	cpu->flush.nr = 0;
 	for (i = 0; i < cpu->nr_open; i++) {
 		if (cpu->backing[i].host == KVM_PMU_RUNNING)
 			kvm_pmu_add_op(cpu, &cpu->backing[i],
@@ -652,12 +659,12 @@ bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 	}
 
 	kvm_pmu_run_batch(cpu);
-	for (i = 0; i < cpu->nr_ops; i++) {
-		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->ops[i].result)) {
+	for (i = 0; i < cpu->flush.nr; i++) {
+		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->flush.ops[i].result)) {
 		case KVM_PMU_NO_COUNTER:
-			kvm_pmu_note_lost(cpu, cpu->op_backing[i]);
+			kvm_pmu_note_lost(cpu, cpu->flush.backing[i]);
 			break;
-		case KVM_PMU_HOST_LOST:
+		case KVM_PMU_UNKNOWN:
 			known = false;
 			break;
 		default:

@@ -99,7 +99,7 @@ static bool kvm_pmu_hypervisor_find_room(struct kvm_pmu_cpu *cpu,
 void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
 {
 	/* Those that perf takes off for that would ask for it once more. */
-	cpu->counts_wait = false;
+	cpu->hypervisor.waiting = false;
 	perf_pmu_resched(kvm_pmu_hypervisor);
 }
 
@@ -113,8 +113,8 @@ static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
 	kvm_pmu_set_stopped(event);
 	if (!kvm_pmu_hypervisor_find_room(cpu, event)) {
 		event->hw.idx = -1;
-		cpu->counts_wait = true;
-		cpu->counts_room = kvm_pmu_slots_for(cpu, event->group_leader);
+		cpu->hypervisor.waiting = true;
+		cpu->hypervisor.room = kvm_pmu_slots_for(cpu, event->group_leader);
 		return -EAGAIN;
 	}
 
@@ -132,7 +132,7 @@ static void kvm_pmu_hypervisor_leave_slot(struct kvm_pmu_cpu *cpu,
 					  struct perf_event *event)
 {
 	kvm_pmu_slot_put(cpu, event);
-	if (kvm_pmu_slots_for(cpu, NULL) > cpu->counts_room)
+	if (kvm_pmu_slots_for(cpu, NULL) > cpu->hypervisor.room)
 		kvm_pmu_hypervisor_try_again(cpu);
 }
 

@@ -102,7 +102,7 @@ static int kvm_pmu_overflows_get(void *data, u64 *val)
 
 	*val = 0;
 	for_each_possible_cpu(cpu)
-		*val += READ_ONCE(per_cpu(kvm_pmu_cpu, cpu)->overflows);
+		*val += READ_ONCE(per_cpu(kvm_pmu_cpu, cpu)->nmi.overflows);
 
 	return 0;
 }

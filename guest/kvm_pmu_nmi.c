@@ -25,7 +25,7 @@ static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 	/* Initialized as far as it has to be; the rest is 200 bytes. */
 	struct perf_sample_data data __uninitialized;
 
-	cpu->samples++;
+	cpu->nmi.samples++;
 	perf_sample_data_init(&data, 0, event->hw.last_period);
 	if (last && has_branch_stack(event))
 		kvm_pmu_branches_save(cpu, event, &data);
@@ -39,7 +39,7 @@ static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
  */
 static bool kvm_pmu_is_off(const struct kvm_pmu_cpu *cpu)
 {
-	return READ_ONCE(cpu->disabled) || READ_ONCE(cpu->flushing);
+	return READ_ONCE(cpu->perf.disabled) || READ_ONCE(cpu->flush.busy);
 }
 
 /* Note overflows, for which the event gets its samples once it counts and perf is done. */
@@ -48,7 +48,7 @@ static void kvm_pmu_owe(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 {
 	event->hw.last_period = kvm_pmu_record_last_period(record);
 	*kvm_pmu_owed(event) += n;
-	WRITE_ONCE(cpu->owing, true);
+	WRITE_ONCE(cpu->nmi.owing, true);
 }
 
 /*
@@ -156,15 +156,15 @@ noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	perf_fetch_caller_regs(&regs);
-	cpu->flushing = true;
-	WRITE_ONCE(cpu->owing, false);
+	cpu->flush.busy = true;
+	WRITE_ONCE(cpu->nmi.owing, false);
 	for (i = 0; i < cpu->nr_open; i++) {
 		backing = &cpu->backing[i];
 		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING &&
 		    READ_ONCE(*kvm_pmu_owed(backing->event)))
 			kvm_pmu_take_owed_of(cpu, backing, &regs);
 	}
-	cpu->flushing = false;
+	cpu->flush.busy = false;
 }
 
 /*
@@ -256,20 +256,20 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	struct kvm_pmu_told told = {};
 	u32 slots = 0;
 
-	cpu->samples = 0;
-	if (READ_ONCE(cpu->area->slots))
+	cpu->nmi.samples = 0;
+	if (READ_ONCE(cpu->host.area->slots))
 		slots = kvm_pmu_slots_handle(cpu, regs);
 
 	kvm_pmu_look_at_all(cpu, regs, &told);
-	WRITE_ONCE(cpu->area->nr_branches, 0);
+	WRITE_ONCE(cpu->host.area->nr_branches, 0);
 	if (kvm_pmu_area_is_stale(cpu))
 		told.others += kvm_pmu_area_note_stale(cpu);
 	/* Noted before, it is for this NMI; just now, for another that comes at once. */
-	told.others += xchg(&cpu->nmi_due, false);
+	told.others += xchg(&cpu->nmi.due, false);
 
 	if (told.overflows + slots)
-		kvm_pmu_took(steal, tsc, cpu->samples);
+		kvm_pmu_took(steal, tsc, cpu->nmi.samples);
 
-	cpu->overflows += told.overflows;
+	cpu->nmi.overflows += told.overflows;
 	return min_t(u64, told.overflows + slots + told.others, INT_MAX);
 }

@@ -488,9 +488,9 @@ static void kvm_pmu_see_host(struct guest_perf_query *host)
 	cpu = this_kvm_pmu_cpu();
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
-	else if (!cpu->epoch)
+	else if (!cpu->host.epoch)
 		/* Without an area nothing would tell that the host is another one. */
-		kvm_pmu_query_host(&cpu->query);
+		kvm_pmu_query_host(&cpu->host.query);
 	local_irq_restore(flags);
 	kvm_pmu_get_host(host);
 }

@@ -75,7 +75,7 @@ kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,
 	 * Afterwards: this CPU may have come to another host, where what it has
 	 * read is something else.
 	 */
-	if (kvm_pmu_area_is_stale(cpu) || !READ_ONCE(cpu->epoch))
+	if (kvm_pmu_area_is_stale(cpu) || !READ_ONCE(cpu->host.epoch))
 		return false;
 
 	*count = offset + sign_extend64(value, KVM_PMU_PMC_WIDTH - 1);

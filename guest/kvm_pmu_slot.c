@@ -35,7 +35,7 @@
 static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
 {
 	/* With @reserved, which nobody uses, it is as long as that. */
-	unsigned long *slots = (unsigned long *)&cpu->area->slots;
+	unsigned long *slots = (unsigned long *)&cpu->host.area->slots;
 
 	BUILD_BUG_ON(offsetof(struct guest_perf_area, slots) % sizeof(*slots));
 
@@ -47,13 +47,13 @@ static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
 
 static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
 {
-	return kvm_pmu_area_read(&cpu->area->slot[i].left);
+	return kvm_pmu_area_read(&cpu->host.area->slot[i].left);
 }
 
 /* An exit may come in between: it is no less than at first, no more than at last. */
 static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
 {
-	const struct guest_perf_area *area = this_kvm_pmu_cpu()->area;
+	const struct guest_perf_area *area = this_kvm_pmu_cpu()->host.area;
 	unsigned long counts = event->hw.config;
 	unsigned int i;
 	u64 now = 0;
@@ -91,7 +91,7 @@ unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
 	unsigned int i, n = 0;
 
 	for (i = 0; i < KVM_PERF_NR_SLOTS; i++) {
-		event = cpu->slots[i].event;
+		event = cpu->hypervisor.slots[i].event;
 		n += !event || event->group_leader == leader;
 	}
 
@@ -110,9 +110,9 @@ int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	unsigned int i;
 
 	for (i = 0; i < KVM_PERF_NR_SLOTS; i++) {
-		if (cpu->slots[i].event)
+		if (cpu->hypervisor.slots[i].event)
 			continue;
-		cpu->slots[i].event = event;
+		cpu->hypervisor.slots[i].event = event;
 		event->hw.idx = i;
 		return 0;
 	}
@@ -127,7 +127,7 @@ int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  */
 void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	cpu->slots[event->hw.idx].event = NULL;
+	cpu->hypervisor.slots[event->hw.idx].event = NULL;
 }
 
 static u32 kvm_pmu_slot_exclude(const struct perf_event_attr *attr)
@@ -154,8 +154,8 @@ static void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		hwc->last_period = left;
 	}
 
-	cpu->slots[hwc->idx].period = hwc->last_period;
-	cpu->area->slot[hwc->idx] = (struct guest_perf_slot) {
+	cpu->hypervisor.slots[hwc->idx].period = hwc->last_period;
+	cpu->host.area->slot[hwc->idx] = (struct guest_perf_slot) {
 		.counts		= hwc->config,
 		.left		= left,
 		.exclude	= kvm_pmu_slot_exclude(&event->attr),
@@ -189,12 +189,12 @@ static void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	kvm_pmu_slot_use(cpu, i, false);
 	/* The host only counts down. */
-	left = min_t(s64, kvm_pmu_slot_left(cpu, i), cpu->slots[i].period);
+	left = min_t(s64, kvm_pmu_slot_left(cpu, i), cpu->hypervisor.slots[i].period);
 	local64_set(&event->hw.period_left, left);
-	event->hw.last_period = cpu->slots[i].period;
+	event->hw.last_period = cpu->hypervisor.slots[i].period;
 	/* An exit in this handler may have brought an NMI, which finds nothing. */
 	if (left <= 0 && in_nmi())
-		WRITE_ONCE(cpu->nmi_due, true);
+		WRITE_ONCE(cpu->nmi.due, true);
 }
 
 /**
@@ -286,7 +286,7 @@ static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 
 	if (event->attr.freq) {
 		/* No more than perf can reckon with; longer is no frequency. */
-		hwc->last_period = cpu->slots[i].period +
+		hwc->last_period = cpu->hypervisor.slots[i].period +
 				   min_t(u64, beyond, U32_MAX);
 		local64_set(&hwc->period_left, 0);
 		return n;
@@ -301,7 +301,7 @@ static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 				  struct pt_regs *regs)
 {
-	struct perf_event *event = READ_ONCE(cpu->slots[i].event);
+	struct perf_event *event = READ_ONCE(cpu->hypervisor.slots[i].event);
 	struct perf_sample_data data;
 	struct pt_regs exited;
 	unsigned int samples;
@@ -314,7 +314,7 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 
 	n = kvm_pmu_slot_next(cpu, i, event);
 	period = event->hw.last_period;
-	kvm_pmu_slot_regs(&cpu->area->slot[i], event, regs, &exited);
+	kvm_pmu_slot_regs(&cpu->host.area->slot[i], event, regs, &exited);
 	kvm_pmu_hypervisor_update(event);
 	kvm_pmu_slot_load(cpu, event);
 	kvm_pmu_slot_use(cpu, i, true);
@@ -327,7 +327,7 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 		/* For perf, which adapts the period of an event with a frequency. */
 		event->hw.last_period = period;
 		perf_sample_data_init(&data, 0, period);
-		cpu->samples++;
+		cpu->nmi.samples++;
 		if (perf_event_overflow(event, &data, &exited))
 			kvm_pmu_hypervisor_stop(event, 0);
 	}
@@ -348,13 +348,13 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
  */
 u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
 {
-	unsigned long slots = READ_ONCE(cpu->area->slots);
+	unsigned long slots = READ_ONCE(cpu->host.area->slots);
 	unsigned int i;
 	u32 n = 0;
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
 		/* Throttling a group may have stopped it meanwhile. */
-		if (!(READ_ONCE(cpu->area->slots) & BIT(i)) ||
+		if (!(READ_ONCE(cpu->host.area->slots) & BIT(i)) ||
 		    kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
 		kvm_pmu_slot_overflow(cpu, i, regs);
@@ -370,12 +370,12 @@ u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
  */
 static void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 {
-	unsigned long slots = READ_ONCE(cpu->area->slots);
+	unsigned long slots = READ_ONCE(cpu->host.area->slots);
 	struct perf_event *event;
 	unsigned int i;
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
-		event = cpu->slots[i].event;
+		event = cpu->hypervisor.slots[i].event;
 		/* A stray bit; or an NMI may have throttled it. */
 		if (!event || event->hw.state || kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
@@ -452,10 +452,10 @@ static u32 kvm_pmu_ask_for_each(unsigned long counts)
  */
 void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
 {
-	if (!cpu->counts_wait)
+	if (!cpu->hypervisor.waiting)
 		return;
 
-	cpu->counts_wait = false;
+	cpu->hypervisor.waiting = false;
 	kvm_pmu_pend(cpu, KVM_PMU_RESCHED_HYPERVISOR);
 }
 
@@ -468,11 +468,11 @@ void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
  */
 static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
 {
-	u32 was = cpu->counting;
+	u32 was = cpu->hypervisor.counted;
 
-	cpu->counting = counting;
-	if (was & cpu->counts & ~counting)
-		cpu->counts_wait = true;
+	cpu->hypervisor.counted = counting;
+	if (was & cpu->hypervisor.wanted & ~counting)
+		cpu->hypervisor.waiting = true;
 	if (was != counting)
 		kvm_pmu_hypervisor_try_again(cpu);
 }
@@ -488,13 +488,13 @@ static void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu)
 	u32 counting = 0;
 	long ret;
 
-	if (cpu->epoch) {
-		ret = kvm_pmu_set_counts(cpu->counts);
+	if (cpu->host.epoch) {
+		ret = kvm_pmu_set_counts(cpu->hypervisor.wanted);
 		if (!ret)
-			counting = cpu->counts;
+			counting = cpu->hypervisor.wanted;
 		if (ret == -KVM_EOPNOTSUPP)
-			counting = kvm_pmu_ask_for_each(cpu->counts);
-		if (counting != cpu->counts && !kvm_pmu_area_is_stale(cpu))
+			counting = kvm_pmu_ask_for_each(cpu->hypervisor.wanted);
+		if (counting != cpu->hypervisor.wanted && !kvm_pmu_area_is_stale(cpu))
 			kvm_pmu_warn(KVM_PMU_WARN_COUNTS);
 	}
 
@@ -509,10 +509,10 @@ static void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts)
 {
-	bool asked = !(counts & ~cpu->counts);
+	bool asked = !(counts & ~cpu->hypervisor.wanted);
 
 	if (!asked)
-		cpu->counts = kvm_pmu_counts_in_use();
+		cpu->hypervisor.wanted = kvm_pmu_counts_in_use();
 
 	/* Which asks as well. */
 	if (kvm_pmu_area_is_stale(cpu))
@@ -520,7 +520,7 @@ bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts)
 	else if (!asked)
 		kvm_pmu_counts_ask(cpu);
 
-	return !(counts & ~cpu->counting);
+	return !(counts & ~cpu->hypervisor.counted);
 }
 
 /**
@@ -529,12 +529,12 @@ bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts)
  */
 void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
 {
-	u32 unused = cpu->counts & ~kvm_pmu_counts_in_use();
+	u32 unused = cpu->hypervisor.wanted & ~kvm_pmu_counts_in_use();
 
 	if (!unused)
 		return;
 
-	cpu->counts &= ~unused;
+	cpu->hypervisor.wanted &= ~unused;
 	/* Another host counts nothing anyway. */
 	if (!kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_counts_ask(cpu);
@@ -546,8 +546,8 @@ void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_hypervisor_new_area(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->counts)
+	if (cpu->hypervisor.wanted || !cpu->host.epoch)
 		kvm_pmu_counts_ask(cpu);
-	if (cpu->epoch)
+	if (cpu->host.epoch)
 		kvm_pmu_slots_restart(cpu);
 }

@@ -9,8 +9,8 @@
  * else.
  *
  * RDPMC has no mask: a program that may execute it reads every counter of its CPU.  So
- * while such a program runs, no counter runs that has no event.  What does not run reads
- * 0, as the host sees to (struct guest_perf_event).  The counters of events that count
+ * while such a program runs, nothing is parked.  What does not run reads 0, as the host
+ * sees to (struct guest_perf_event).  The counters of events that count
  * this task, or its CPU, can be read, as with x86's own PMU.
  *
  * An event may count and yet have no counter that can be read.  Its page has no
@@ -79,12 +79,12 @@ static bool kvm_pmu_task_reads(const struct task_struct *task)
 	       !READ_ONCE(kvm_pmu_user_off);
 }
 
-static void kvm_pmu_stop_unused(struct kvm_pmu_cpu *cpu)
+static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
 {
-	if (!kvm_pmu_any_unused(cpu))
+	if (!kvm_pmu_any_parked(cpu))
 		return;
 
-	cpu->changed = true;
+	cpu->flush.due = true;
 	kvm_pmu_flush_apart(cpu);
 }
 
@@ -102,9 +102,9 @@ static void kvm_pmu_user_switch(void *data, bool preempt,
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	bool reads = kvm_pmu_task_reads(next);
 
-	cpu->user_reads = reads || kvm_pmu_task_reads(prev);
+	cpu->user.reads = reads || kvm_pmu_task_reads(prev);
 	if (reads)
-		kvm_pmu_stop_unused(cpu);
+		kvm_pmu_stop_parked(cpu);
 }
 
 /*
@@ -115,9 +115,9 @@ static void kvm_pmu_user_changed(void *unused)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->user_reads = kvm_pmu_task_reads(current);
-	if (cpu->user_reads)
-		kvm_pmu_stop_unused(cpu);
+	cpu->user.reads = kvm_pmu_task_reads(current);
+	if (cpu->user.reads)
+		kvm_pmu_stop_parked(cpu);
 	kvm_pmu_update_pages(cpu);
 	/* Sees in the mm what is allowed. */
 	cr4_update_pce(NULL);
@@ -303,7 +303,7 @@ static void kvm_pmu_set_page_pmc(struct perf_event *event,
 static void kvm_pmu_have_page_written(int nr)
 {
 	/* Where it is offline, or asked already, that does. */
-	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->page_call);
+	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->user.page_call);
 }
 
 /* Of an event that counts here; true if user mode can have its count by the page. */
