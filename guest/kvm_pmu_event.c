@@ -2,8 +2,41 @@
 /*
  * Paravirtual performance events, guest side: what perf sees, a struct pmu.
  *
- * All runs with interrupts off on the CPU that the event is for, but what registers
- * it; stop and read also from the NMI handler.
+ * All but the registration runs on the CPU that the event is for, with interrupts off;
+ * stop and read also in the NMI handler.
+ *
+ * An event is added:
+ *
+ *	kvm_pmu_add()
+ *	    kvm_pmu_backing_get()		is there room, and which backing event?
+ *	    kvm_pmu_backing_start()		STARTING; or COUNTING, back where it was
+ *	kvm_pmu_commit_txn()
+ *	    kvm_pmu_flush_added()		if perf cannot take success for granted
+ *	kvm_pmu_enable()
+ *	    kvm_pmu_flush()			COUNTING
+ *	    kvm_pmu_take_owed()			samples of overflows during all that
+ *
+ * An event is deleted:
+ *
+ *	kvm_pmu_del()
+ *	    kvm_pmu_backing_put()		FREE; by RDPMC its final count is known now,
+ *						else the event is leaving
+ *	    kvm_pmu_flush()			if perf deletes this event alone
+ *	kvm_pmu_enable()
+ *	    kvm_pmu_flush()			the final count; the backing event is parked
+ *
+ * A context switch deletes the old task's events and adds the new task's, each between
+ * kvm_pmu_disable() and kvm_pmu_enable(): two flushes, or none with RDPMC.  Before them
+ * kvm_pmu_user_switch() looks whether the tasks may execute RDPMC.
+ *
+ * An event is read:
+ *
+ *	kvm_pmu_read()
+ *	    kvm_pmu_backing_read()
+ *	        kvm_pmu_rdpmc()			without an exit, or
+ *	        kvm_pmu_read_by_host()		READ; of a group, READ of all
+ *	        kvm_pmu_count()			adds the difference to the event's count
+ *	    kvm_pmu_open_anew()			if the host does not know the event
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -56,7 +89,7 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
 	cpu->perf.added = 0;
-	/* Of one event, reading it is cheaper: others may run unused. */
+	/* Of one event, reading it is cheaper: others may be parked. */
 	cpu->perf.reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
 }
 

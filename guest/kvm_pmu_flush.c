@@ -2,15 +2,22 @@
 /*
  * Paravirtual performance events, guest side: the flush.
  *
- * What perf changes between pmu_disable and pmu_enable is noted first and goes
- * to the host as one hypercall, the flush: a context switch takes two, one as
- * the old task's events leave and one as the new task's start, however many
- * they are.
+ * The driver notes what perf changes between pmu_disable and pmu_enable.  The flush has
+ * the host do it in one hypercall, however many events there are.
  *
- * Whether the host has a counter for an event is known only then.  Where as many
- * have counted before it is taken for granted; else the flush comes while perf can
- * still take its word back, at the end of its transaction.  Where it was wrong to
- * take it for granted, perf is made to schedule its events again.
+ * Only the flush finds out whether the host has a counter for an event.  If as many events
+ * have counted before, the driver takes success for granted.  Else it flushes while perf
+ * can still take the events back, at the end of perf's transaction.  If the driver was
+ * wrong, it has perf schedule its events again.
+ *
+ *	kvm_pmu_flush()
+ *	    kvm_pmu_flush_all()
+ *	        kvm_pmu_forget_all()		if the area shows another host
+ *	        kvm_pmu_plan()			notes operations: first those that free counters
+ *	        kvm_pmu_run()			the hypercall, and what comes of each operation
+ *	        kvm_pmu_count_started()		STARTING to COUNTING
+ *	        kvm_pmu_make_room()		closes what is kept open, or sets a limit: again
+ *	    kvm_pmu_give_up()			has perf schedule its events again
  */
 #include <linux/bitops.h>
 #include <linux/io.h>
@@ -475,7 +482,7 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 
 /*
  * True if what has failed may succeed when it is tried again: with fewer that are kept
- * open, or with fewer that run unused, which are stopped for the limit.
+ * open, or with fewer that are parked, which are stopped for the limit.
  */
 static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 {

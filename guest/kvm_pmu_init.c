@@ -302,7 +302,7 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_compat_exit_user();
 	kvm_pmu_hypervisor_unregister();
 	kvm_pmu_unregister();
-	/* What runs unused may overflow until then. */
+	/* What is parked may overflow until then. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	kvm_pmu_areas_destroy();
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, guest side: what the host tells by an NMI.
+ *
+ * An event overflows:
+ *
+ *	kvm_pmu_handle_nmi()
+ *	    kvm_pmu_slots_handle()		events of the hypervisor
+ *	    kvm_pmu_look_at()			each backing event that may tell something
+ *	        kvm_pmu_handle_overflows()
+ *	            kvm_pmu_samples()		perf_event_overflow(), which may stop it; or
+ *	            kvm_pmu_owe()		perf is at work: kvm_pmu_take_owed()
+ *	        kvm_pmu_look_at_flags()		LOST: irq_work; THROTTLED: perf throttles it
+ *	        kvm_pmu_look_at_pmc()		user mode must not read it there any more
+ *	    kvm_pmu_area_note_stale()		another host: irq_work
  */
 #include <linux/bitops.h>
 #include <linux/kernel.h>
