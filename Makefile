@@ -400,6 +400,8 @@ guest_flags := -std=gnu11 -g -O1 -Wall -fwrapv -D_GNU_SOURCE -include stand_in.h
 	-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined \
 	-fprofile-instr-generate -fcoverage-mapping
 
+guest-objects: $(patsubst guest/%.c,$(guest_user)/%.o,$(wildcard guest/*.c))
+
 $(guest_user)/include/made: $(wildcard guest/*.[ch]) | packages-user
 	@rm -rf $(@D)
 	@for h in $$(sed -n 's/^#include <\(.*\)>/\1/p' $^ | sort -u | \
@@ -461,7 +463,7 @@ distclean:
 	rm -rf $(B)
 
 .PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
-	machine memory-initrd agent-initrd debian newer-perf host-objects matrix fuzz shell \
+	machine memory-initrd agent-initrd debian newer-perf host-objects guest-objects matrix fuzz shell \
 	qemu bochs kernel modules check docs results series series-check deb install \
 	install-guest uninstall doctor clean distclean $(groups)
 .DELETE_ON_ERROR:

@@ -278,16 +278,15 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 }
 
 /* Such a context has CPU contexts of its own, which perf schedules apart. */
-void kvm_pmu_compat_resched(struct pmu *pmu)
+void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	struct pmu *old, *last = pmu;
 	struct perf_event *event;
 	unsigned int i;
 
 	static_call_cond(kvm_pmu_perf_resched)(pmu);
 	for (i = 0; i < cpu->nr_open; i++) {
-		event = cpu->counters[i].event;
+		event = cpu->backing[i].event;
 		if (!event || event->pmu != pmu)
 			continue;
 		old = event->ctx->pmu;

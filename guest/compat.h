@@ -35,7 +35,10 @@ void *kvm_pmu_find_variable(const char *name);
 /* For user mode to read counters. */
 extern bool kvm_pmu_has_user;
 void kvm_pmu_no_cr4_update(void *unused);
-void kvm_pmu_compat_init_user(void);
+typedef void kvm_pmu_page_fn(struct perf_event *event,
+			     struct perf_event_mmap_page *page);
+typedef bool kvm_pmu_fixup_fn(struct pt_regs *regs);
+void kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup);
 void kvm_pmu_compat_exit_user(void);
 DECLARE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 
@@ -68,8 +71,9 @@ DECLARE_STATIC_CALL(kvm_pmu_perf_took, perf_sample_event_took);
 #define paravirt_steal_clock	static_call(kvm_pmu_steal)
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-void kvm_pmu_compat_resched(struct pmu *pmu);
-#define perf_pmu_resched	kvm_pmu_compat_resched
+struct kvm_pmu_cpu;
+void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu);
+#define perf_pmu_resched(pmu)	kvm_pmu_compat_resched(pmu, this_kvm_pmu_cpu())
 #else
 #define perf_pmu_resched	static_call_cond(kvm_pmu_perf_resched)
 #endif

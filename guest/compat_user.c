@@ -32,6 +32,10 @@ static void kvm_pmu_look_at_tracepoint(struct tracepoint *tp, void *unused)
 		kvm_pmu_sched_switch = tp;
 }
 
+/* What the driver has built in, the kernel calls by itself. */
+DEFINE_STATIC_CALL_NULL(kvm_pmu_page, kvm_pmu_user_page);
+DEFINE_STATIC_CALL_RET0(kvm_pmu_fixup, kvm_pmu_user_fixup);
+
 struct kvm_pmu_page_args {
 	struct perf_event *event;
 	struct perf_event_mmap_page *page;
@@ -54,7 +58,7 @@ static int kvm_pmu_page_return(struct kretprobe_instance *ri,
 {
 	struct kvm_pmu_page_args *args = (void *)ri->data;
 
-	kvm_pmu_user_page(args->event, args->page);
+	static_call_cond(kvm_pmu_page)(args->event, args->page);
 	return 0;
 }
 NOKPROBE_SYMBOL(kvm_pmu_page_return);
@@ -83,7 +87,7 @@ static int kvm_pmu_fixup_return(struct kretprobe_instance *ri,
 {
 	struct pt_regs **user = (void *)ri->data;
 
-	if (!(regs_return_value(regs) & 0xff) && kvm_pmu_user_fixup(*user))
+	if (!(regs_return_value(regs) & 0xff) && static_call(kvm_pmu_fixup)(*user))
 		regs_set_return_value(regs, true);
 	return 0;
 }
@@ -99,14 +103,18 @@ static struct kretprobe kvm_pmu_fixup_probe = {
 
 /**
  * kvm_pmu_compat_init_user - have what it takes to let user mode read counters
+ * @page: what a built-in driver has the kernel call for an event's page
+ * @fixup: the same for a #GP of user mode
  *
  * kvm_pmu_has_user says whether it is all there; without it, user mode reads none.
  */
-void kvm_pmu_compat_init_user(void)
+void kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup)
 {
 	void *cr4_update = kvm_pmu_find_function("cr4_update_pce");
 
 	kvm_pmu_rdpmc_never = kvm_pmu_find_variable("rdpmc_never_available_key");
+	static_call_update(kvm_pmu_page, page);
+	static_call_update(kvm_pmu_fixup, fixup);
 	for_each_kernel_tracepoint(kvm_pmu_look_at_tracepoint, NULL);
 	if (!cr4_update || !kvm_pmu_rdpmc_never || !kvm_pmu_sched_switch ||
 	    register_kretprobe(&kvm_pmu_page_probe))

@@ -50,25 +50,25 @@ struct kvm_pmu_config {
 };
 
 /*
- * A counter is in two states at a time: that of the host's event, and that of the
- * perf_event which has it.
+ * A backing event has two states at a time: its own at the host, and that of the
+ * perf_event that has it.
  *
  *	CLOSED -> STOPPED	OPEN
  *	STOPPED -> RUNNING	ENABLE
  *	RUNNING -> STOPPED	DISABLE
- *	any -> CLOSED		CLOSE, or the host has lost it
+ *	any -> CLOSED		CLOSE, or the host does not have it any more
  *
  *	FREE -> HELD		pmu->add
  *	HELD -> STARTING	pmu->start
  *	STARTING -> COUNTING	the flush, once the host's event is RUNNING
  *	STARTING -> HELD	pmu->stop, or the host has no counter for it
  *	COUNTING -> HELD	pmu->stop, or the host has taken its counter away
- *	COUNTING -> STARTING	the host has lost it
+ *	COUNTING -> STARTING	the host does not have the backing event any more
  *	any -> FREE		pmu->del; from COUNTING, the event is leaving:
  *				the next flush brings its final count
  *
- * An event that is COUNTING has a counter that is RUNNING.  One that is RUNNING
- * while its event is not COUNTING is unused, or about to be taken over.
+ * If an event is COUNTING, its backing event is RUNNING.  A backing event that is RUNNING
+ * while no event is COUNTING there is parked, or about to be taken over.
  *
  * pmu->stop comes from the NMI handler, too, at any time: it takes an event from
  * STARTING or COUNTING to HELD, and the host's event from RUNNING to STOPPED.
@@ -99,23 +99,22 @@ struct kvm_pmu_use {
 };
 
 /**
- * struct kvm_pmu_counter - an event of the host that a CPU keeps open
+ * struct kvm_pmu_backing - a backing event: one of the host's, which a CPU keeps open
  * @record: the host writes it from OPEN to CLOSE
  * @attr: what it counts
  * @kind: which counters of this host's hardware it can have
  * @param: argument of OPEN; its id never changes
  * @host: state of the host's event
  * @state: of @event
- * @event: the perf_event that has this counter now, or NULL
- * @leaving: the one that had it, whose final count is not known yet
+ * @event: the perf_event that has it now, or NULL
+ * @leaving: the perf_event that had it, and whose final count is not known yet
  * @sequence: of the record, before the flush
  * @flags: those of the record that have been seen
- * @pmc: where the record has said that the counter can be read, as an NMI or an
- *	operation has found it last
+ * @pmc: record.pmc, as an NMI or an operation has found it last
  * @lost: the host has taken the hardware's counter away
  * @last_used: when its last event has left, in jiffies
  */
-struct kvm_pmu_counter {
+struct kvm_pmu_backing {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
 	struct guest_perf_attr attr;
 	enum kvm_pmu_kind kind;
@@ -157,122 +156,200 @@ struct kvm_pmu_slot {
 #define KVM_PMU_MAX_SAMPLES	16
 
 /* Those of the hardware, and some whose configuration may be needed again. */
-#define KVM_PMU_NR_COUNTERS	16
+#define KVM_PMU_NR_BACKING	16
 
-/* The host knows no event of this id: one has at most as many as there are counters. */
+/* The host knows no event of this id: a CPU has KVM_PMU_NR_BACKING, from 0 on. */
 #define KVM_PMU_NO_EVENT	0xfffffffe
 
-/**
- * struct kvm_pmu_cpu - the counters of a CPU
- * @counters: the counters
- * @nr_open: how many of them, from the first on, have ever been open
- * @telling: those of which the host may tell something: a bit each from their ENABLE
- *	on.  The NMI handler takes it off.
- * @ops: the operations of a flush
- * @op_counters: which counters they are for
- * @op_codes: which they are: @ops is the host's to write
- * @nr_ops: number of operations
- * @disabled: perf is changing what counts here: between pmu_disable and
- *	pmu_enable
- * @changed: there is something to flush
- * @flushing: in a flush, or in kvm_pmu_take_owed(); BPF there may read events
- * @added: the counters whose events perf has added in this transaction, a bit each
- * @no_counter: the host has no counter for what was to start
- * @no_space: the host allows this VM no more events
- * @owing: an event that counts may have overflows without samples, see kvm_pmu_owed()
- * @reading: in a PERF_PMU_TXN_READ
- * @fresh: all records are up to date: in such a one
- * @used: number of counters that have an event
- * @use: what these take
- * @leaving: an event may have left its counter since the last flush
- * @proven: what has counted at the same time since the host last had too few
- *	counters, or none of these was in use
- * @limit: how many general-purpose counters can count at the same time
- * @no_fixed: the fixed counters that cannot be had meanwhile, a bit for each kind
- * @limit_until: when to try more, in jiffies_64
- * @work: what cannot be done where it is noticed
- * @watch: looks after counters that run, or that nobody uses
- * @watching: @watch is due
- * @resched: have @work let perf schedule this CPU's events anew
- * @unwanted: have @work stop the counters that overflow for nobody
- * @lost: have @work give up those that the host has taken away
- * @pages: have @work tell user mode where counters are
- * @warnings: have @work print these, a bit each
- * @nmi_due: the overflows that an NMI is still to come for have been handled
- * @query: the host tells there what it offers
- * @area: the host tells there what is there to know, a page
- * @epoch: what @area has as long as the host that was asked for it has what was
- *	opened since; 0 where it has not been asked, or has none
- * @counts: which of the hypervisor's events this CPU needs, a bit each
- * @counting: which of these the host counts
- * @counts_wait: an event of these could not be added
- * @counts_room: how many slots there were for its group
- * @counts_resched: have @work let perf schedule those of this CPU anew
- * @slots: those of @area, for events of the hypervisor that sample
- * @user_reads: the task that runs here, or the one before it, may execute RDPMC in user
- *	mode, so that no counter may run that has no event
- * @branch_stack: the branches of a sample
- * @page_call: has this CPU write its events' pages, for another CPU
- * @offline: its CPU goes offline, and needs no area any more
- * @has_lvtpc: the local APIC tells another host of @area
- * @host_lost: have @work open anew what the host has not any more
- * @overflows: number of overflows handled
- * @samples: how many samples the NMI that is handled now has taken
- *
- * Only its own CPU uses it, with interrupts off; the NMI handler looks at
- * @counters and @slots, changes @telling, and may stop, and start, one that has an
- * event which counts.
+/*
+ * What cannot be done where it is noticed, in an NMI or under the lock of the runqueue:
+ * the CPU's irq_work does it, as soon as interrupts are on.
  */
-struct kvm_pmu_cpu {
-	struct kvm_pmu_counter counters[KVM_PMU_NR_COUNTERS];
-	unsigned int nr_open;
-	unsigned long telling;
-	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
-	struct kvm_pmu_counter *op_counters[KVM_PERF_BATCH_MAX];
-	u32 op_codes[KVM_PERF_BATCH_MAX];
-	unsigned int nr_ops;
+enum kvm_pmu_pending {
+	/* Print a warning, once: see kvm_pmu_warn(). */
+	KVM_PMU_WARN_GONE,
+	KVM_PMU_WARN_LOST,
+	KVM_PMU_WARN_NO_SPACE,
+	KVM_PMU_WARN_COUNTS,
+	KVM_PMU_WARN_MODEL,
+	KVM_PMU_NR_WARNINGS,
+
+	/* Open anew what this CPU's host does not have any more. */
+	KVM_PMU_OPEN_ANEW = KVM_PMU_NR_WARNINGS,
+	/* Stop parked events that overflow. */
+	KVM_PMU_STOP_UNWANTED,
+	/* Give up the events whose counter the host has taken away. */
+	KVM_PMU_GIVE_UP_LOST,
+	/* Have perf schedule the events of this CPU again. */
+	KVM_PMU_RESCHED,
+	/* The same for the events of the hypervisor. */
+	KVM_PMU_RESCHED_HYPERVISOR,
+	/* Have perf take the samples that are owed. */
+	KVM_PMU_TAKE_OWED,
+	/* Write the pages from which user mode reads counters. */
+	KVM_PMU_WRITE_PAGES,
+	/* Begin to watch: timers are not for the scheduler's innermost. */
+	KVM_PMU_START_WATCH,
+};
+
+/**
+ * struct kvm_pmu_perf - what perf is doing on this CPU
+ * @disabled: between pmu_disable and pmu_enable
+ * @added: the backing events that events have got in this transaction, a bit each
+ * @reading: in a PERF_PMU_TXN_READ
+ * @fresh: in such a transaction, all records are up to date
+ */
+struct kvm_pmu_perf {
 	bool disabled;
-	bool changed;
-	bool flushing;
 	unsigned long added;
-	bool no_counter;
-	bool no_space;
-	bool owing;
 	bool reading;
 	bool fresh;
-	unsigned int used;
-	struct kvm_pmu_use use;
-	bool leaving;
-	struct kvm_pmu_use proven;
-	unsigned int limit;
+};
+
+/**
+ * struct kvm_pmu_flush - the operations of one hypercall
+ * @due: there is something to flush
+ * @busy: in a flush, or in kvm_pmu_take_owed(); BPF there may read events
+ * @nr: number of operations
+ * @ops: the operations, which the host may change
+ * @codes: what @ops[].op was
+ * @backing: the backing events that the operations are for
+ */
+struct kvm_pmu_flush {
+	bool due;
+	bool busy;
+	unsigned int nr;
+	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
+	u32 codes[KVM_PERF_BATCH_MAX];
+	struct kvm_pmu_backing *backing[KVM_PERF_BATCH_MAX];
+};
+
+/**
+ * struct kvm_pmu_limit - what can count at the same time
+ * @general: number of general-purpose counters
+ * @no_fixed: the fixed counters that cannot be had, a bit for each enum kvm_pmu_kind
+ * @until: when to try more, in jiffies_64
+ * @proven: what has counted at the same time since the host last had too few counters, or
+ *	since none of these was in use
+ */
+struct kvm_pmu_limit {
+	unsigned int general;
 	unsigned long no_fixed;
-	u64 limit_until;
+	u64 until;
+	struct kvm_pmu_use proven;
+};
+
+/**
+ * struct kvm_pmu_later - what is done later, or now and then
+ * @work: does what @pending says
+ * @pending: a bit for each enum kvm_pmu_pending
+ * @watch: looks after events that run or are kept open
+ * @watching: @watch is due
+ */
+struct kvm_pmu_later {
 	struct irq_work work;
+	unsigned long pending;
 	struct timer_list watch;
 	bool watching;
-	bool resched;
-	bool unwanted;
-	bool lost;
-	bool pages;
-	unsigned long warnings;
-	bool nmi_due;
+};
+
+/**
+ * struct kvm_pmu_nmi - overflows and their samples
+ * @due: an NMI is still to come, and what it is for has been handled
+ * @owing: an event that counts may have overflows without samples, see kvm_pmu_owed()
+ * @overflows: number of overflows handled
+ * @samples: how many samples the NMI that is handled now has taken
+ * @branches: the branches of a sample
+ */
+struct kvm_pmu_nmi {
+	bool due;
+	bool owing;
+	u64 overflows;
+	u32 samples;
+	struct perf_branch_stack *branches;
+};
+
+/**
+ * struct kvm_pmu_host - what this CPU's host tells
+ * @query: memory for what the host offers
+ * @area: the area, a page
+ * @epoch: that of @area as long as the host has what was opened; 0 if the host was not
+ *	asked for an area, or has none
+ * @has_lvtpc: the local APIC tells another host of @area
+ * @offline: the CPU goes offline, and needs no area
+ */
+struct kvm_pmu_host {
 	struct guest_perf_query query;
 	struct guest_perf_area *area;
 	u32 epoch;
-	u32 counts;
-	u32 counting;
-	bool counts_wait;
-	unsigned int counts_room;
-	bool counts_resched;
-	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
-	bool user_reads;
-	struct perf_branch_stack *branch_stack;
-	call_single_data_t page_call;
-	bool offline;
 	bool has_lvtpc;
-	bool host_lost;
-	u64 overflows;
-	u32 samples;
+	bool offline;
+};
+
+/**
+ * struct kvm_pmu_counts - the hypervisor's events of this CPU
+ * @wanted: a bit for each KVM_PERF_COUNT_* that is needed
+ * @counted: those that the host counts
+ * @waiting: an event could not be added
+ * @room: how many slots there were for the group of this event
+ * @slots: those of the area, for events that sample
+ */
+struct kvm_pmu_counts {
+	u32 wanted;
+	u32 counted;
+	bool waiting;
+	unsigned int room;
+	struct kvm_pmu_slot slots[KVM_PERF_NR_SLOTS];
+};
+
+/**
+ * struct kvm_pmu_user - reading counters in user mode
+ * @reads: the task that runs here, or the one before it, may execute RDPMC in user mode,
+ *	so that nothing may be parked
+ * @page_call: has this CPU write its events' pages, for another CPU
+ */
+struct kvm_pmu_user {
+	bool reads;
+	call_single_data_t page_call;
+};
+
+/**
+ * struct kvm_pmu_cpu - what the driver has for a CPU
+ * @backing: the backing events
+ * @nr_open: how many of them, from the first on, have ever been open
+ * @used: how many of them have an event
+ * @use: the counters that these take
+ * @leaving: an event may have left its backing event since the last flush
+ * @telling: those of which the host may tell something: a bit each from their ENABLE on,
+ *	until the NMI handler takes it off
+ * @perf: what perf is doing
+ * @flush: the operations of one hypercall
+ * @limit: what can count at the same time
+ * @later: what is done later
+ * @nmi: overflows
+ * @host: what the host tells
+ * @hypervisor: the hypervisor's events
+ * @user: reading counters in user mode
+ *
+ * Only its own CPU uses it, with interrupts off.  The NMI handler looks at @backing and
+ * the slots, changes @telling, and may stop and start a backing event that has an event
+ * which counts.
+ */
+struct kvm_pmu_cpu {
+	struct kvm_pmu_backing backing[KVM_PMU_NR_BACKING];
+	unsigned int nr_open;
+	unsigned int used;
+	struct kvm_pmu_use use;
+	bool leaving;
+	unsigned long telling;
+	struct kvm_pmu_perf perf;
+	struct kvm_pmu_flush flush;
+	struct kvm_pmu_limit limit;
+	struct kvm_pmu_later later;
+	struct kvm_pmu_nmi nmi;
+	struct kvm_pmu_host host;
+	struct kvm_pmu_counts hypervisor;
+	struct kvm_pmu_user user;
 };
 
 DECLARE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
@@ -282,9 +359,32 @@ static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
 	return this_cpu_read(kvm_pmu_cpu);
 }
 
-static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
+/**
+ * kvm_pmu_pend - leave something to the work of a CPU
+ * @cpu: this CPU's
+ * @what: what to do
+ *
+ * NMI-safe.
+ *
+ * Return: false if the work has it to do already.
+ */
+static inline bool kvm_pmu_pend(struct kvm_pmu_cpu *cpu, enum kvm_pmu_pending what)
 {
-	return counter->attr.sample_period;
+	bool first = !test_and_set_bit(what, &cpu->later.pending);
+
+	irq_work_queue(&cpu->later.work);
+	return first;
+}
+
+static inline struct kvm_pmu_backing *kvm_pmu_backing_of(struct kvm_pmu_cpu *cpu,
+						      const struct perf_event *event)
+{
+	return &cpu->backing[event->hw.idx];
+}
+
+static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_backing *backing)
+{
+	return backing->attr.sample_period;
 }
 
 /**
@@ -295,7 +395,7 @@ static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_counter *counter)
  */
 static inline bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
 {
-	return READ_ONCE(cpu->area->epoch) != READ_ONCE(cpu->epoch);
+	return READ_ONCE(cpu->host.area->epoch) != READ_ONCE(cpu->host.epoch);
 }
 
 /**
@@ -357,7 +457,34 @@ static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 	return event->pmu_private;
 }
 
-/* kvm_pmu_core.c: this kernel ends, and asks the host for nothing more */
+/*
+ * What each file has for those above it, from the bottom to the top: see guest/layers.
+ */
+
+/* kvm_pmu_perf.c */
+extern struct pmu *kvm_pmu;
+
+int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
+			  const char *no_sampling, const char *name, int type);
+bool kvm_pmu_is_ours(const struct perf_event *event);
+bool kvm_pmu_has_raw(void);
+void kvm_pmu_count(struct perf_event *event, u64 count);
+void kvm_pmu_hide_freq(struct perf_event *event);
+void kvm_pmu_throttle_event(struct perf_event *event);
+
+/* kvm_pmu_call.c */
+enum kvm_pmu_result {
+	KVM_PMU_DONE,
+	KVM_PMU_UNKNOWN,
+	KVM_PMU_NO_COUNTER,
+	KVM_PMU_TOO_OFTEN,
+	KVM_PMU_NO_SPACE,
+	KVM_PMU_EXISTS,
+	KVM_PMU_NOT_WRITTEN,
+	KVM_PMU_REFUSED,
+};
+
+/* This kernel ends, and asks the host for nothing more. */
 extern bool kvm_pmu_ended;
 
 static inline long kvm_perf_op(unsigned int op, u32 id, u64 arg)
@@ -381,31 +508,101 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 			      upper_32_bits(addr), nr);
 }
 
-/* kvm_pmu_core.c */
-const char *kvm_pmu_why_no_rdpmc(void);
-
-/* kvm_pmu_query.c: changes with the host; READ_ONCE() of a field of 32 bits */
+/* Changes with the host; READ_ONCE() of a field of 32 bits. */
 extern struct guest_perf_query kvm_pmu_host;
+/* What the host can count may be something else now. */
+extern bool kvm_pmu_answers_stale;
+
+void kvm_pmu_warn(enum kvm_pmu_pending warning);
+void kvm_pmu_warn_again(enum kvm_pmu_pending warning);
+enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
+bool kvm_pmu_host_is_gone(bool ask);
 long kvm_pmu_query_host(struct guest_perf_query *query);
 void kvm_pmu_get_host(struct guest_perf_query *host);
 u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
 enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr);
 bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr);
+const char *kvm_pmu_why_no_rdpmc(void);
 
-/* kvm_pmu_event.c */
-int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
-			  const char *no_sampling, const char *name, int type);
-int kvm_pmu_register(const char *no_sampling);
-#ifdef MODULE
-void kvm_pmu_unregister(void);
-#endif
-bool kvm_pmu_has_raw(void);
-void kvm_pmu_resched(void);
-bool kvm_pmu_is_ours(const struct perf_event *event);
+/* kvm_pmu_area.c */
+int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
 
-/* kvm_pmu_init.c */
-int kvm_pmu_event_init(struct perf_event *event);
-int kvm_pmu_check_period(struct perf_event *event, u64 period);
+/* kvm_pmu_backing.c */
+
+/* kvm_pmu_init() registers what features have the core call. */
+extern void (*kvm_pmu_new_area)(struct kvm_pmu_cpu *cpu);
+
+static inline void kvm_pmu_note_pmc(struct kvm_pmu_backing *backing)
+{
+	backing->pmc = READ_ONCE(backing->record.pmc);
+}
+
+void kvm_pmu_close(struct kvm_pmu_backing *backing);
+void kvm_pmu_disable_host(struct kvm_pmu_backing *backing);
+void kvm_pmu_take_left(const struct kvm_pmu_backing *backing,
+		       struct perf_event *event);
+void kvm_pmu_backing_update(struct kvm_pmu_backing *backing,
+			    struct perf_event *event);
+enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_backing *backing);
+void kvm_pmu_settle_leaving(struct kvm_pmu_backing *backing);
+void kvm_pmu_settle_count(struct kvm_pmu_backing *backing);
+void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing);
+struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_keeps_unused(int nr, void *info);
+void kvm_pmu_close_unused(void *info);
+void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
+		       struct kvm_pmu_backing *backing);
+void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
+			  struct kvm_pmu_backing *backing);
+void kvm_pmu_backing_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
+		      struct kvm_pmu_backing *backing);
+bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_backing *backing);
+void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing);
+bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+
+/* kvm_pmu_assign.c */
+unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
+		      const struct kvm_pmu_use *use, unsigned int limit);
+void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_backing *backing);
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
+void kvm_pmu_refuse(struct perf_event *event);
+int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+
+/* kvm_pmu_flush.c */
+void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_flush_apart(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_branches.c */
+unsigned int kvm_pmu_branches_possible(void);
+bool kvm_pmu_wants_branches(const struct perf_event *event);
+int kvm_pmu_branches_init_event(struct perf_event *event);
+void kvm_pmu_branches_add(struct perf_event *event);
+void kvm_pmu_branches_del(struct perf_event *event);
+void kvm_pmu_branches_forget(void);
+void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
+			   struct perf_sample_data *data);
+int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_user.c */
 int kvm_pmu_user_create(void);
@@ -419,156 +616,40 @@ u64 kvm_pmu_user_attr(void);
 void kvm_pmu_user_init_event(struct perf_event *event);
 void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm);
 void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm);
-void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_update_pages(void *info);
-void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter);
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
-				 struct kvm_pmu_counter *counter);
+				 struct kvm_pmu_backing *backing);
 #ifdef MODULE
 void kvm_pmu_user_page(struct perf_event *event,
 		       struct perf_event_mmap_page *page);
 bool kvm_pmu_user_fixup(struct pt_regs *regs);
 #endif
 
-/* kvm_pmu_branches.c */
-unsigned int kvm_pmu_branches_possible(void);
-bool kvm_pmu_wants_branches(const struct perf_event *event);
-int kvm_pmu_branches_init_event(struct perf_event *event);
-void kvm_pmu_branches_add(struct perf_event *event);
-void kvm_pmu_branches_del(struct perf_event *event);
-void kvm_pmu_branches_forget(void);
-void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
-			   struct perf_sample_data *data);
-int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu);
+/* kvm_pmu_sysfs.c */
+extern const struct attribute_group *kvm_pmu_attr_groups[];
 
-/* kvm_pmu_area.c */
-int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_config.c */
-struct kvm_pmu_config *kvm_pmu_config_get(const struct guest_perf_attr *attr);
-void kvm_pmu_config_share(struct kvm_pmu_config *config);
-void kvm_pmu_config_put(struct kvm_pmu_config *config);
-int kvm_pmu_config_check_period(const struct kvm_pmu_config *config,
-				u64 period);
-void kvm_pmu_config_forget(void);
+/* kvm_pmu_open.c */
+int kvm_pmu_event_init(struct perf_event *event);
+int kvm_pmu_check_period(struct perf_event *event, u64 period);
 #ifdef MODULE
 void kvm_pmu_config_destroy(void);
 #endif
 
-/* kvm_pmu_counter.c */
-int kvm_pmu_counter_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
-			  struct kvm_pmu_counter *counter);
-void kvm_pmu_counter_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_counter_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-bool kvm_pmu_is_unused(const struct kvm_pmu_counter *counter);
-void kvm_pmu_close(struct kvm_pmu_counter *counter);
-void kvm_pmu_disable_host(struct kvm_pmu_counter *counter);
-void kvm_pmu_settle_leaving(struct kvm_pmu_counter *counter);
-void kvm_pmu_settle_count(struct kvm_pmu_counter *counter);
-void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_find.c */
-struct kvm_pmu_counter *kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu,
-					       struct perf_event *event);
-
-/* kvm_pmu_plan.c */
-void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter,
-		    u32 op, u64 arg);
-void kvm_pmu_plan(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_run.c */
-void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_run(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_take_count(struct kvm_pmu_counter *counter, u64 count);
-
-/* kvm_pmu_flush.c */
-void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu);
-struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
-
 /* kvm_pmu_nmi.c */
-void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter);
-bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
-			   struct kvm_pmu_counter *counter);
-void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
-		      struct kvm_pmu_counter *counter);
 void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu);
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs);
 
-/* kvm_pmu_record.c */
-u64 kvm_pmu_record_count(const struct guest_perf_event *record);
-u64 kvm_pmu_record_left(const struct guest_perf_event *record);
-void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
-		       struct perf_event *event);
-u64 kvm_pmu_record_last_period(const struct guest_perf_event *record);
-void kvm_pmu_count(struct perf_event *event, u64 count);
-void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
-			    struct perf_event *event);
-
-/* kvm_pmu_limit.c */
-unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
-		      const struct kvm_pmu_use *use, unsigned int limit);
-void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_counter *counter);
-void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
-void kvm_pmu_refuse(struct perf_event *event);
-bool kvm_pmu_is_refused(struct perf_event *event);
-
-/* kvm_pmu_watch.c */
-enum kvm_pmu_warning {
-	KVM_PMU_WARN_GONE,
-	KVM_PMU_WARN_LOST,
-	KVM_PMU_WARN_NO_SPACE,
-	KVM_PMU_WARN_COUNTS,
-	KVM_PMU_WARN_MODEL,
-};
-
-void kvm_pmu_warn(enum kvm_pmu_warning warning);
-void kvm_pmu_warn_again(enum kvm_pmu_warning warning);
-void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu,
-		       struct kvm_pmu_counter *counter);
-void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_work(struct irq_work *work);
-void kvm_pmu_watch(struct timer_list *watch);
-bool kvm_pmu_keeps_unused(int nr, void *info);
-void kvm_pmu_close_unused(void *info);
-void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_call.c */
-enum kvm_pmu_result {
-	KVM_PMU_DONE,
-	KVM_PMU_HOST_LOST,
-	KVM_PMU_NO_COUNTER,
-	KVM_PMU_TOO_OFTEN,
-	KVM_PMU_NO_SPACE,
-	KVM_PMU_EXISTS,
-	KVM_PMU_NOT_WRITTEN,
-	KVM_PMU_REFUSED,
-};
-
-enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
-bool kvm_pmu_host_is_gone(bool ask);
+/* kvm_pmu_event.c */
+void kvm_pmu_resched(void);
+int kvm_pmu_register(const char *no_sampling);
+#ifdef MODULE
+void kvm_pmu_unregister(void);
+#endif
 
 /* kvm_pmu_cpu.c */
-int kvm_pmu_counters_create(void);
-void kvm_pmu_counters_destroy(void);
+int kvm_pmu_cpus_create(void);
+void kvm_pmu_cpus_destroy(void);
 int kvm_pmu_areas_create(void);
 void kvm_pmu_areas_destroy(void);
-
-/* kvm_pmu_clock.c */
-extern struct device_attribute dev_attr_clock;
-
-/* kvm_pmu_sysfs.c */
-extern const struct attribute_group *kvm_pmu_attr_groups[];
 
 #endif /* _KVM_PMU_H */

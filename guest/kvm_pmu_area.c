@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: the area of a CPU, in which the host
- * tells whether it has what was opened.
+ * Paravirtual performance events, guest side: the area of a CPU, in which the host tells
+ * whether it has what was opened.
  *
- * Where it has not, as after a migration, the guest finds it by looking: on what
- * perf wants, in an NMI, and ten times a second.  A host that the guest has just
- * come to sends an NMI at once, by what it finds in the local APIC.
+ * The area's epoch tells whether the host has what was opened.  If it has not, as after a
+ * migration, the guest finds that by looking: on what perf wants, in an NMI, and ten times
+ * a second.  A host that the guest has just come to sends an NMI at once, because it finds
+ * KVM_PERF_LVTPC in the local APIC.
  *
- * What follows the epoch is for the hypervisor's events: see kvm_pmu_hypervisor.c.
- *
- * Everything here runs on the area's CPU with interrupts off.
+ * All runs on the area's CPU with interrupts off.
  */
 #include <linux/gfp.h>
 #include <linux/irq_work.h>
@@ -18,7 +17,6 @@
 
 #include "compat.h"
 #include "kvm_pmu.h"
-#include "kvm_pmu_hypervisor.h"
 
 /* No host has that: each has an odd one. */
 #define KVM_PMU_NO_EPOCH	2
@@ -33,8 +31,8 @@ int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu)
 {
 	BUILD_BUG_ON(PAGE_SIZE % GUEST_PERF_AREA_ALIGN);
 
-	cpu->area = (void *)get_zeroed_page(GFP_KERNEL);
-	return cpu->area ? 0 : -ENOMEM;
+	cpu->host.area = (void *)get_zeroed_page(GFP_KERNEL);
+	return cpu->host.area ? 0 : -ENOMEM;
 }
 
 /**
@@ -43,7 +41,7 @@ int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu)
 {
-	free_page((unsigned long)cpu->area);
+	free_page((unsigned long)cpu->host.area);
 }
 
 /* Where x86's own PMU uses it, it is not masked. */
@@ -54,15 +52,15 @@ static void kvm_pmu_take_lvtpc(struct kvm_pmu_cpu *cpu)
 		return;
 
 	apic_write(APIC_LVTPC, KVM_PERF_LVTPC);
-	cpu->has_lvtpc = true;
+	cpu->host.has_lvtpc = true;
 }
 
 /* Unless x86's own PMU has it now. */
 static void kvm_pmu_release_lvtpc(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->has_lvtpc && apic_read(APIC_LVTPC) == KVM_PERF_LVTPC)
+	if (cpu->host.has_lvtpc && apic_read(APIC_LVTPC) == KVM_PERF_LVTPC)
 		apic_write(APIC_LVTPC, APIC_LVT_MASKED);
-	cpu->has_lvtpc = false;
+	cpu->host.has_lvtpc = false;
 }
 
 /**
@@ -74,26 +72,22 @@ static void kvm_pmu_release_lvtpc(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 {
 	/* An NMI may tell at any time that it is another host by now. */
-	WRITE_ONCE(cpu->epoch, KVM_PMU_NO_EPOCH);
-	cpu->area->size = sizeof(*cpu->area);
-	WRITE_ONCE(cpu->area->epoch, 0);
-	if (kvm_perf_op_addr(KVM_PERF_OP_SET_AREA, cpu->area, 0)) {
+	WRITE_ONCE(cpu->host.epoch, KVM_PMU_NO_EPOCH);
+	cpu->host.area->size = sizeof(*cpu->host.area);
+	WRITE_ONCE(cpu->host.area->epoch, 0);
+	if (kvm_perf_op_addr(KVM_PERF_OP_SET_AREA, cpu->host.area, 0)) {
 		/* A later host would tell what shows nowhere. */
 		kvm_pmu_release_lvtpc(cpu);
-		WRITE_ONCE(cpu->epoch, 0);
-		kvm_pmu_counts_set(cpu, 0);
+		WRITE_ONCE(cpu->host.epoch, 0);
 		return;
 	}
 
 	/* With 0, it is not: stale. */
-	WRITE_ONCE(cpu->epoch, READ_ONCE(cpu->area->epoch) ? : KVM_PMU_NO_EPOCH);
-	if (!cpu->has_lvtpc)
+	WRITE_ONCE(cpu->host.epoch, READ_ONCE(cpu->host.area->epoch) ? : KVM_PMU_NO_EPOCH);
+	if (!cpu->host.has_lvtpc)
 		kvm_pmu_take_lvtpc(cpu);
 	/* After that: if the CPU comes to another host meanwhile, it asks that. */
-	kvm_pmu_query_host(&cpu->query);
-	if (cpu->counts)
-		kvm_pmu_counts_ask(cpu);
-	kvm_pmu_slots_restart(cpu);
+	kvm_pmu_query_host(&cpu->host.query);
 }
 
 /**
@@ -104,9 +98,9 @@ void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
 {
 	kvm_pmu_release_lvtpc(cpu);
 	kvm_perf_op(KVM_PERF_OP_SET_AREA, 0, 0);
-	WRITE_ONCE(cpu->area->epoch, 0);
-	WRITE_ONCE(cpu->epoch, 0);
-	cpu->counting = 0;
+	WRITE_ONCE(cpu->host.area->epoch, 0);
+	WRITE_ONCE(cpu->host.epoch, 0);
+	cpu->hypervisor.counted = 0;
 }
 
 /**
@@ -117,7 +111,7 @@ void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu)
 {
-	return cpu->has_lvtpc && READ_ONCE(cpu->epoch) &&
+	return cpu->host.has_lvtpc && READ_ONCE(cpu->host.epoch) &&
 	       !kvm_pmu_area_is_stale(cpu);
 }
 
@@ -131,10 +125,5 @@ bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu)
 {
-	if (!kvm_pmu_area_is_stale(cpu) || READ_ONCE(cpu->host_lost))
-		return false;
-
-	WRITE_ONCE(cpu->host_lost, true);
-	irq_work_queue(&cpu->work);
-	return true;
+	return kvm_pmu_area_is_stale(cpu) && kvm_pmu_pend(cpu, KVM_PMU_OPEN_ANEW);
 }

@@ -218,14 +218,14 @@ static bool kvm_pmu_branch(const struct perf_event *event,
 void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 			   struct perf_sample_data *data)
 {
-	struct perf_branch_stack *stack = cpu->branch_stack;
-	u32 nr = min_t(u32, READ_ONCE(cpu->area->nr_branches),
+	struct perf_branch_stack *stack = cpu->nmi.branches;
+	u32 nr = min_t(u32, READ_ONCE(cpu->host.area->nr_branches),
 		       KVM_PERF_MAX_BRANCHES);
 	u32 i;
 
 	stack->nr = 0;
 	for (i = 0; i < nr; i++) {
-		if (kvm_pmu_branch(event, &cpu->area->branch[i],
+		if (kvm_pmu_branch(event, &cpu->host.area->branch[i],
 				   &stack->entries[stack->nr]))
 			stack->nr++;
 	}
@@ -242,8 +242,8 @@ void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
  */
 int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu)
 {
-	cpu->branch_stack = kzalloc(struct_size(cpu->branch_stack, entries,
+	cpu->nmi.branches = kzalloc(struct_size(cpu->nmi.branches, entries,
 						KVM_PERF_MAX_BRANCHES),
 				    GFP_KERNEL);
-	return cpu->branch_stack ? 0 : -ENOMEM;
+	return cpu->nmi.branches ? 0 : -ENOMEM;
 }

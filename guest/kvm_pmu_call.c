@@ -1,11 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: hypercalls, and what their results
- * mean.
+ * Paravirtual performance events, guest side: hypercalls, what their results
+ * mean, and what the host offers.
+ *
+ * Another host may offer something else.  So each CPU asks again when it sets an area,
+ * which it does when it has found that its host is another one.
  */
+#include <linux/bitops.h>
 #include <linux/jiffies.h>
+#include <linux/minmax.h>
+#include <linux/perf_event.h>
+#include <linux/seqlock.h>
+#include <linux/spinlock.h>
 
 #include "kvm_pmu.h"
+
+DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
+
+bool kvm_pmu_ended;
+
+/* Each is printed once, KVM_PMU_WARN_MODEL for each model. */
+static unsigned long kvm_pmu_warned;
+
+/**
+ * kvm_pmu_warn - put a warning in the log, once
+ * @warning: which
+ *
+ * A task switch holds the lock of the runqueue, which printk() may want, to wake
+ * up who waits for the console: leave it to the work.
+ */
+void kvm_pmu_warn(enum kvm_pmu_pending warning)
+{
+	if (!test_and_set_bit(warning, &kvm_pmu_warned))
+		kvm_pmu_pend(this_kvm_pmu_cpu(), warning);
+}
+
+/**
+ * kvm_pmu_warn_again - let a warning be printed once more
+ * @warning: which
+ */
+void kvm_pmu_warn_again(enum kvm_pmu_pending warning)
+{
+	clear_bit(warning, &kvm_pmu_warned);
+}
 
 /* The host has not the feature any more; when to ask it again, in jiffies. */
 static bool kvm_pmu_gone;
@@ -42,7 +79,7 @@ bool kvm_pmu_host_is_gone(bool ask)
 }
 
 /**
- * kvm_pmu_result - what an operation on a counter has come to
+ * kvm_pmu_result - what an operation on a backing event has come to
  * @op: KVM_PERF_OP_*
  * @ret: its result
  *
@@ -50,7 +87,7 @@ bool kvm_pmu_host_is_gone(bool ask)
  *
  * %KVM_PMU_DONE: it was done.
  *
- * %KVM_PMU_HOST_LOST: the host knows no counter of this CPU any more: it is
+ * %KVM_PMU_UNKNOWN: the host knows no backing event of this CPU any more: it is
  * another one, has reset the vCPU, or has not the feature.
  *
  * %KVM_PMU_NO_COUNTER: the hardware has none for it now; of READ: its was taken
@@ -73,11 +110,11 @@ enum kvm_pmu_result kvm_pmu_result(u32 op, long ret)
 		return KVM_PMU_DONE;
 	case -KVM_ENOSYS:
 		kvm_pmu_set_gone();
-		return KVM_PMU_HOST_LOST;
+		return KVM_PMU_UNKNOWN;
 	case -KVM_ENOENT:
 		/* Of OPEN: the host's CPU has no such event. */
 		return op == KVM_PERF_OP_OPEN ? KVM_PMU_REFUSED :
-						KVM_PMU_HOST_LOST;
+						KVM_PMU_UNKNOWN;
 	case -KVM_EBUSY:
 		return KVM_PMU_NO_COUNTER;
 	case -KVM_EAGAIN:
@@ -92,4 +129,174 @@ enum kvm_pmu_result kvm_pmu_result(u32 op, long ret)
 	default:
 		return KVM_PMU_REFUSED;
 	}
+}
+
+struct guest_perf_query kvm_pmu_host;
+bool kvm_pmu_answers_stale;
+
+/* Raw, as who sets an area may hold the lock of the runqueue. */
+static DEFINE_RAW_SPINLOCK(kvm_pmu_host_lock);
+
+static seqcount_raw_spinlock_t kvm_pmu_host_sequence =
+	SEQCNT_RAW_SPINLOCK_ZERO(kvm_pmu_host_sequence, &kvm_pmu_host_lock);
+
+/* The rest of the driver believes what is there. */
+static void kvm_pmu_check_query(struct guest_perf_query *host)
+{
+	host->nr_counters = min_t(u32, host->nr_counters, KVM_PMU_NR_BACKING);
+	host->fixed_counters &= GENMASK(KVM_PERF_NR_FIXED_COUNTERS - 1, 0);
+	host->counts &= GENMASK(KVM_PERF_NR_COUNTS - 1, 0);
+	host->branches = min_t(u32, host->branches, KVM_PERF_MAX_BRANCHES);
+}
+
+static void kvm_pmu_set_host(const struct guest_perf_query *host)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&kvm_pmu_host_lock, flags);
+	if (host->model != kvm_pmu_host.model)
+		kvm_pmu_warn_again(KVM_PMU_WARN_MODEL);
+	write_seqcount_begin(&kvm_pmu_host_sequence);
+	kvm_pmu_host = *host;
+	write_seqcount_end(&kvm_pmu_host_sequence);
+	raw_spin_unlock_irqrestore(&kvm_pmu_host_lock, flags);
+}
+
+/**
+ * kvm_pmu_query_host - ask the host what it offers
+ * @query: memory that the host can write
+ *
+ * Return: 0, or -KVM_E*: then all is as it was.
+ */
+long kvm_pmu_query_host(struct guest_perf_query *query)
+{
+	struct guest_perf_query host;
+	long ret;
+
+	query->size = sizeof(*query);
+	ret = kvm_perf_op_addr(KVM_PERF_OP_QUERY, query, 0);
+	if (ret)
+		return ret;
+
+	/* The host may still write what is there. */
+	host = *query;
+	barrier();
+	kvm_pmu_check_query(&host);
+	kvm_pmu_set_host(&host);
+	return 0;
+}
+
+/**
+ * kvm_pmu_get_host - what does the host offer?
+ * @host: set to it, as one host has told it
+ *
+ * For who looks at more than one field, or at one of 64 bits.  Not in NMI context.
+ */
+void kvm_pmu_get_host(struct guest_perf_query *host)
+{
+	unsigned int sequence;
+
+	do {
+		sequence = read_seqcount_begin(&kvm_pmu_host_sequence);
+		*host = kvm_pmu_host;
+	} while (read_seqcount_retry(&kvm_pmu_host_sequence, sequence));
+}
+
+static u64 kvm_pmu_hw_config(u64 event)
+{
+	unsigned int sequence;
+	u64 config;
+
+	if (event >= KVM_PERF_NR_HW_EVENTS)
+		return 0;
+
+	do {
+		sequence = read_seqcount_begin(&kvm_pmu_host_sequence);
+		config = kvm_pmu_host.hw_config[event];
+	} while (read_seqcount_retry(&kvm_pmu_host_sequence, sequence));
+
+	return config;
+}
+
+/**
+ * kvm_pmu_event_select - which event select the host uses, as far as it has told
+ * @attr: what to count
+ *
+ * Return: 0 where only the host knows it.
+ */
+u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
+{
+	switch (attr->type) {
+	case KVM_PERF_TYPE_RAW:
+		return attr->config;
+	case KVM_PERF_TYPE_HARDWARE:
+		return kvm_pmu_hw_config(attr->config);
+	default:
+		return 0;
+	}
+}
+
+/**
+ * kvm_pmu_kind - which counters of this host's hardware can an event have?
+ * @attr: what it counts
+ */
+enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
+{
+	static const u64 selects[] = {
+		[KVM_PMU_FIXED_INSTRUCTIONS]	= 0x00c0,
+		[KVM_PMU_FIXED_CYCLES]		= 0x003c,
+		[KVM_PMU_FIXED_REF_CYCLES]	= 0x0300,
+	};
+	u32 fixed = READ_ONCE(kvm_pmu_host.fixed_counters);
+	enum kvm_pmu_kind kind;
+	u64 select;
+
+	/* As on AMD's CPUs. */
+	if (!fixed)
+		return KVM_PMU_GENERAL;
+
+	select = kvm_pmu_event_select(attr);
+	for (kind = 0; kind < KVM_PMU_GENERAL; kind++) {
+		if (select == selects[kind] && fixed & BIT(kind))
+			return kind;
+	}
+
+	return KVM_PMU_GENERAL;
+}
+
+/**
+ * kvm_pmu_is_foreign - is it a raw event of another CPU model than the host's?
+ * @attr: what to count
+ *
+ * There its number may be another event, or none.
+ */
+bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr)
+{
+	return attr->model && attr->model != READ_ONCE(kvm_pmu_host.model);
+}
+
+static const char * const kvm_pmu_no_rdpmc[] = {
+	[KVM_PERF_RDPMC_UNKNOWN] = "it knows no RDPMC",
+	[KVM_PERF_RDPMC_HOST] = "it does not allow RDPMC",
+	[KVM_PERF_RDPMC_SHARED] =
+		"it does not allow RDPMC, which shows other CPUs' counters",
+	[KVM_PERF_RDPMC_NESTED] = "it counts by a host of its own",
+	[KVM_PERF_RDPMC_VMM] = "the VMM has not asked for RDPMC",
+	[KVM_PERF_RDPMC_PMU] = "RDPMC is for the virtual PMU",
+};
+
+/**
+ * kvm_pmu_why_no_rdpmc - why does the host not let this VM read counters by RDPMC?
+ *
+ * Return: what to say of the host, NULL where it does.
+ */
+const char *kvm_pmu_why_no_rdpmc(void)
+{
+	u32 rdpmc = READ_ONCE(kvm_pmu_host.rdpmc);
+
+	if (rdpmc == KVM_PERF_RDPMC_ALLOWED)
+		return NULL;
+
+	return rdpmc < ARRAY_SIZE(kvm_pmu_no_rdpmc) ? kvm_pmu_no_rdpmc[rdpmc] :
+						      "it says not why";
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: CPUs come and go.
+ * Paravirtual performance events, guest side: CPUs come and go; what a CPU does later,
+ * or now and then, for its events.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/cpuhotplug.h>
 #include <linux/delay.h>
 #include <linux/irq_work.h>
+#include <linux/jiffies.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -14,8 +18,193 @@
 
 #include "compat.h"
 #include "kvm_pmu.h"
+#include "kvm_pmu_hypervisor.h"
 
-DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
+/*
+ * How often a CPU looks after the events that run.  A parked event runs on for one
+ * to two times this.
+ */
+#define KVM_PMU_WATCH		(HZ / 10)
+
+/* How long one that nobody uses is kept open. */
+#define KVM_PMU_KEEP		HZ
+
+static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
+	[KVM_PMU_WARN_GONE] =
+		"the host has no paravirtual perf events any more: nothing counts",
+	[KVM_PMU_WARN_LOST] =
+		"the host needed the counter of a running event, which is scaled now",
+	[KVM_PMU_WARN_NO_SPACE] = "the host allows no more events",
+	[KVM_PMU_WARN_COUNTS] =
+		"the host does not count some events of the hypervisor any more",
+	[KVM_PMU_WARN_MODEL] =
+		"the host's CPU is another model: raw events are not counted until they are opened again, for this one",
+};
+
+/* Parked ones of an event with a frequency, whose period the host adjusts. */
+static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_backing *backing;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (kvm_pmu_is_parked(backing) && kvm_pmu_is_sampling(backing))
+			kvm_pmu_disable_host(backing);
+	}
+}
+
+/*
+ * Stop those that the host has taken away, and limit this CPU to those that count.
+ * Returns whether perf has to schedule its events again.
+ */
+static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_backing *backing;
+	bool resched = false;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (!backing->lost)
+			continue;
+		/* Of one that does not run, the host has nothing to tell. */
+		if (backing->host != KVM_PMU_RUNNING) {
+			backing->lost = false;
+			continue;
+		}
+		kvm_pmu_note_no_counter(cpu, backing);
+		kvm_pmu_disable_host(backing);
+		kvm_pmu_settle_count(backing);
+		if (backing->state != KVM_PMU_COUNTING)
+			continue;
+		kvm_pmu_set_stopped(backing->event);
+		WRITE_ONCE(backing->state, KVM_PMU_HELD);
+		kvm_pmu_page_changed(cpu, backing->event);
+		resched = true;
+	}
+
+	cpu->limit.proven = kvm_pmu_running(cpu);
+	kvm_pmu_set_limit(cpu, &cpu->limit.proven);
+	return resched;
+}
+
+/**
+ * kvm_pmu_work - what cannot be done where it is noticed
+ * @work: of its struct kvm_pmu_cpu
+ */
+static void kvm_pmu_work(struct irq_work *work)
+{
+	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu,
+					       later.work);
+
+	unsigned int i;
+
+	for (i = 0; i < KVM_PMU_NR_WARNINGS; i++) {
+		if (test_and_clear_bit(i, &cpu->later.pending))
+			pr_warn("%s\n", kvm_pmu_warnings[i]);
+	}
+
+	/* The flush may have found it as well. */
+	if (test_and_clear_bit(KVM_PMU_OPEN_ANEW, &cpu->later.pending) &&
+	    kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_STOP_UNWANTED, &cpu->later.pending))
+		kvm_pmu_stop_unwanted(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_GIVE_UP_LOST, &cpu->later.pending) &&
+	    kvm_pmu_give_up_lost(cpu))
+		set_bit(KVM_PMU_RESCHED, &cpu->later.pending);
+
+	if (test_and_clear_bit(KVM_PMU_RESCHED, &cpu->later.pending))
+		kvm_pmu_resched();
+
+	if (test_and_clear_bit(KVM_PMU_RESCHED_HYPERVISOR, &cpu->later.pending))
+		kvm_pmu_hypervisor_resched(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_TAKE_OWED, &cpu->later.pending))
+		kvm_pmu_take_owed(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_WRITE_PAGES, &cpu->later.pending))
+		kvm_pmu_update_pages(cpu);
+
+	if (test_and_clear_bit(KVM_PMU_START_WATCH, &cpu->later.pending) &&
+	    cpu->later.watching && !timer_pending(&cpu->later.watch))
+		mod_timer(&cpu->later.watch, jiffies + KVM_PMU_WATCH);
+}
+
+/*
+ * Stop what was parked for long enough, and close what will hardly be used again: an open event of the host's is a claim on its PMU.
+ */
+static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_backing *backing;
+	unsigned long unused;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		unused = jiffies - backing->last_used;
+		if (kvm_pmu_is_parked(backing) && unused >= KVM_PMU_WATCH)
+			kvm_pmu_disable_host(backing);
+		if (!backing->event && backing->host == KVM_PMU_STOPPED &&
+		    unused >= KVM_PMU_KEEP)
+			kvm_pmu_close(backing);
+	}
+}
+
+/* By an area, and an NMI if an event has lost its counter. */
+static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
+{
+	return cpu->host.epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
+}
+
+/*
+ * Events of a CPU may count for ever without any operation: find out whether
+ * they still do.
+ */
+static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
+{
+	if (kvm_pmu_any_running(cpu)) {
+		if (kvm_pmu_area_is_stale(cpu) ||
+		    (!kvm_pmu_host_tells(cpu) && !kvm_pmu_read_running(cpu)))
+			kvm_pmu_open_anew(cpu);
+		return;
+	}
+
+	/* By the time that any runs again, the host may have others. */
+	cpu->limit.proven = (struct kvm_pmu_use) { };
+	/* Or it is another one by now. */
+	if (!cpu->host.epoch && !cpu->host.offline)
+		kvm_pmu_area_renew(cpu);
+	else if (cpu->hypervisor.wanted && kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+}
+
+/**
+ * kvm_pmu_watch - look after the events of a CPU
+ * @watch: of its struct kvm_pmu_cpu
+ */
+static void kvm_pmu_watch(struct timer_list *watch)
+{
+	struct kvm_pmu_cpu *cpu = container_of(watch, struct kvm_pmu_cpu,
+					       later.watch);
+	unsigned long flags;
+
+	local_irq_save(flags);
+	cpu->later.watching = false;
+	/* Not where its CPU has gone offline. */
+	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
+		kvm_pmu_reap(cpu);
+		kvm_pmu_counts_reap(cpu);
+		kvm_pmu_check(cpu);
+		cpu->later.watching = kvm_pmu_any_to_watch(cpu);
+	}
+	if (cpu->later.watching)
+		mod_timer(watch, jiffies + KVM_PMU_WATCH);
+	local_irq_restore(flags);
+}
 
 static struct kmem_cache *kvm_pmu_cache;
 static int kvm_pmu_dead_state;
@@ -27,7 +216,7 @@ static int kvm_pmu_cpu_online(unsigned int nr)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	this_kvm_pmu_cpu()->offline = false;
+	this_kvm_pmu_cpu()->host.offline = false;
 	/* perf may have opened some on it already. */
 	kvm_pmu_open_anew(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
@@ -40,7 +229,7 @@ static int kvm_pmu_cpu_offline(unsigned int nr)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	this_kvm_pmu_cpu()->offline = true;
+	this_kvm_pmu_cpu()->host.offline = true;
 	kvm_pmu_area_end(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
 	return 0;
@@ -52,12 +241,12 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
 	unsigned int i;
 
-	timer_delete_sync(&cpu->watch);
-	cpu->watching = false;
-	cpu->counts = 0;
+	timer_delete_sync(&cpu->later.watch);
+	cpu->later.watching = false;
+	cpu->hypervisor.wanted = 0;
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].host != KVM_PMU_CLOSED)
-			kvm_pmu_close(&cpu->counters[i]);
+		if (cpu->backing[i].host != KVM_PMU_CLOSED)
+			kvm_pmu_close(&cpu->backing[i]);
 	}
 
 	return 0;
@@ -98,25 +287,25 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++)
-		cpu->counters[i].host = KVM_PMU_CLOSED;
-	cpu->counts = 0;
+		cpu->backing[i].host = KVM_PMU_CLOSED;
+	cpu->hypervisor.wanted = 0;
 
-	irq_work_sync(&cpu->work);
-	timer_delete_sync(&cpu->watch);
-	irq_work_sync(&cpu->work);
-	timer_delete_sync(&cpu->watch);
+	irq_work_sync(&cpu->later.work);
+	timer_delete_sync(&cpu->later.watch);
+	irq_work_sync(&cpu->later.work);
+	timer_delete_sync(&cpu->later.watch);
 }
 
 static void kvm_pmu_cpu_free(struct kvm_pmu_cpu *cpu)
 {
-	kfree(cpu->branch_stack);
+	kfree(cpu->nmi.branches);
 	kvm_pmu_area_free(cpu);
 	kmem_cache_free(kvm_pmu_cache, cpu);
 }
 
 static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	struct kvm_pmu_cpu *cpu;
 	unsigned int i;
 
@@ -130,20 +319,20 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 		return NULL;
 	}
 
-	cpu->work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
-	INIT_CSD(&cpu->page_call, kvm_pmu_update_pages, cpu);
+	cpu->later.work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
+	INIT_CSD(&cpu->user.page_call, kvm_pmu_update_pages, cpu);
 	/*
 	 * A CPU that is idle has nothing to lose.  But one that is busy without a tick runs
 	 * no deferrable timer.
 	 */
-	timer_setup(&cpu->watch, kvm_pmu_watch, TIMER_PINNED |
+	timer_setup(&cpu->later.watch, kvm_pmu_watch, TIMER_PINNED |
 		    (tick_nohz_full_cpu(nr) ? 0 : TIMER_DEFERRABLE));
-	cpu->limit = kvm_pmu_host.nr_counters;
-	for (i = 0; i < KVM_PMU_NR_COUNTERS; i++) {
-		counter = &cpu->counters[i];
-		counter->param.id = nr * KVM_PMU_NR_COUNTERS + i;
-		counter->param.attr_addr = virt_to_phys(&counter->attr);
-		counter->param.event_addr = virt_to_phys(&counter->record);
+	cpu->limit.general = kvm_pmu_host.nr_counters;
+	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
+		backing = &cpu->backing[i];
+		backing->param.id = nr * KVM_PMU_NR_BACKING + i;
+		backing->param.attr_addr = virt_to_phys(&backing->attr);
+		backing->param.event_addr = virt_to_phys(&backing->record);
 	}
 
 	return cpu;
@@ -162,11 +351,11 @@ static void kvm_pmu_free_cpus(void)
 }
 
 /**
- * kvm_pmu_counters_create - prepare the counters of all CPUs
+ * kvm_pmu_cpus_create - prepare all CPUs
  *
  * Return: 0 or -E*.
  */
-int kvm_pmu_counters_create(void)
+int kvm_pmu_cpus_create(void)
 {
 	int nr, ret;
 
@@ -208,7 +397,7 @@ static void kvm_pmu_wait_for_page_calls(void)
 	int nr;
 
 	for_each_possible_cpu(nr) {
-		while (READ_ONCE(per_cpu(kvm_pmu_cpu, nr)->page_call.node.u_flags) &
+		while (READ_ONCE(per_cpu(kvm_pmu_cpu, nr)->user.page_call.node.u_flags) &
 		       CSD_FLAG_LOCK)
 			msleep(20);
 	}
@@ -216,11 +405,11 @@ static void kvm_pmu_wait_for_page_calls(void)
 }
 
 /**
- * kvm_pmu_counters_destroy - free the counters of all CPUs
+ * kvm_pmu_cpus_destroy - free what all CPUs have
  *
- * No perf_event is left, no area, and no NMI looks at the counters.
+ * No perf_event is left, no area, and no NMI looks at any CPU's.
  */
-void kvm_pmu_counters_destroy(void)
+void kvm_pmu_cpus_destroy(void)
 {
 	kvm_pmu_quiesce();
 	kvm_pmu_wait_for_page_calls();

@@ -2,18 +2,50 @@
 /*
  * Paravirtual performance events, guest side: what perf sees, a struct pmu.
  *
- * All runs with interrupts off on the CPU that the event is for, but what registers
- * it; stop and read also from the NMI handler.
+ * All but the registration runs on the CPU that the event is for, with interrupts off;
+ * stop and read also in the NMI handler.
+ *
+ * An event is added:
+ *
+ *	kvm_pmu_add()
+ *	    kvm_pmu_backing_get()		is there room, and which backing event?
+ *	    kvm_pmu_backing_start()		STARTING; or COUNTING, back where it was
+ *	kvm_pmu_commit_txn()
+ *	    kvm_pmu_flush_added()		if perf cannot take success for granted
+ *	kvm_pmu_enable()
+ *	    kvm_pmu_flush()			COUNTING
+ *	    kvm_pmu_take_owed()			samples of overflows during all that
+ *
+ * An event is deleted:
+ *
+ *	kvm_pmu_del()
+ *	    kvm_pmu_backing_put()		FREE; by RDPMC its final count is known now,
+ *						else the event is leaving
+ *	    kvm_pmu_flush()			if perf deletes this event alone
+ *	kvm_pmu_enable()
+ *	    kvm_pmu_flush()			the final count; the backing event is parked
+ *
+ * A context switch deletes the old task's events and adds the new task's, each between
+ * kvm_pmu_disable() and kvm_pmu_enable(): two flushes, or none with RDPMC.  Before them
+ * kvm_pmu_user_switch() looks whether the tasks may execute RDPMC.
+ *
+ * An event is read:
+ *
+ *	kvm_pmu_read()
+ *	    kvm_pmu_backing_read()
+ *	        kvm_pmu_rdpmc()			without an exit, or
+ *	        kvm_pmu_read_by_host()		READ; of a group, READ of all
+ *	        kvm_pmu_count()			adds the difference to the event's count
+ *	    kvm_pmu_open_anew()			if the host does not know the event
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/export.h>
 #include <linux/perf_event.h>
-#include <linux/slab.h>
 
 #include "compat.h"
 #include "kvm_pmu.h"
-
-static struct pmu *kvm_pmu;
+#include "kvm_pmu_query.h"
 
 /**
  * kvm_pmu_resched - have perf schedule the events of this CPU anew
@@ -25,53 +57,48 @@ void kvm_pmu_resched(void)
 	perf_pmu_resched(kvm_pmu);
 }
 
-/**
- * kvm_pmu_is_ours - is it an event of this PMU?
- * @event: the event
- */
-bool kvm_pmu_is_ours(const struct perf_event *event)
-{
-	return event->pmu == kvm_pmu;
-}
-
 static void kvm_pmu_disable(struct pmu *pmu)
 {
-	this_kvm_pmu_cpu()->disabled = true;
+	this_kvm_pmu_cpu()->perf.disabled = true;
 }
 
 static void kvm_pmu_enable(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->disabled = false;
-	if (cpu->changed)
+	cpu->perf.disabled = false;
+	if (cpu->flush.due)
 		kvm_pmu_flush(cpu);
-	if (cpu->owing)
+	if (cpu->nmi.owing)
 		kvm_pmu_take_owed(cpu);
 }
 
 /* Changes to one event, outside of pmu_disable and pmu_enable. */
 static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
 {
-	if (!cpu->disabled && cpu->changed)
-		kvm_pmu_flush(cpu);
+	if (cpu->perf.disabled || !cpu->flush.due)
+		return;
+
+	kvm_pmu_flush(cpu);
+	if (cpu->nmi.owing)
+		kvm_pmu_take_owed(cpu);
 }
 
 static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->added = 0;
-	/* Of one event, reading it is cheaper: others may run unused. */
-	cpu->reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
+	cpu->perf.added = 0;
+	/* Of one event, reading it is cheaper: others may be parked. */
+	cpu->perf.reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
 }
 
 static void kvm_pmu_cancel_txn(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->reading = false;
-	cpu->fresh = false;
+	cpu->perf.reading = false;
+	cpu->perf.fresh = false;
 }
 
 /* On failure perf takes all that it has added in the transaction off again. */
@@ -79,15 +106,21 @@ static int kvm_pmu_commit_txn(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->reading = false;
-	cpu->fresh = false;
-	return cpu->added && !kvm_pmu_flush_added(cpu) ? -EAGAIN : 0;
+	cpu->perf.reading = false;
+	cpu->perf.fresh = false;
+	return cpu->perf.added && !kvm_pmu_flush_added(cpu) ? -EAGAIN : 0;
 }
 
 static void kvm_pmu_read(struct perf_event *event)
 {
-	if (!event->hw.state)
-		kvm_pmu_counter_read(this_kvm_pmu_cpu(), event);
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+
+	if (event->hw.state || kvm_pmu_backing_read(cpu, event))
+		return;
+
+	/* In an NMI or a flush, the watch finds it out. */
+	if (!in_nmi() && !cpu->flush.busy)
+		kvm_pmu_open_anew(cpu);
 }
 
 static void kvm_pmu_start(struct perf_event *event, int flags)
@@ -98,20 +131,20 @@ static void kvm_pmu_start(struct perf_event *event, int flags)
 	if (event->hw.idx < 0)
 		return;
 
-	kvm_pmu_counter_start(cpu, event);
+	kvm_pmu_backing_start(cpu, event);
 	kvm_pmu_flush_if_enabled(cpu);
 }
 
 static void kvm_pmu_stop(struct perf_event *event, int flags)
 {
-	kvm_pmu_counter_stop(this_kvm_pmu_cpu(), event);
+	kvm_pmu_backing_stop(this_kvm_pmu_cpu(), event);
 }
 
 /* -EAGAIN, for want of a counter, makes perf multiplex the events. */
 static int kvm_pmu_add(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	int ret = kvm_pmu_counter_get(cpu, event);
+	int ret = kvm_pmu_backing_get(cpu, event);
 
 	if (ret)
 		return ret;
@@ -126,7 +159,7 @@ static void kvm_pmu_del(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	kvm_pmu_counter_put(cpu, event);
+	kvm_pmu_backing_put(cpu, event);
 	kvm_pmu_branches_del(event);
 	kvm_pmu_flush_if_enabled(cpu);
 }
@@ -191,37 +224,6 @@ static bool kvm_pmu_raw_is_free(void)
 }
 
 /**
- * kvm_pmu_register_copy - let perf use a PMU, in memory of its own
- * @pmu: set to it before perf knows it; NULL on failure
- * @template: what it is a copy of
- * @no_sampling: why there can be no samples, or NULL
- * @name: its name
- * @type: PERF_TYPE_* or -1
- *
- * Return: 0 or -E*.
- */
-int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
-			  const char *no_sampling, const char *name, int type)
-{
-	int ret;
-
-	*pmu = kmemdup(template, sizeof(*template), GFP_KERNEL);
-	if (!*pmu)
-		return -ENOMEM;
-
-	if (no_sampling)
-		(*pmu)->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
-
-	ret = perf_pmu_register(*pmu, name, type);
-	if (ret) {
-		kfree(*pmu);
-		*pmu = NULL;
-	}
-
-	return ret;
-}
-
-/**
  * kvm_pmu_register - let perf use it
  * @no_sampling: why there can be no samples, or NULL
  *
@@ -263,9 +265,18 @@ void kvm_pmu_unregister(void)
 #endif
 
 /**
- * kvm_pmu_has_raw - does who asks for a raw event get one of this PMU?
+ * kvm_pmu_query - what the host can count, for a KVM on top of it
+ * @query: set to it
+ *
+ * Return: false where there is no PMU by this driver, or where another would get
+ * what that KVM asks for.
  */
-bool kvm_pmu_has_raw(void)
+bool kvm_pmu_query(struct guest_perf_query *query)
 {
-	return kvm_pmu && kvm_pmu->type == PERF_TYPE_RAW;
+	if (!kvm_pmu_has_raw())
+		return false;
+
+	kvm_pmu_get_host(query);
+	return true;
 }
+EXPORT_SYMBOL_GPL(kvm_pmu_query);

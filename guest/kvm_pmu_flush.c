@@ -2,94 +2,462 @@
 /*
  * Paravirtual performance events, guest side: the flush.
  *
- * What perf changes between pmu_disable and pmu_enable is noted first and goes
- * to the host as one hypercall, the flush: a context switch takes two, one as
- * the old task's events leave and one as the new task's start, however many
- * they are.
+ * The driver notes what perf changes between pmu_disable and pmu_enable.  The flush has
+ * the host do it in one hypercall, however many events there are.
  *
- * Whether the host has a counter for an event is known only then.  Where as many
- * have counted before it is taken for granted; else the flush comes while perf can
- * still take its word back, at the end of its transaction.  Where it was wrong to
- * take it for granted, perf is made to schedule its events again.
+ * Only the flush finds out whether the host has a counter for an event.  If as many events
+ * have counted before, the driver takes success for granted.  Else it flushes while perf
+ * can still take the events back, at the end of perf's transaction.  If the driver was
+ * wrong, it has perf schedule its events again.
+ *
+ *	kvm_pmu_flush()
+ *	    kvm_pmu_flush_all()
+ *	        kvm_pmu_forget_all()		if the area shows another host
+ *	        kvm_pmu_plan()			notes operations: first those that free counters
+ *	        kvm_pmu_run()			the hypercall, and what comes of each operation
+ *	        kvm_pmu_count_started()		STARTING to COUNTING
+ *	        kvm_pmu_make_room()		closes what is kept open, or sets a limit: again
+ *	    kvm_pmu_give_up()			has perf schedule its events again
  */
 #include <linux/bitops.h>
-#include <linux/irq_work.h>
+#include <linux/io.h>
 #include <linux/perf_event.h>
 
 #include "kvm_pmu.h"
+#include "kvm_pmu_rdpmc.h"
+#include "kvm_pmu_record.h"
+
+/*
+ * The operation has told the final count of the one that leaves.  What is left of
+ * its period is in the record, unless an overflow, of the next one perhaps, has
+ * changed that since.
+ */
+static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
+{
+	struct perf_event *leaving = backing->leaving;
+
+	if (!leaving)
+		return;
+
+	kvm_pmu_count(leaving, count);
+	kvm_pmu_take_left(backing, leaving);
+	/* The value above was read before this. */
+	virt_rmb();
+	if (READ_ONCE(backing->record.sequence) != backing->sequence + 2)
+		local64_set(&leaving->hw.period_left, 0);
+	perf_event_update_userpage(leaving);
+	WRITE_ONCE(backing->leaving, NULL);
+}
+
+/**
+ * kvm_pmu_take_count - the count of a backing event is for who leaves it, and who begins
+ * @backing: the backing event
+ * @count: its count
+ */
+static void kvm_pmu_take_count(struct kvm_pmu_backing *backing, u64 count)
+{
+	kvm_pmu_leave(backing, count);
+	if (backing->event)
+		local64_set(&backing->event->hw.prev_count, count);
+}
+
+/**
+ * kvm_pmu_add_op - note an operation for the next hypercall
+ * @cpu: this CPU's; its nr_ops is 0 before the first
+ * @backing: the backing event that it is for
+ * @op: KVM_PERF_OP_*
+ * @arg: as in struct guest_perf_op
+ */
+static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing,
+		    u32 op, u64 arg)
+{
+	if (WARN_ON_ONCE(cpu->flush.nr == KVM_PERF_BATCH_MAX))
+		return;
+
+	cpu->flush.backing[cpu->flush.nr] = backing;
+	cpu->flush.codes[cpu->flush.nr] = op;
+	cpu->flush.ops[cpu->flush.nr++] = (struct guest_perf_op) {
+		.op	= op,
+		/* OPEN finds the id in its argument. */
+		.id	= op == KVM_PERF_OP_OPEN ? 0 : backing->param.id,
+		.arg	= arg,
+	};
+}
+
+/* Where the period that the event was in when it stopped goes on. */
+static bool kvm_pmu_has_position(const struct kvm_pmu_backing *backing,
+				 u64 left)
+{
+	switch (backing->host) {
+	case KVM_PMU_CLOSED:
+		return !left || left == backing->attr.sample_period;
+	case KVM_PMU_STOPPED:
+		return left == kvm_pmu_record_left(&backing->record);
+	default:
+		return false;
+	}
+}
+
+/* Or do it at once. */
+static void kvm_pmu_plan_read(struct kvm_pmu_cpu *cpu,
+			      struct kvm_pmu_backing *backing)
+{
+	u64 count;
+
+	if (!kvm_pmu_is_sampling(backing) &&
+	    kvm_pmu_rdpmc(cpu, backing, &count))
+		kvm_pmu_take_count(backing, count);
+	else
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_READ, 0);
+}
+
+static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
+			       struct kvm_pmu_backing *backing)
+{
+	struct hw_perf_event *hwc = &backing->event->hw;
+	bool sampling = kvm_pmu_is_sampling(backing);
+	u64 count = kvm_pmu_record_count(&backing->record);
+
+	if (backing->host == KVM_PMU_CLOSED) {
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_OPEN,
+			       virt_to_phys(&backing->param));
+		count = 0;
+	}
+
+	/* If the backing event runs, an operation will tell. */
+	local64_set(&hwc->prev_count, count);
+
+	/* PERF_EVENT_IOC_PERIOD has changed it. */
+	if (sampling && hwc->sample_period != backing->attr.sample_period)
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_SET_PERIOD,
+			       hwc->sample_period);
+
+	if (sampling &&
+	    !kvm_pmu_has_position(backing, local64_read(&hwc->period_left)))
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_SET_LEFT,
+			       local64_read(&hwc->period_left));
+	else if (backing->host == KVM_PMU_RUNNING)
+		kvm_pmu_plan_read(cpu, backing);
+
+	if (backing->host != KVM_PMU_RUNNING) {
+		/* An NMI may tell of it as soon as it is. */
+		set_bit(backing - cpu->backing, &cpu->telling);
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_ENABLE, 0);
+	}
+}
+
+/* Park what nobody uses, or stop it. */
+static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
+				struct kvm_pmu_backing *backing, bool room)
+{
+	if (!room)
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_DISABLE, 0);
+	else if (!backing->leaving)
+		return;
+	else if (kvm_pmu_is_sampling(backing))
+		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_SET_LEFT,
+			       KVM_PMU_NO_OVERFLOW);
+	else
+		kvm_pmu_plan_read(cpu, backing);
+}
+
+/*
+ * May the backing event run on, parked, beside what takes @use already?  Branches would
+ * be recorded for it, which costs the host at each entry.  A program that executes RDPMC
+ * would read what it counts.
+ */
+static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
+			    const struct kvm_pmu_backing *backing,
+			    struct kvm_pmu_use *use, unsigned int limit)
+{
+	struct kvm_pmu_use with = *use;
+
+	if (backing->attr.flags & KVM_PERF_ATTR_BRANCHES ||
+	    (cpu->user.reads && !backing->event))
+		return false;
+
+	if (!backing->event)
+		kvm_pmu_add_use(&with, backing->kind);
+	if (!kvm_pmu_use_fits(cpu, &with, limit))
+		return false;
+
+	*use = with;
+	return true;
+}
+
+/**
+ * kvm_pmu_plan - note the operations of a flush
+ * @cpu: this CPU's
+ *
+ * First those that give counters free, then those that need them.
+ */
+static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_use use = cpu->use;
+	unsigned int limit = kvm_pmu_limit(cpu);
+	struct kvm_pmu_backing *backing;
+	unsigned int i;
+
+	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one for who uses it no more. */
+	BUILD_BUG_ON(4 * KVM_PMU_NR_BACKING > KVM_PERF_BATCH_MAX);
+
+	cpu->flush.nr = 0;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		backing->sequence = READ_ONCE(backing->record.sequence);
+		if (kvm_pmu_is_parked(backing))
+			kvm_pmu_plan_parked(cpu, backing,
+					    kvm_pmu_may_park(cpu, backing, &use,
+							    limit));
+	}
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (backing->state == KVM_PMU_STARTING)
+			kvm_pmu_plan_start(cpu, backing);
+	}
+}
+
+static bool kvm_pmu_only_reads(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < cpu->flush.nr; i++) {
+		if (cpu->flush.codes[i] != KVM_PERF_OP_READ)
+			return false;
+	}
+
+	return true;
+}
+
+/* No batch, whose memory the host would have to reach: as batched. */
+static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
+{
+	long ret = kvm_perf_op(op, id, arg);
+	unsigned int i;
+
+	for (i = 0; i < cpu->flush.nr; i++) {
+		cpu->flush.ops[i].result = ret;
+		if (op == KVM_PERF_OP_READ || op == KVM_PERF_OP_DISABLE)
+			cpu->flush.ops[i].arg =
+				kvm_pmu_record_count(&cpu->flush.backing[i]->record);
+	}
+}
+
+/**
+ * kvm_pmu_run_batch - make one hypercall for the operations that were noted
+ * @cpu: this CPU's; each operation has its result then
+ */
+static void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu)
+{
+	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->flush.ops, cpu->flush.nr);
+	unsigned int i;
+
+	/* None was run. */
+	for (i = 0; ret && i < cpu->flush.nr; i++)
+		cpu->flush.ops[i].result = ret;
+}
+
+/*
+ * After SET_LEFT the record may change before it has been read, and OPEN as a hypercall
+ * has its address where others have an id.
+ */
+static bool kvm_pmu_is_plain(u32 op)
+{
+	return op != KVM_PERF_OP_SET_LEFT && op != KVM_PERF_OP_OPEN;
+}
+
+static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
+{
+	const struct guest_perf_op *op = &cpu->flush.ops[0];
+
+	if (cpu->flush.nr == 1 && kvm_pmu_is_plain(cpu->flush.codes[0]))
+		kvm_pmu_run_plain(cpu, cpu->flush.codes[0], op->id, op->arg);
+	else if (kvm_pmu_only_reads(cpu))
+		kvm_pmu_run_plain(cpu, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	else
+		kvm_pmu_run_batch(cpu);
+}
+
+/* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
+static void kvm_pmu_disabled(struct kvm_pmu_backing *backing)
+{
+	if (backing->host != KVM_PMU_CLOSED)
+		backing->host = KVM_PMU_STOPPED;
+	backing->flags = 0;
+	backing->lost = false;
+	kvm_pmu_note_pmc(backing);
+}
+
+/*
+ * An NMI may have stopped the event since it was to start.  Whether that came
+ * before the ENABLE or after: the host does not run it once more.
+ */
+static void kvm_pmu_enabled(struct kvm_pmu_backing *backing)
+{
+	if (backing->host == KVM_PMU_CLOSED)
+		return;
+
+	backing->flags = 0;
+	backing->lost = false;
+	WRITE_ONCE(backing->host, KVM_PMU_RUNNING);
+	/* From here on, the NMI does that itself. */
+	barrier();
+	if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
+		kvm_pmu_disable_host(backing);
+}
+
+static void kvm_pmu_done(struct kvm_pmu_backing *backing,
+			 const struct guest_perf_op *op)
+{
+	switch (op->op) {
+	case KVM_PERF_OP_OPEN:
+		backing->host = KVM_PMU_STOPPED;
+		break;
+	case KVM_PERF_OP_SET_PERIOD:
+		backing->attr.sample_period = backing->event->hw.sample_period;
+		break;
+	case KVM_PERF_OP_DISABLE:
+		kvm_pmu_disabled(backing);
+		fallthrough;
+	case KVM_PERF_OP_READ:
+	case KVM_PERF_OP_SET_LEFT:
+		kvm_pmu_take_count(backing, op->arg);
+		break;
+	case KVM_PERF_OP_ENABLE:
+		kvm_pmu_enabled(backing);
+		break;
+	}
+}
+
+/*
+ * READ has found that an event has lost its counter.  All may have been read: the record says
+ * of which, by a host that tells.  What that has found and mended at once has cost
+ * the guest nothing, as each VM entry looks.
+ */
+static bool kvm_pmu_may_be_lost(const struct kvm_pmu_backing *backing)
+{
+	return !(READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY) ||
+	       READ_ONCE(backing->record.flags) & KVM_PERF_EVENT_LOST;
+}
+
+/* Returns what the host is short of, or 0. */
+static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
+					  struct kvm_pmu_backing *backing,
+					  const struct guest_perf_op *op)
+{
+	enum kvm_pmu_result result = kvm_pmu_result(op->op, op->result);
+
+	switch (result) {
+	case KVM_PMU_UNKNOWN:
+		/* Not where OPEN has failed, or where that is known. */
+		if (backing->host != KVM_PMU_CLOSED)
+			kvm_pmu_forget_all(cpu);
+		break;
+	case KVM_PMU_EXISTS:
+		/* By another kernel here: this one closes what it has lost. */
+		kvm_pmu_close(backing);
+		cpu->flush.due = true;
+		break;
+	case KVM_PMU_NO_SPACE:
+		kvm_pmu_warn(KVM_PMU_WARN_NO_SPACE);
+		return result;
+	case KVM_PMU_NO_COUNTER:
+		if (op->op != KVM_PERF_OP_READ)
+			return result;
+		if (kvm_pmu_may_be_lost(backing))
+			kvm_pmu_note_lost(cpu, backing);
+		kvm_pmu_done(backing, op);
+		break;
+	case KVM_PMU_TOO_OFTEN:
+		/* perf starts it again at a tick. */
+		if (backing->state == KVM_PMU_STARTING)
+			kvm_pmu_throttle(cpu, backing);
+		break;
+	case KVM_PMU_NOT_WRITTEN:
+		kvm_pmu_disabled(backing);
+		break;
+	default:
+		if (op->op == KVM_PERF_OP_OPEN || op->op == KVM_PERF_OP_ENABLE)
+			kvm_pmu_refuse(backing->event);
+		break;
+	}
+
+	return KVM_PMU_DONE;
+}
+
+static unsigned int kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
+{
+	struct guest_perf_op op;
+	unsigned int shortage = 0;
+	unsigned int i;
+
+	for (i = 0; i < cpu->flush.nr; i++) {
+		/* What was asked is known here; the host answers that, and no more. */
+		op = (struct guest_perf_op) {
+			.op	= cpu->flush.codes[i],
+			.result	= READ_ONCE(cpu->flush.ops[i].result),
+			.arg	= kvm_pmu_area_read(&cpu->flush.ops[i].arg),
+		};
+		if (op.result)
+			shortage |= BIT(kvm_pmu_failed(cpu, cpu->flush.backing[i], &op));
+		else
+			kvm_pmu_done(cpu->flush.backing[i], &op);
+	}
+
+	return shortage;
+}
+
+/**
+ * kvm_pmu_run - have the host run what was noted, and take what comes of it
+ * @cpu: this CPU's, with an operation at least
+ *
+ * Return: a bit for each enum kvm_pmu_result that says what the host is short of.
+ */
+static unsigned int kvm_pmu_run(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_run_ops(cpu);
+	return kvm_pmu_finish(cpu);
+}
 
 /* How many were to start, and do not run? */
-static unsigned int kvm_pmu_settle(struct kvm_pmu_cpu *cpu)
+static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	unsigned int failed = 0;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
+		backing = &cpu->backing[i];
 		/* Of one that an NMI has stopped before there was anything to ask for. */
-		kvm_pmu_settle_leaving(counter);
-		if (READ_ONCE(counter->state) != KVM_PMU_STARTING)
+		kvm_pmu_settle_leaving(backing);
+		if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
 			continue;
-		if (counter->host != KVM_PMU_RUNNING) {
+		if (backing->host != KVM_PMU_RUNNING) {
 			failed++;
 			continue;
 		}
-		kvm_pmu_set_counting(cpu, counter);
-		kvm_pmu_look_again(cpu, counter);
+		kvm_pmu_set_counting(cpu, backing);
+		kvm_pmu_look_again(cpu, backing);
 	}
 	cpu->leaving = false;
 
 	return failed;
 }
 
-/**
- * kvm_pmu_running - what the counters take that run at the host, lost ones apart
- * @cpu: this CPU's
- */
-struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
-{
-	const struct kvm_pmu_counter *counter;
-	struct kvm_pmu_use use = { };
-	unsigned int i;
-
-	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (counter->host == KVM_PMU_RUNNING && !counter->lost)
-			kvm_pmu_add_use(&use, counter->kind);
-	}
-
-	return use;
-}
-
-/**
- * kvm_pmu_any_unused - does the host count anything here for no event?
- * @cpu: this CPU's
- */
-bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
-{
-	unsigned int i;
-
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (kvm_pmu_is_unused(&cpu->counters[i]))
-			return true;
-	}
-
-	return false;
-}
-
 /* Close what is kept open in case; true if there was any. */
 static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	bool any = false;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (counter->event || counter->host != KVM_PMU_STOPPED)
+		backing = &cpu->backing[i];
+		if (backing->event || backing->host != KVM_PMU_STOPPED)
 			continue;
-		kvm_pmu_close(counter);
+		kvm_pmu_close(backing);
 		any = true;
 	}
 
@@ -100,32 +468,32 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_use running = kvm_pmu_running(cpu);
-	const struct kvm_pmu_counter *counter;
+	const struct kvm_pmu_backing *backing;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (READ_ONCE(counter->state) == KVM_PMU_STARTING &&
-		    counter->host != KVM_PMU_RUNNING)
-			kvm_pmu_note_no_counter(cpu, counter);
+		backing = &cpu->backing[i];
+		if (READ_ONCE(backing->state) == KVM_PMU_STARTING &&
+		    backing->host != KVM_PMU_RUNNING)
+			kvm_pmu_note_no_counter(cpu, backing);
 	}
 	kvm_pmu_set_limit(cpu, &running);
 }
 
 /*
  * True if what has failed may succeed when it is tried again: with fewer that are kept
- * open, or with fewer that run unused, which are stopped for the limit.
+ * open, or with fewer that are parked, which are stopped for the limit.
  */
-static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu)
+static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 {
-	bool no_counter = xchg(&cpu->no_counter, false);
-	bool no_space = xchg(&cpu->no_space, false);
+	bool no_counter = shortage & BIT(KVM_PMU_NO_COUNTER);
+	bool no_space = shortage & BIT(KVM_PMU_NO_SPACE);
 	bool closed = no_space && kvm_pmu_close_stopped(cpu);
 
 	if (no_counter || (no_space && !closed))
 		kvm_pmu_limit_to_running(cpu);
 
-	return closed || ((no_counter || no_space) && kvm_pmu_any_unused(cpu));
+	return closed || ((no_counter || no_space) && kvm_pmu_any_parked(cpu));
 }
 
 /* Has so much counted at the same time already? */
@@ -133,11 +501,11 @@ static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
 
-	if (cpu->use.general > cpu->proven.general)
+	if (cpu->use.general > cpu->limit.proven.general)
 		return false;
 
 	for (i = 0; i < KVM_PMU_GENERAL; i++) {
-		if (cpu->use.fixed[i] && !cpu->proven.fixed[i])
+		if (cpu->use.fixed[i] && !cpu->limit.proven.fixed[i])
 			return false;
 	}
 
@@ -147,33 +515,33 @@ static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu)
 /* Has every event that is to start a counter that counts now? */
 static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 {
-	unsigned int failed = 0;
+	unsigned int failed = 0, shortage = 0;
 	int tries;
 
-	cpu->flushing = true;
+	cpu->flush.busy = true;
 	/* What is only opened now would not show it. */
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_forget_all(cpu);
 
 	/* Again where the host had forgotten, or where it had too few counters. */
-	for (tries = 0; cpu->changed && tries < 4; tries++) {
-		cpu->changed = false;
+	for (tries = 0; cpu->flush.due && tries < 4; tries++) {
+		cpu->flush.due = false;
 		kvm_pmu_plan(cpu);
-		if (cpu->nr_ops)
-			kvm_pmu_run(cpu);
+		if (cpu->flush.nr)
+			shortage |= kvm_pmu_run(cpu);
 
-		failed = kvm_pmu_settle(cpu);
-		if (failed && !cpu->changed)
-			cpu->changed = kvm_pmu_make_room(cpu);
+		failed = kvm_pmu_count_started(cpu);
+		if (failed && !cpu->flush.due) {
+			cpu->flush.due = kvm_pmu_make_room(cpu, shortage);
+			shortage = 0;
+		}
 	}
 
-	cpu->changed = false;
-	cpu->no_counter = false;
-	cpu->no_space = false;
-	cpu->flushing = false;
+	cpu->flush.due = false;
+	cpu->flush.busy = false;
 
 	if (failed || !kvm_pmu_is_proven(cpu))
-		cpu->proven = kvm_pmu_running(cpu);
+		cpu->limit.proven = kvm_pmu_running(cpu);
 	kvm_pmu_start_watch(cpu);
 	return !failed;
 }
@@ -184,10 +552,9 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++)
-		cmpxchg(&cpu->counters[i].state, KVM_PMU_STARTING, KVM_PMU_HELD);
+		cmpxchg(&cpu->backing[i].state, KVM_PMU_STARTING, KVM_PMU_HELD);
 
-	cpu->resched = true;
-	irq_work_queue(&cpu->work);
+	kvm_pmu_pend(cpu, KVM_PMU_RESCHED);
 }
 
 /**
@@ -197,41 +564,50 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 {
 	/* What BPF does in a flush is left to that. */
-	if (cpu->flushing)
+	if (cpu->flush.busy)
 		return;
 
 	if (!kvm_pmu_flush_all(cpu))
 		kvm_pmu_give_up(cpu);
-	if (cpu->owing)
-		kvm_pmu_take_owed(cpu);
+}
+
+/**
+ * kvm_pmu_flush_apart - as kvm_pmu_flush(), where perf is not at work
+ * @cpu: this CPU's
+ */
+void kvm_pmu_flush_apart(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_flush(cpu);
+	if (cpu->nmi.owing)
+		kvm_pmu_pend(cpu, KVM_PMU_TAKE_OWED);
 }
 
 static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,
-			      bool (*test)(const struct kvm_pmu_counter *))
+			      bool (*test)(const struct kvm_pmu_backing *))
 {
 	unsigned int i;
 
-	for_each_set_bit(i, &cpu->added, KVM_PMU_NR_COUNTERS) {
-		if (!test(&cpu->counters[i]))
+	for_each_set_bit(i, &cpu->perf.added, KVM_PMU_NR_BACKING) {
+		if (!test(&cpu->backing[i]))
 			return false;
 	}
 
 	return true;
 }
 
-static bool kvm_pmu_runs(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_runs(const struct kvm_pmu_backing *backing)
 {
-	return counter->host == KVM_PMU_RUNNING;
+	return backing->host == KVM_PMU_RUNNING;
 }
 
-static bool kvm_pmu_has_started(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_has_started(const struct kvm_pmu_backing *backing)
 {
-	return counter->state != KVM_PMU_STARTING;
+	return backing->state != KVM_PMU_STARTING;
 }
 
-static bool kvm_pmu_is_flexible(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_is_flexible(const struct kvm_pmu_backing *backing)
 {
-	return !kvm_pmu_is_pinned(counter->event);
+	return !kvm_pmu_is_pinned(backing->event);
 }
 
 /**
@@ -239,7 +615,7 @@ static bool kvm_pmu_is_flexible(const struct kvm_pmu_counter *counter)
  * @cpu: this CPU's; perf has it disabled
  *
  * A group counts as a whole or not at all.  The host need not be asked where the
- * counters run already, or where as many events have counted.
+ * backing events run already, or where as many events have counted.
  *
  * No limit keeps perf from adding a pinned group that has failed.  If it were taken for
  * granted once more, the work would have perf add it for ever.
@@ -253,7 +629,55 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 
 	/* Others that perf has been told of before may have failed: see them off. */
 	if (!kvm_pmu_flush_all(cpu))
-		cpu->changed = true;
+		cpu->flush.due = true;
 
 	return kvm_pmu_added_all(cpu, kvm_pmu_has_started);
+}
+
+/**
+ * kvm_pmu_open_anew - the host has nothing of what was opened
+ * @cpu: this CPU's; what counts is open again then, or once perf is done
+ */
+void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_forget_all(cpu);
+	if (!cpu->perf.disabled)
+		kvm_pmu_flush_apart(cpu);
+}
+
+/**
+ * kvm_pmu_read_running - ask the host for each event that runs
+ * @cpu: this CPU's, which is in no flush
+ *
+ * The host may have lost all but those that were opened since.
+ *
+ * Return: false if it has lost any.
+ */
+bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
+{
+	bool known = true;
+	unsigned int i;
+
+	cpu->flush.nr = 0;
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->backing[i].host == KVM_PMU_RUNNING)
+			kvm_pmu_add_op(cpu, &cpu->backing[i],
+				       KVM_PERF_OP_READ, 0);
+	}
+
+	kvm_pmu_run_batch(cpu);
+	for (i = 0; i < cpu->flush.nr; i++) {
+		switch (kvm_pmu_result(KVM_PERF_OP_READ, cpu->flush.ops[i].result)) {
+		case KVM_PMU_NO_COUNTER:
+			kvm_pmu_note_lost(cpu, cpu->flush.backing[i]);
+			break;
+		case KVM_PMU_UNKNOWN:
+			known = false;
+			break;
+		default:
+			break;
+		}
+	}
+
+	return known;
 }

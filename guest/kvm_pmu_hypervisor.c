@@ -16,8 +16,9 @@
 
 #include <linux/bitops.h>
 #include <linux/capability.h>
-#include <linux/irq_work.h>
+#include <linux/device.h>
 #include <linux/perf_event.h>
+#include <linux/sysfs.h>
 
 #include "compat.h"
 #include "kvm_pmu.h"
@@ -25,6 +26,9 @@
 
 /* Of hw.idx: it has been added, and needs no slot. */
 #define KVM_PMU_NO_SLOT		KVM_PERF_NR_SLOTS
+
+/* Beside KVM_PERF_COUNT_*: an event that counts several of these. */
+#define KVM_PMU_EXITS		KVM_PERF_MAX_COUNTS
 
 static struct pmu *kvm_pmu_hypervisor;
 
@@ -34,7 +38,7 @@ static struct pmu *kvm_pmu_hypervisor;
  *
  * Return: a bit for each KVM_PERF_COUNT_*, 0 if there is no such event.
  */
-u32 kvm_pmu_hypervisor_counts(u64 config)
+static u32 kvm_pmu_hypervisor_counts(u64 config)
 {
 	if (config == KVM_PMU_EXITS)
 		return GENMASK(KVM_PERF_COUNT_EXITS_HYPERCALL,
@@ -43,83 +47,10 @@ u32 kvm_pmu_hypervisor_counts(u64 config)
 	return config < KVM_PERF_NR_COUNTS ? BIT(config) : 0;
 }
 
-/* An exit may come in between: it is no less than at first, no more than at last. */
-static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
-{
-	const struct guest_perf_area *area = this_kvm_pmu_cpu()->area;
-	unsigned long counts = event->hw.config;
-	unsigned int i;
-	u64 now = 0;
-
-	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS) {
-		if (!event->attr.exclude_kernel)
-			now += kvm_pmu_area_read(&area->count[i][0]);
-		if (!event->attr.exclude_user)
-			now += kvm_pmu_area_read(&area->count[i][1]);
-	}
-
-	return now;
-}
-
-/**
- * kvm_pmu_hypervisor_update - bring the count of an event up to date
- * @event: the event, which is started
- *
- * May be called in NMI context.
- */
-void kvm_pmu_hypervisor_update(struct perf_event *event)
-{
-	kvm_pmu_count(event, kvm_pmu_hypervisor_now(event));
-}
-
 static void kvm_pmu_hypervisor_read(struct perf_event *event)
 {
 	if (!event->hw.state)
 		kvm_pmu_hypervisor_update(event);
-}
-
-/**
- * kvm_pmu_hypervisor_start - pmu->start
- * @event: the event
- * @flags: PERF_EF_RELOAD makes no difference: what is left is always written
- */
-void kvm_pmu_hypervisor_start(struct perf_event *event, int flags)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	bool sampling = is_sampling_event(event);
-
-	/* perf unthrottles a whole group, see kvm_pmu_start(). */
-	if (event->hw.idx < 0 || !event->hw.state)
-		return;
-
-	if (sampling)
-		kvm_pmu_slot_load(cpu, event);
-	local64_set(&event->hw.prev_count, kvm_pmu_hypervisor_now(event));
-	/* From here on, an NMI may stop it. */
-	barrier();
-	WRITE_ONCE(event->hw.state, 0);
-	if (sampling)
-		kvm_pmu_slot_on(cpu, event);
-}
-
-/**
- * kvm_pmu_hypervisor_stop - pmu->stop
- * @event: the event
- * @flags: PERF_EF_UPDATE makes no difference: it costs nothing
- *
- * May be called in NMI context, also while this runs already.
- */
-void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
-{
-	if (event->hw.idx < 0 || event->hw.state)
-		return;
-
-	if (is_sampling_event(event))
-		kvm_pmu_slot_off(this_kvm_pmu_cpu(), event);
-	kvm_pmu_hypervisor_update(event);
-	/* Before, an NMI would do it as well. */
-	barrier();
-	kvm_pmu_set_stopped(event);
 }
 
 static bool kvm_pmu_hypervisor_is_foreign(struct perf_event *event)
@@ -160,22 +91,6 @@ static bool kvm_pmu_hypervisor_find_room(struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_hypervisor_try_again - have perf add those that it could not
- * @cpu: this CPU's, which has a slot or a count that it had not
- *
- * perf does that for those of hardware alone, on 6.1, as it multiplexes them.
- */
-void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
-{
-	if (!cpu->counts_wait)
-		return;
-
-	cpu->counts_wait = false;
-	cpu->counts_resched = true;
-	irq_work_queue(&cpu->work);
-}
-
-/**
  * kvm_pmu_hypervisor_resched - have perf schedule these events of this CPU anew
  * @cpu: this CPU's
  *
@@ -184,7 +99,7 @@ void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
 {
 	/* Those that perf takes off for that would ask for it once more. */
-	cpu->counts_wait = false;
+	cpu->hypervisor.waiting = false;
 	perf_pmu_resched(kvm_pmu_hypervisor);
 }
 
@@ -198,8 +113,8 @@ static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
 	kvm_pmu_set_stopped(event);
 	if (!kvm_pmu_hypervisor_find_room(cpu, event)) {
 		event->hw.idx = -1;
-		cpu->counts_wait = true;
-		cpu->counts_room = kvm_pmu_slots_for(cpu, event->group_leader);
+		cpu->hypervisor.waiting = true;
+		cpu->hypervisor.room = kvm_pmu_slots_for(cpu, event->group_leader);
 		return -EAGAIN;
 	}
 
@@ -217,7 +132,7 @@ static void kvm_pmu_hypervisor_leave_slot(struct kvm_pmu_cpu *cpu,
 					  struct perf_event *event)
 {
 	kvm_pmu_slot_put(cpu, event);
-	if (kvm_pmu_slots_for(cpu, NULL) > cpu->counts_room)
+	if (kvm_pmu_slots_for(cpu, NULL) > cpu->hypervisor.room)
 		kvm_pmu_hypervisor_try_again(cpu);
 }
 
@@ -296,6 +211,129 @@ static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
 	kvm_pmu_set_stopped(event);
 	return 0;
 }
+
+PMU_FORMAT_ATTR(event, "config:0-7");
+
+static struct attribute *kvm_pmu_hypervisor_format_attrs[] = {
+	&format_attr_event.attr,
+	NULL
+};
+
+static const struct attribute_group kvm_pmu_hypervisor_format_group = {
+	.name	= "format",
+	.attrs	= kvm_pmu_hypervisor_format_attrs,
+};
+
+static ssize_t count_show(struct device *dev, struct device_attribute *attr,
+			  char *buf)
+{
+	struct perf_pmu_events_attr *event_attr =
+		container_of(attr, struct perf_pmu_events_attr, attr);
+
+	return sysfs_emit(buf, "event=0x%02llx\n", event_attr->id);
+}
+
+static ssize_t ns_unit_show(struct device *dev, struct device_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "ns\n");
+}
+
+static ssize_t ns_scale_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "1\n");
+}
+
+PMU_EVENT_ATTR(exits, exits, KVM_PMU_EXITS, count_show);
+PMU_EVENT_ATTR(exits-other, exits_other, KVM_PERF_COUNT_EXITS_OTHER,
+	       count_show);
+PMU_EVENT_ATTR(exits-io, exits_io, KVM_PERF_COUNT_EXITS_IO, count_show);
+PMU_EVENT_ATTR(exits-mmio, exits_mmio, KVM_PERF_COUNT_EXITS_MMIO, count_show);
+PMU_EVENT_ATTR(exits-msr, exits_msr, KVM_PERF_COUNT_EXITS_MSR, count_show);
+PMU_EVENT_ATTR(exits-cpuid, exits_cpuid, KVM_PERF_COUNT_EXITS_CPUID,
+	       count_show);
+PMU_EVENT_ATTR(exits-hlt, exits_hlt, KVM_PERF_COUNT_EXITS_HLT, count_show);
+PMU_EVENT_ATTR(exits-npf, exits_npf, KVM_PERF_COUNT_EXITS_NPF, count_show);
+PMU_EVENT_ATTR(exits-interrupt, exits_interrupt,
+	       KVM_PERF_COUNT_EXITS_INTERRUPT, count_show);
+PMU_EVENT_ATTR(exits-nmi, exits_nmi, KVM_PERF_COUNT_EXITS_NMI, count_show);
+PMU_EVENT_ATTR(exits-hypercall, exits_hypercall,
+	       KVM_PERF_COUNT_EXITS_HYPERCALL, count_show);
+PMU_EVENT_ATTR(exits-nested, exits_nested, KVM_PERF_COUNT_EXITS_NESTED,
+	       count_show);
+PMU_EVENT_ATTR(exits-pv-perf, exits_pv_perf, KVM_PERF_COUNT_EXITS_PV_PERF,
+	       count_show);
+PMU_EVENT_ATTR(injected-irqs, injected_irqs, KVM_PERF_COUNT_INJECTED_IRQS,
+	       count_show);
+PMU_EVENT_ATTR(preemptions, preemptions, KVM_PERF_COUNT_PREEMPTIONS,
+	       count_show);
+PMU_EVENT_ATTR(steal-ns, steal_ns, KVM_PERF_COUNT_STEAL_NS, count_show);
+PMU_EVENT_ATTR(steal-ns.unit, steal_ns_unit, KVM_PERF_COUNT_STEAL_NS,
+	       ns_unit_show);
+PMU_EVENT_ATTR(steal-ns.scale, steal_ns_scale, KVM_PERF_COUNT_STEAL_NS,
+	       ns_scale_show);
+PMU_EVENT_ATTR(halt-ns, halt_ns, KVM_PERF_COUNT_HALT_NS, count_show);
+PMU_EVENT_ATTR(halt-ns.unit, halt_ns_unit, KVM_PERF_COUNT_HALT_NS,
+	       ns_unit_show);
+PMU_EVENT_ATTR(halt-ns.scale, halt_ns_scale, KVM_PERF_COUNT_HALT_NS,
+	       ns_scale_show);
+PMU_EVENT_ATTR(host-ns, host_ns, KVM_PERF_COUNT_HOST_NS, count_show);
+PMU_EVENT_ATTR(host-ns.unit, host_ns_unit, KVM_PERF_COUNT_HOST_NS,
+	       ns_unit_show);
+PMU_EVENT_ATTR(host-ns.scale, host_ns_scale, KVM_PERF_COUNT_HOST_NS,
+	       ns_scale_show);
+
+static struct attribute *kvm_pmu_hypervisor_events_attrs[] = {
+	&exits.attr.attr,
+	&exits_other.attr.attr,
+	&exits_io.attr.attr,
+	&exits_mmio.attr.attr,
+	&exits_msr.attr.attr,
+	&exits_cpuid.attr.attr,
+	&exits_hlt.attr.attr,
+	&exits_npf.attr.attr,
+	&exits_interrupt.attr.attr,
+	&exits_nmi.attr.attr,
+	&exits_hypercall.attr.attr,
+	&exits_nested.attr.attr,
+	&exits_pv_perf.attr.attr,
+	&injected_irqs.attr.attr,
+	&preemptions.attr.attr,
+	&steal_ns.attr.attr,
+	&steal_ns_unit.attr.attr,
+	&steal_ns_scale.attr.attr,
+	&halt_ns.attr.attr,
+	&halt_ns_unit.attr.attr,
+	&halt_ns_scale.attr.attr,
+	&host_ns.attr.attr,
+	&host_ns_unit.attr.attr,
+	&host_ns_scale.attr.attr,
+	NULL
+};
+
+/* Only what the host offers. */
+static umode_t kvm_pmu_hypervisor_is_visible(struct kobject *kobj,
+					     struct attribute *attr, int i)
+{
+	struct perf_pmu_events_attr *event_attr =
+		container_of(attr, struct perf_pmu_events_attr, attr.attr);
+	u32 counts = kvm_pmu_hypervisor_counts(event_attr->id);
+
+	return counts & ~READ_ONCE(kvm_pmu_host.counts) ? 0 : attr->mode;
+}
+
+static const struct attribute_group kvm_pmu_hypervisor_events_group = {
+	.name		= "events",
+	.attrs		= kvm_pmu_hypervisor_events_attrs,
+	.is_visible	= kvm_pmu_hypervisor_is_visible,
+};
+
+static const struct attribute_group *kvm_pmu_hypervisor_attr_groups[] = {
+	&kvm_pmu_hypervisor_format_group,
+	&kvm_pmu_hypervisor_events_group,
+	NULL
+};
 
 static const struct pmu kvm_pmu_hypervisor_template = {
 	.module		= THIS_MODULE,

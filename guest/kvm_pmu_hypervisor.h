@@ -8,42 +8,27 @@
 
 #include "kvm_pmu.h"
 
-/* kvm_pmu_hypervisor.c */
-
-/* Beside KVM_PERF_COUNT_*: an event that counts several of these. */
-#define KVM_PMU_EXITS		KVM_PERF_MAX_COUNTS
-
-u32 kvm_pmu_hypervisor_counts(u64 config);
+/* kvm_pmu_slot.c */
 void kvm_pmu_hypervisor_update(struct perf_event *event);
 void kvm_pmu_hypervisor_start(struct perf_event *event, int flags);
 void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags);
 void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_hypervisor_new_area(struct kvm_pmu_cpu *cpu);
+unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
+			       const struct perf_event *leader);
+int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
+u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs);
+void kvm_pmu_counts_get(unsigned long counts);
+void kvm_pmu_counts_put(unsigned long counts);
+bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts);
+void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu);
+
+/* kvm_pmu_hypervisor.c */
 void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_hypervisor_register(const char *no_sampling);
 #ifdef MODULE
 void kvm_pmu_hypervisor_unregister(void);
 #endif
-
-/* kvm_pmu_counts.c */
-void kvm_pmu_counts_get(unsigned long counts);
-void kvm_pmu_counts_put(unsigned long counts);
-void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting);
-void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts);
-void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_slot.c */
-unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
-			       const struct perf_event *leader);
-int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event);
-u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs);
-void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu);
-
-/* kvm_pmu_hypervisor_sysfs.c */
-extern const struct attribute_group *kvm_pmu_hypervisor_attr_groups[];
 
 #endif /* _KVM_PMU_HYPERVISOR_H */

@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, guest side: what the host tells by an NMI.
+ *
+ * An event overflows:
+ *
+ *	kvm_pmu_handle_nmi()
+ *	    kvm_pmu_slots_handle()		events of the hypervisor
+ *	    kvm_pmu_look_at()			each backing event that may tell something
+ *	        kvm_pmu_handle_overflows()
+ *	            kvm_pmu_samples()		perf_event_overflow(), which may stop it; or
+ *	            kvm_pmu_owe()		perf is at work: kvm_pmu_take_owed()
+ *	        kvm_pmu_look_at_flags()		LOST: irq_work; THROTTLED: perf throttles it
+ *	        kvm_pmu_look_at_pmc()		user mode must not read it there any more
+ *	    kvm_pmu_area_note_stale()		another host: irq_work
  */
 #include <linux/bitops.h>
 #include <linux/kernel.h>
@@ -16,6 +28,7 @@
 #include "compat.h"
 #include "kvm_pmu.h"
 #include "kvm_pmu_hypervisor.h"
+#include "kvm_pmu_record.h"
 
 /* Where several overflows are told of at once, @last is of the one with the branches. */
 static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
@@ -24,81 +37,12 @@ static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 	/* Initialized as far as it has to be; the rest is 200 bytes. */
 	struct perf_sample_data data __uninitialized;
 
-	cpu->samples++;
+	cpu->nmi.samples++;
 	perf_sample_data_init(&data, 0, event->hw.last_period);
 	if (last && has_branch_stack(event))
 		kvm_pmu_branches_save(cpu, event, &data);
 	if (perf_event_overflow(event, &data, regs))
-		kvm_pmu_counter_stop(cpu, event);
-}
-
-/**
- * kvm_pmu_throttle - an event has overflowed too often, for the host
- * @cpu: this CPU's
- * @counter: its counter
- *
- * Has perf throttle it, as natively: there is a record of it, and perf starts the
- * event again at a tick.  What perf counts is overflows in a tick.
- *
- * May be called in NMI context.
- */
-void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
-{
-	struct perf_event *event = counter->event;
-
-	if (!perf_event_account_interrupt(event)) {
-		event->hw.interrupts = INT_MAX;
-		perf_event_account_interrupt(event);
-	}
-	kvm_pmu_counter_stop(cpu, event);
-}
-
-/* The driver ignores the other bits of record.flags. */
-#define KVM_PMU_EVENT_FLAGS	(KVM_PERF_EVENT_LOST | KVM_PERF_EVENT_THROTTLED)
-
-/**
- * kvm_pmu_look_at_flags - see why a counter that is enabled does not count
- * @cpu: this CPU's
- * @counter: the counter
- *
- * Not of one that is starting: the flush looks once it counts.  May be called in
- * NMI context.
- *
- * Return: whether there is anything new.
- */
-bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
-			   struct kvm_pmu_counter *counter)
-{
-	u32 flags = READ_ONCE(counter->record.flags) & KVM_PMU_EVENT_FLAGS;
-	u32 new = flags & ~counter->flags;
-
-	if (READ_ONCE(counter->state) == KVM_PMU_STARTING)
-		return new;
-
-	counter->flags = flags;
-	if (!new)
-		return false;
-
-	if (new & KVM_PERF_EVENT_LOST)
-		kvm_pmu_note_lost(cpu, counter);
-	else if (new & KVM_PERF_EVENT_THROTTLED &&
-		 READ_ONCE(counter->state) == KVM_PMU_COUNTING)
-		kvm_pmu_throttle(cpu, counter);
-
-	return true;
-}
-
-/**
- * kvm_pmu_look_again - as that, of a counter that counts for its event from now on
- * @cpu: this CPU's
- * @counter: the counter, which may have run before: what was told of it then was not
- *	for this event, or was told while it could not be stopped
- */
-void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter)
-{
-	counter->flags = 0;
-	if (READ_ONCE(counter->record.flags))
-		kvm_pmu_look_at_flags(cpu, counter);
+		kvm_pmu_backing_stop(cpu, event);
 }
 
 /*
@@ -107,7 +51,7 @@ void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_counter *counter
  */
 static bool kvm_pmu_is_off(const struct kvm_pmu_cpu *cpu)
 {
-	return READ_ONCE(cpu->disabled) || READ_ONCE(cpu->flushing);
+	return READ_ONCE(cpu->perf.disabled) || READ_ONCE(cpu->flush.busy);
 }
 
 /* Note overflows, for which the event gets its samples once it counts and perf is done. */
@@ -116,7 +60,7 @@ static void kvm_pmu_owe(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 {
 	event->hw.last_period = kvm_pmu_record_last_period(record);
 	*kvm_pmu_owed(event) += n;
-	WRITE_ONCE(cpu->owing, true);
+	WRITE_ONCE(cpu->nmi.owing, true);
 }
 
 /*
@@ -125,15 +69,15 @@ static void kvm_pmu_owe(struct kvm_pmu_cpu *cpu, struct perf_event *event,
  * the last one.
  */
 static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
-			    struct kvm_pmu_counter *counter,
+			    struct kvm_pmu_backing *backing,
 			    struct pt_regs *regs, unsigned long n, bool branches)
 {
 	unsigned long samples = min_t(unsigned long, n, KVM_PMU_MAX_SAMPLES);
-	struct perf_event *event = counter->event;
+	struct perf_event *event = backing->event;
 	unsigned long i;
 
 	for (i = 1; i <= samples; i++) {
-		if (READ_ONCE(counter->state) != KVM_PMU_COUNTING)
+		if (READ_ONCE(backing->state) != KVM_PMU_COUNTING)
 			return;
 		if (i == samples)
 			event->hw.last_period *= n - samples + 1;
@@ -143,11 +87,11 @@ static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
 
 /* The host tells of overflows of an event that leaves until the flush has ended. */
 static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
-				    struct kvm_pmu_counter *counter,
+				    struct kvm_pmu_backing *backing,
 				    struct pt_regs *regs)
 {
-	struct guest_perf_event *record = &counter->record;
-	struct perf_event *leaving = READ_ONCE(counter->leaving);
+	struct guest_perf_event *record = &backing->record;
+	struct perf_event *leaving = READ_ONCE(backing->leaving);
 	struct perf_event *event;
 	u32 n;
 
@@ -155,22 +99,21 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 		return 0;
 
 	n = xchg(&record->overflows, 0);
-	if (READ_ONCE(counter->state) == KVM_PMU_FREE && !leaving) {
-		WRITE_ONCE(cpu->unwanted, true);
-		irq_work_queue(&cpu->work);
+	if (READ_ONCE(backing->state) == KVM_PMU_FREE && !leaving) {
+		kvm_pmu_pend(cpu, KVM_PMU_STOP_UNWANTED);
 		return n;
 	}
 
-	event = leaving ? : counter->event;
-	if (leaving || READ_ONCE(counter->state) != KVM_PMU_COUNTING ||
+	event = leaving ? : backing->event;
+	if (leaving || READ_ONCE(backing->state) != KVM_PMU_COUNTING ||
 	    kvm_pmu_is_off(cpu)) {
 		kvm_pmu_owe(cpu, event, record, n);
 		return n;
 	}
 
-	kvm_pmu_counter_update(counter, event);
+	kvm_pmu_backing_update(backing, event);
 	event->hw.last_period = kvm_pmu_record_last_period(record);
-	kvm_pmu_samples(cpu, counter, regs,
+	kvm_pmu_samples(cpu, backing, regs,
 			n + xchg(kvm_pmu_owed(event), 0), true);
 
 	return n;
@@ -190,10 +133,10 @@ static struct pt_regs *kvm_pmu_owed_regs(const struct perf_event *event,
 }
 
 static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
-				 struct kvm_pmu_counter *counter,
+				 struct kvm_pmu_backing *backing,
 				 struct pt_regs *kernel)
 {
-	struct perf_event *event = counter->event;
+	struct perf_event *event = backing->event;
 	struct pt_regs *regs = kvm_pmu_owed_regs(event, kernel);
 	unsigned long n = xchg(kvm_pmu_owed(event), 0);
 
@@ -202,8 +145,8 @@ static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
 		return;
 	}
 
-	kvm_pmu_count(event, kvm_pmu_record_count(&counter->record));
-	kvm_pmu_samples(cpu, counter, regs, n, false);
+	kvm_pmu_count(event, kvm_pmu_record_count(&backing->record));
+	kvm_pmu_samples(cpu, backing, regs, n, false);
 }
 
 /**
@@ -220,20 +163,20 @@ static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
  */
 noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_counter *counter;
+	struct kvm_pmu_backing *backing;
 	struct pt_regs regs = { };
 	unsigned int i;
 
 	perf_fetch_caller_regs(&regs);
-	cpu->flushing = true;
-	WRITE_ONCE(cpu->owing, false);
+	cpu->flush.busy = true;
+	WRITE_ONCE(cpu->nmi.owing, false);
 	for (i = 0; i < cpu->nr_open; i++) {
-		counter = &cpu->counters[i];
-		if (READ_ONCE(counter->state) == KVM_PMU_COUNTING &&
-		    READ_ONCE(*kvm_pmu_owed(counter->event)))
-			kvm_pmu_take_owed_of(cpu, counter, &regs);
+		backing = &cpu->backing[i];
+		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING &&
+		    READ_ONCE(*kvm_pmu_owed(backing->event)))
+			kvm_pmu_take_owed_of(cpu, backing, &regs);
 	}
-	cpu->flushing = false;
+	cpu->flush.busy = false;
 }
 
 /*
@@ -260,11 +203,11 @@ static void kvm_pmu_took(u64 steal, u64 tsc, u32 samples)
  * Nobody has it, and what the host had to tell of it was in its record when DISABLE was
  * done.
  */
-static bool kvm_pmu_is_silent(const struct kvm_pmu_counter *counter)
+static bool kvm_pmu_is_silent(const struct kvm_pmu_backing *backing)
 {
-	return READ_ONCE(counter->state) == KVM_PMU_FREE &&
-	       !READ_ONCE(counter->leaving) &&
-	       READ_ONCE(counter->host) != KVM_PMU_RUNNING;
+	return READ_ONCE(backing->state) == KVM_PMU_FREE &&
+	       !READ_ONCE(backing->leaving) &&
+	       READ_ONCE(backing->host) != KVM_PMU_RUNNING;
 }
 
 /* @overflows: of those; @others: what else there is */
@@ -276,15 +219,15 @@ struct kvm_pmu_told {
 static void kvm_pmu_look_at(struct kvm_pmu_cpu *cpu, unsigned int index,
 			    struct pt_regs *regs, struct kvm_pmu_told *told)
 {
-	struct kvm_pmu_counter *counter = &cpu->counters[index];
+	struct kvm_pmu_backing *backing = &cpu->backing[index];
 
-	told->overflows += kvm_pmu_handle_overflows(cpu, counter, regs);
+	told->overflows += kvm_pmu_handle_overflows(cpu, backing, regs);
 	/* Most of the time there is nothing new. */
-	if (READ_ONCE(counter->record.flags) != counter->flags)
-		told->others += kvm_pmu_look_at_flags(cpu, counter);
-	if (counter->attr.flags & KVM_PERF_ATTR_RDPMC_USER)
-		told->others += kvm_pmu_look_at_pmc(cpu, counter);
-	if (kvm_pmu_is_silent(counter))
+	if (READ_ONCE(backing->record.flags) != backing->flags)
+		told->others += kvm_pmu_look_at_flags(cpu, backing);
+	if (backing->attr.flags & KVM_PERF_ATTR_RDPMC_USER)
+		told->others += kvm_pmu_look_at_pmc(cpu, backing);
+	if (kvm_pmu_is_silent(backing))
 		clear_bit(index, &cpu->telling);
 }
 
@@ -296,12 +239,12 @@ static void kvm_pmu_look_at_all(struct kvm_pmu_cpu *cpu, struct pt_regs *regs,
 				struct kvm_pmu_told *told)
 {
 	unsigned long which = READ_ONCE(cpu->telling);
-	unsigned long rest = GENMASK(KVM_PMU_NR_COUNTERS - 1, 0);
+	unsigned long rest = GENMASK(KVM_PMU_NR_BACKING - 1, 0);
 	unsigned int i;
 
 	do {
 		rest &= ~which;
-		for_each_set_bit(i, &which, KVM_PMU_NR_COUNTERS)
+		for_each_set_bit(i, &which, KVM_PMU_NR_BACKING)
 			kvm_pmu_look_at(cpu, i, regs, told);
 		which = rest;
 	} while (which && !told->overflows && !told->others);
@@ -325,20 +268,20 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	struct kvm_pmu_told told = {};
 	u32 slots = 0;
 
-	cpu->samples = 0;
-	if (READ_ONCE(cpu->area->slots))
+	cpu->nmi.samples = 0;
+	if (READ_ONCE(cpu->host.area->slots))
 		slots = kvm_pmu_slots_handle(cpu, regs);
 
 	kvm_pmu_look_at_all(cpu, regs, &told);
-	WRITE_ONCE(cpu->area->nr_branches, 0);
+	WRITE_ONCE(cpu->host.area->nr_branches, 0);
 	if (kvm_pmu_area_is_stale(cpu))
 		told.others += kvm_pmu_area_note_stale(cpu);
 	/* Noted before, it is for this NMI; just now, for another that comes at once. */
-	told.others += xchg(&cpu->nmi_due, false);
+	told.others += xchg(&cpu->nmi.due, false);
 
 	if (told.overflows + slots)
-		kvm_pmu_took(steal, tsc, cpu->samples);
+		kvm_pmu_took(steal, tsc, cpu->nmi.samples);
 
-	cpu->overflows += told.overflows;
+	cpu->nmi.overflows += told.overflows;
 	return min_t(u64, told.overflows + slots + told.others, INT_MAX);
 }

@@ -43,9 +43,9 @@ static __always_inline u32 kvm_pmu_ecx(u32 pmc)
 }
 
 /**
- * kvm_pmu_rdpmc - read what a counter has counted, without asking the host
+ * kvm_pmu_rdpmc - read what a backing event has counted, without asking the host
  * @cpu: this CPU's, with interrupts off
- * @counter: the counter
+ * @backing: the backing event
  * @count: set to its count, as the record would have it
  *
  * May be called in NMI context.
@@ -54,9 +54,9 @@ static __always_inline u32 kvm_pmu_ecx(u32 pmc)
  */
 static __always_inline bool
 kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,
-	      const struct kvm_pmu_counter *counter, u64 *count)
+	      const struct kvm_pmu_backing *backing, u64 *count)
 {
-	const struct guest_perf_event *record = &counter->record;
+	const struct guest_perf_event *record = &backing->record;
 	unsigned int tries = KVM_PMU_MAX_TRIES;
 	u64 value, offset;
 	u32 pmc;
@@ -75,7 +75,7 @@ kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,
 	 * Afterwards: this CPU may have come to another host, where what it has
 	 * read is something else.
 	 */
-	if (kvm_pmu_area_is_stale(cpu) || !READ_ONCE(cpu->epoch))
+	if (kvm_pmu_area_is_stale(cpu) || !READ_ONCE(cpu->host.epoch))
 		return false;
 
 	*count = offset + sign_extend64(value, KVM_PMU_PMC_WIDTH - 1);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: slots of the area, in which the host
- * counts down to the next sample of an event of the hypervisor.
+ * Paravirtual performance events, guest side: what the host counts in a CPU's
+ * area for the hypervisor's events, and slots, in which it counts down to their samples.
  *
- * A slot that is in use is the host's, at every exit.  So it is taken out of use
- * before anything is written there, which an NMI may do as well, to stop its event or
- * to begin a new period.
+ * To count costs each exit something, and to be asked to costs one.  So a CPU asks for all
+ * that is in use anywhere as soon as it needs one of them, and the watch takes back what
+ * is not in use any more.
  *
- * Everything here runs on the slots' CPU with interrupts off.
+ * A slot that is in use is the host's, at every exit.  So it is taken out of use before
+ * anything is written there, which an NMI may do as well, to stop its event or to begin a
+ * new period.
+ *
+ * All that has a CPU runs on it with interrupts off.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -31,7 +35,7 @@
 static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
 {
 	/* With @reserved, which nobody uses, it is as long as that. */
-	unsigned long *slots = (unsigned long *)&cpu->area->slots;
+	unsigned long *slots = (unsigned long *)&cpu->host.area->slots;
 
 	BUILD_BUG_ON(offsetof(struct guest_perf_area, slots) % sizeof(*slots));
 
@@ -43,7 +47,36 @@ static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
 
 static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
 {
-	return kvm_pmu_area_read(&cpu->area->slot[i].left);
+	return kvm_pmu_area_read(&cpu->host.area->slot[i].left);
+}
+
+/* An exit may come in between: it is no less than at first, no more than at last. */
+static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
+{
+	const struct guest_perf_area *area = this_kvm_pmu_cpu()->host.area;
+	unsigned long counts = event->hw.config;
+	unsigned int i;
+	u64 now = 0;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS) {
+		if (!event->attr.exclude_kernel)
+			now += kvm_pmu_area_read(&area->count[i][0]);
+		if (!event->attr.exclude_user)
+			now += kvm_pmu_area_read(&area->count[i][1]);
+	}
+
+	return now;
+}
+
+/**
+ * kvm_pmu_hypervisor_update - bring the count of an event up to date
+ * @event: the event, which is started
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_hypervisor_update(struct perf_event *event)
+{
+	kvm_pmu_count(event, kvm_pmu_hypervisor_now(event));
 }
 
 /**
@@ -58,7 +91,7 @@ unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
 	unsigned int i, n = 0;
 
 	for (i = 0; i < KVM_PERF_NR_SLOTS; i++) {
-		event = cpu->slots[i].event;
+		event = cpu->hypervisor.slots[i].event;
 		n += !event || event->group_leader == leader;
 	}
 
@@ -77,9 +110,9 @@ int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	unsigned int i;
 
 	for (i = 0; i < KVM_PERF_NR_SLOTS; i++) {
-		if (cpu->slots[i].event)
+		if (cpu->hypervisor.slots[i].event)
 			continue;
-		cpu->slots[i].event = event;
+		cpu->hypervisor.slots[i].event = event;
 		event->hw.idx = i;
 		return 0;
 	}
@@ -94,7 +127,7 @@ int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  */
 void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	cpu->slots[event->hw.idx].event = NULL;
+	cpu->hypervisor.slots[event->hw.idx].event = NULL;
 }
 
 static u32 kvm_pmu_slot_exclude(const struct perf_event_attr *attr)
@@ -110,7 +143,7 @@ static u32 kvm_pmu_slot_exclude(const struct perf_event_attr *attr)
  *
  * A period that has ended without a sample is given up.
  */
-void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+static void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	struct hw_perf_event *hwc = &event->hw;
 	s64 left = local64_read(&hwc->period_left);
@@ -121,8 +154,8 @@ void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		hwc->last_period = left;
 	}
 
-	cpu->slots[hwc->idx].period = hwc->last_period;
-	cpu->area->slot[hwc->idx] = (struct guest_perf_slot) {
+	cpu->hypervisor.slots[hwc->idx].period = hwc->last_period;
+	cpu->host.area->slot[hwc->idx] = (struct guest_perf_slot) {
 		.counts		= hwc->config,
 		.left		= left,
 		.exclude	= kvm_pmu_slot_exclude(&event->attr),
@@ -134,7 +167,7 @@ void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  * @cpu: this CPU's
  * @event: the event, whose slot is written
  */
-void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+static void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	kvm_pmu_slot_use(cpu, event->hw.idx, true);
 	/* An NMI may have stopped the event before. */
@@ -149,19 +182,63 @@ void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  *
  * May be called in NMI context, also while this runs already.
  */
-void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+static void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	unsigned int i = event->hw.idx;
 	s64 left;
 
 	kvm_pmu_slot_use(cpu, i, false);
 	/* The host only counts down. */
-	left = min_t(s64, kvm_pmu_slot_left(cpu, i), cpu->slots[i].period);
+	left = min_t(s64, kvm_pmu_slot_left(cpu, i), cpu->hypervisor.slots[i].period);
 	local64_set(&event->hw.period_left, left);
-	event->hw.last_period = cpu->slots[i].period;
+	event->hw.last_period = cpu->hypervisor.slots[i].period;
 	/* An exit in this handler may have brought an NMI, which finds nothing. */
 	if (left <= 0 && in_nmi())
-		WRITE_ONCE(cpu->nmi_due, true);
+		WRITE_ONCE(cpu->nmi.due, true);
+}
+
+/**
+ * kvm_pmu_hypervisor_start - pmu->start
+ * @event: the event
+ * @flags: PERF_EF_RELOAD makes no difference: what is left is always written
+ */
+void kvm_pmu_hypervisor_start(struct perf_event *event, int flags)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	bool sampling = is_sampling_event(event);
+
+	/* perf unthrottles a whole group, see kvm_pmu_start(). */
+	if (event->hw.idx < 0 || !event->hw.state)
+		return;
+
+	if (sampling)
+		kvm_pmu_slot_load(cpu, event);
+	local64_set(&event->hw.prev_count, kvm_pmu_hypervisor_now(event));
+	/* From here on, an NMI may stop it. */
+	barrier();
+	WRITE_ONCE(event->hw.state, 0);
+	if (sampling)
+		kvm_pmu_slot_on(cpu, event);
+}
+
+/**
+ * kvm_pmu_hypervisor_stop - pmu->stop
+ * @event: the event
+ * @flags: PERF_EF_UPDATE makes no difference: it costs nothing
+ *
+ * May be called in NMI context, also while this runs already.
+ */
+void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
+{
+	if (event->hw.idx < 0 || event->hw.state)
+		return;
+
+	if (is_sampling_event(event))
+		kvm_pmu_slot_off(this_kvm_pmu_cpu(), event);
+	kvm_pmu_hypervisor_update(event);
+	/* Before, an NMI would do it as well. */
+	barrier();
+	kvm_pmu_set_stopped(event);
 }
 
 /* At the instruction that has exited, or the next one: x86 has none that is longer. */
@@ -209,7 +286,7 @@ static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 
 	if (event->attr.freq) {
 		/* No more than perf can reckon with; longer is no frequency. */
-		hwc->last_period = cpu->slots[i].period +
+		hwc->last_period = cpu->hypervisor.slots[i].period +
 				   min_t(u64, beyond, U32_MAX);
 		local64_set(&hwc->period_left, 0);
 		return n;
@@ -224,7 +301,7 @@ static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 				  struct pt_regs *regs)
 {
-	struct perf_event *event = READ_ONCE(cpu->slots[i].event);
+	struct perf_event *event = READ_ONCE(cpu->hypervisor.slots[i].event);
 	struct perf_sample_data data;
 	struct pt_regs exited;
 	unsigned int samples;
@@ -237,7 +314,7 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 
 	n = kvm_pmu_slot_next(cpu, i, event);
 	period = event->hw.last_period;
-	kvm_pmu_slot_regs(&cpu->area->slot[i], event, regs, &exited);
+	kvm_pmu_slot_regs(&cpu->host.area->slot[i], event, regs, &exited);
 	kvm_pmu_hypervisor_update(event);
 	kvm_pmu_slot_load(cpu, event);
 	kvm_pmu_slot_use(cpu, i, true);
@@ -250,7 +327,7 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 		/* For perf, which adapts the period of an event with a frequency. */
 		event->hw.last_period = period;
 		perf_sample_data_init(&data, 0, period);
-		cpu->samples++;
+		cpu->nmi.samples++;
 		if (perf_event_overflow(event, &data, &exited))
 			kvm_pmu_hypervisor_stop(event, 0);
 	}
@@ -271,13 +348,13 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
  */
 u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
 {
-	unsigned long slots = READ_ONCE(cpu->area->slots);
+	unsigned long slots = READ_ONCE(cpu->host.area->slots);
 	unsigned int i;
 	u32 n = 0;
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
 		/* Throttling a group may have stopped it meanwhile. */
-		if (!(READ_ONCE(cpu->area->slots) & BIT(i)) ||
+		if (!(READ_ONCE(cpu->host.area->slots) & BIT(i)) ||
 		    kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
 		kvm_pmu_slot_overflow(cpu, i, regs);
@@ -291,18 +368,186 @@ u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
  * kvm_pmu_slots_restart - begin new periods where old ones have ended
  * @cpu: this CPU's, whose host may have forgotten to tell of them
  */
-void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
+static void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 {
-	unsigned long slots = READ_ONCE(cpu->area->slots);
+	unsigned long slots = READ_ONCE(cpu->host.area->slots);
 	struct perf_event *event;
 	unsigned int i;
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
-		event = cpu->slots[i].event;
+		event = cpu->hypervisor.slots[i].event;
 		/* A stray bit; or an NMI may have throttled it. */
 		if (!event || event->hw.state || kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
 		kvm_pmu_hypervisor_stop(event, 0);
 		kvm_pmu_hypervisor_start(event, 0);
 	}
+}
+
+/* How many open events want it, of each. */
+static atomic_t kvm_pmu_count_users[KVM_PERF_NR_COUNTS];
+
+/**
+ * kvm_pmu_counts_get - one open event more wants these
+ * @counts: a bit for each KVM_PERF_COUNT_*
+ */
+void kvm_pmu_counts_get(unsigned long counts)
+{
+	unsigned int i;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS)
+		atomic_inc(&kvm_pmu_count_users[i]);
+}
+
+/**
+ * kvm_pmu_counts_put - one less wants them
+ * @counts: as above
+ */
+void kvm_pmu_counts_put(unsigned long counts)
+{
+	unsigned int i;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS)
+		atomic_dec(&kvm_pmu_count_users[i]);
+}
+
+static u32 kvm_pmu_counts_in_use(void)
+{
+	unsigned int i;
+	u32 counts = 0;
+
+	for (i = 0; i < KVM_PERF_NR_COUNTS; i++) {
+		if (atomic_read(&kvm_pmu_count_users[i]))
+			counts |= BIT(i);
+	}
+
+	return counts;
+}
+
+/* The argument's low half is where other operations have an id. */
+static long kvm_pmu_set_counts(u32 counts)
+{
+	return kvm_perf_op(KVM_PERF_OP_SET_COUNTS, counts, 0);
+}
+
+/* Another host than the one that was queried may not have all. */
+static u32 kvm_pmu_ask_for_each(unsigned long counts)
+{
+	unsigned int i;
+	u32 counting = 0;
+
+	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS) {
+		if (!kvm_pmu_set_counts(counting | BIT(i)))
+			counting |= BIT(i);
+	}
+
+	return counting;
+}
+
+/**
+ * kvm_pmu_hypervisor_try_again - have perf add those that it could not
+ * @cpu: this CPU's, which has a slot or a count that it had not
+ *
+ * perf does that for those of hardware alone, on 6.1, as it multiplexes them.
+ */
+void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
+{
+	if (!cpu->hypervisor.waiting)
+		return;
+
+	cpu->hypervisor.waiting = false;
+	kvm_pmu_pend(cpu, KVM_PMU_RESCHED_HYPERVISOR);
+}
+
+/**
+ * kvm_pmu_counts_set - the host counts these for this CPU, and no others
+ * @cpu: this CPU's
+ * @counting: a bit for each KVM_PERF_COUNT_*
+ *
+ * What is not counted any more must not go on as an event that counts.
+ */
+static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
+{
+	u32 was = cpu->hypervisor.counted;
+
+	cpu->hypervisor.counted = counting;
+	if (was & cpu->hypervisor.wanted & ~counting)
+		cpu->hypervisor.waiting = true;
+	if (was != counting)
+		kvm_pmu_hypervisor_try_again(cpu);
+}
+
+/**
+ * kvm_pmu_counts_ask - have the host count what this CPU needs
+ * @cpu: this CPU's
+ *
+ * Without an area it cannot: setting one asks again.
+ */
+static void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu)
+{
+	u32 counting = 0;
+	long ret;
+
+	if (cpu->host.epoch) {
+		ret = kvm_pmu_set_counts(cpu->hypervisor.wanted);
+		if (!ret)
+			counting = cpu->hypervisor.wanted;
+		if (ret == -KVM_EOPNOTSUPP)
+			counting = kvm_pmu_ask_for_each(cpu->hypervisor.wanted);
+		if (counting != cpu->hypervisor.wanted && !kvm_pmu_area_is_stale(cpu))
+			kvm_pmu_warn(KVM_PMU_WARN_COUNTS);
+	}
+
+	kvm_pmu_counts_set(cpu, counting);
+	kvm_pmu_start_watch(cpu);
+}
+
+/**
+ * kvm_pmu_counts_need - does the host count these, from now on at least?
+ * @cpu: this CPU's
+ * @counts: a bit for each KVM_PERF_COUNT_*, of an open event
+ */
+bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts)
+{
+	bool asked = !(counts & ~cpu->hypervisor.wanted);
+
+	if (!asked)
+		cpu->hypervisor.wanted = kvm_pmu_counts_in_use();
+
+	/* Which asks as well. */
+	if (kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+	else if (!asked)
+		kvm_pmu_counts_ask(cpu);
+
+	return !(counts & ~cpu->hypervisor.counted);
+}
+
+/**
+ * kvm_pmu_counts_reap - have the host count what is not in use no more
+ * @cpu: this CPU's
+ */
+void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
+{
+	u32 unused = cpu->hypervisor.wanted & ~kvm_pmu_counts_in_use();
+
+	if (!unused)
+		return;
+
+	cpu->hypervisor.wanted &= ~unused;
+	/* Another host counts nothing anyway. */
+	if (!kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_counts_ask(cpu);
+}
+
+/**
+ * kvm_pmu_hypervisor_new_area - have the host of a new area count what is in use
+ * @cpu: this CPU's, which has set its area; the host may have none
+ */
+void kvm_pmu_hypervisor_new_area(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->hypervisor.wanted || !cpu->host.epoch)
+		kvm_pmu_counts_ask(cpu);
+	if (cpu->host.epoch)
+		kvm_pmu_slots_restart(cpu);
 }

@@ -9,8 +9,8 @@
  * else.
  *
  * RDPMC has no mask: a program that may execute it reads every counter of its CPU.  So
- * while such a program runs, no counter runs that has no event.  What does not run reads
- * 0, as the host sees to (struct guest_perf_event).  The counters of events that count
+ * while such a program runs, nothing is parked.  What does not run reads 0, as the host
+ * sees to (struct guest_perf_event).  The counters of events that count
  * this task, or its CPU, can be read, as with x86's own PMU.
  *
  * An event may count and yet have no counter that can be read.  Its page has no
@@ -79,13 +79,13 @@ static bool kvm_pmu_task_reads(const struct task_struct *task)
 	       !READ_ONCE(kvm_pmu_user_off);
 }
 
-static void kvm_pmu_stop_unused(struct kvm_pmu_cpu *cpu)
+static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
 {
-	if (!kvm_pmu_any_unused(cpu))
+	if (!kvm_pmu_any_parked(cpu))
 		return;
 
-	cpu->changed = true;
-	kvm_pmu_flush(cpu);
+	cpu->flush.due = true;
+	kvm_pmu_flush_apart(cpu);
 }
 
 /*
@@ -102,9 +102,9 @@ static void kvm_pmu_user_switch(void *data, bool preempt,
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	bool reads = kvm_pmu_task_reads(next);
 
-	cpu->user_reads = reads || kvm_pmu_task_reads(prev);
+	cpu->user.reads = reads || kvm_pmu_task_reads(prev);
 	if (reads)
-		kvm_pmu_stop_unused(cpu);
+		kvm_pmu_stop_parked(cpu);
 }
 
 /*
@@ -115,9 +115,9 @@ static void kvm_pmu_user_changed(void *unused)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	cpu->user_reads = kvm_pmu_task_reads(current);
-	if (cpu->user_reads)
-		kvm_pmu_stop_unused(cpu);
+	cpu->user.reads = kvm_pmu_task_reads(current);
+	if (cpu->user.reads)
+		kvm_pmu_stop_parked(cpu);
 	kvm_pmu_update_pages(cpu);
 	/* Sees in the mm what is allowed. */
 	cr4_update_pce(NULL);
@@ -200,7 +200,7 @@ int kvm_pmu_user_allow(bool allowed)
 /**
  * kvm_pmu_user_attr - what the host is asked for, for user mode to read an event
  *
- * Of each that the kernel reads by RDPMC: events share counters, mapped or not.
+ * Of each that the kernel reads by RDPMC: events share backing events, mapped or not.
  *
  * Return: flags of struct guest_perf_attr.
  */
@@ -255,11 +255,11 @@ void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm)
  * could not write the record lets nobody read.
  */
 static bool kvm_pmu_find_pmc(const struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_counter *counter, u32 *pmc)
+			     const struct kvm_pmu_backing *backing, u32 *pmc)
 {
 	u64 value;
 
-	*pmc = READ_ONCE(counter->record.pmc);
+	*pmc = READ_ONCE(backing->record.pmc);
 	return (*pmc & KVM_PERF_PMC_INDEX) && kvm_pmu_user_possible() &&
 	       kvm_pmu_area_tells(cpu) &&
 	       kvm_pmu_rdpmc_safe(kvm_pmu_ecx(*pmc), &value);
@@ -275,11 +275,11 @@ static void kvm_pmu_set_page(struct perf_event *event,
 }
 
 /*
- * The event has its count as it was brought up to date last.  The counter has what
+ * The event has its count as it was brought up to date last.  The backing event has what
  * came since, and what it had when that was done.
  */
 static void kvm_pmu_set_page_pmc(struct perf_event *event,
-				 const struct kvm_pmu_counter *counter, u32 pmc,
+				 const struct kvm_pmu_backing *backing, u32 pmc,
 				 struct perf_event_mmap_page *page)
 {
 	u64 prev, count;
@@ -292,32 +292,32 @@ static void kvm_pmu_set_page_pmc(struct perf_event *event,
 
 	page->index = kvm_pmu_ecx(pmc) + 1;
 	page->offset = count + atomic64_read(&event->child_count) - prev +
-		       READ_ONCE(counter->record.offset);
+		       READ_ONCE(backing->record.offset);
 	page->pmc_width = KVM_PMU_PMC_WIDTH;
 }
 
 /*
- * Another CPU alone knows where it has its counters.  Where both write the page at
+ * Another CPU alone knows where its events can be read.  Where both write the page at
  * the same time, it has the last word, as this one has written all that it does.
  */
 static void kvm_pmu_have_page_written(int nr)
 {
 	/* Where it is offline, or asked already, that does. */
-	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->page_call);
+	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->user.page_call);
 }
 
 /* Of an event that counts here; true if user mode can have its count by the page. */
 static bool kvm_pmu_fill_counting(const struct kvm_pmu_cpu *cpu,
-				  const struct kvm_pmu_counter *counter,
+				  const struct kvm_pmu_backing *backing,
 				  struct perf_event *event,
 				  struct perf_event_mmap_page *page)
 {
 	u32 pmc;
 
-	if (!kvm_pmu_find_pmc(cpu, counter, &pmc))
+	if (!kvm_pmu_find_pmc(cpu, backing, &pmc))
 		return false;
 
-	kvm_pmu_set_page_pmc(event, counter, pmc, page);
+	kvm_pmu_set_page_pmc(event, backing, pmc, page);
 	return true;
 }
 
@@ -326,7 +326,7 @@ static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 			      struct perf_event *event,
 			      struct perf_event_mmap_page *page)
 {
-	const struct kvm_pmu_counter *counter;
+	const struct kvm_pmu_backing *backing;
 	int on = READ_ONCE(event->oncpu);
 
 	if (on >= 0 && on != smp_processor_id()) {
@@ -335,12 +335,12 @@ static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 	}
 
 	if (on >= 0 && event->hw.idx >= 0) {
-		counter = &cpu->counters[event->hw.idx];
+		backing = &cpu->backing[event->hw.idx];
 		/* The flush will tell what it has counted. */
-		if (counter->leaving == event)
+		if (backing->leaving == event)
 			return false;
-		if (READ_ONCE(counter->state) == KVM_PMU_COUNTING)
-			return kvm_pmu_fill_counting(cpu, counter, event, page);
+		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING)
+			return kvm_pmu_fill_counting(cpu, backing, event, page);
 	}
 
 	kvm_pmu_set_page(event, page);
@@ -379,26 +379,7 @@ void kvm_pmu_user_page(struct perf_event *event,
 
 static void kvm_pmu_pages_changed(struct kvm_pmu_cpu *cpu)
 {
-	WRITE_ONCE(cpu->pages, true);
-	irq_work_queue(&cpu->work);
-}
-
-/**
- * kvm_pmu_page_changed - an event's page has to say something else now
- * @cpu: this CPU's
- * @event: the event
- *
- * May be called in NMI context; then it does before user mode goes on.
- */
-void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	if (!READ_ONCE(event->rb))
-		return;
-
-	if (in_nmi())
-		kvm_pmu_pages_changed(cpu);
-	else
-		perf_event_update_userpage(event);
+	kvm_pmu_pend(cpu, KVM_PMU_WRITE_PAGES);
 }
 
 /**
@@ -413,44 +394,35 @@ void kvm_pmu_update_pages(void *info)
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->counters[i].event)
-			kvm_pmu_page_changed(cpu, cpu->counters[i].event);
+		if (cpu->backing[i].event)
+			kvm_pmu_page_changed(cpu, cpu->backing[i].event);
 	}
 }
 
 /**
- * kvm_pmu_note_pmc - what a record says of its counter is known
- * @counter: the counter
- */
-void kvm_pmu_note_pmc(struct kvm_pmu_counter *counter)
-{
-	counter->pmc = READ_ONCE(counter->record.pmc);
-}
-
-/**
- * kvm_pmu_look_at_pmc - see whether a counter is still where it was to be read
+ * kvm_pmu_look_at_pmc - see whether an event can still be read where it could
  * @cpu: this CPU's
- * @counter: the counter, with KVM_PERF_ATTR_RDPMC_USER
+ * @backing: its backing event, with KVM_PERF_ATTR_RDPMC_USER
  *
  * In NMI context.
  *
  * Return: how many NMIs the host has sent because it is not, at most.
  */
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
-				 struct kvm_pmu_counter *counter)
+				 struct kvm_pmu_backing *backing)
 {
-	u32 old = counter->pmc;
+	u32 old = backing->pmc;
 	u16 changes;
 
-	kvm_pmu_note_pmc(counter);
-	changes = counter->pmc / KVM_PERF_PMC_CHANGE_ONE -
+	kvm_pmu_note_pmc(backing);
+	changes = backing->pmc / KVM_PERF_PMC_CHANGE_ONE -
 		  old / KVM_PERF_PMC_CHANGE_ONE;
 	/* Of the first counter after none the host says nothing. */
 	if (changes && !(old & KVM_PERF_PMC_INDEX))
 		changes--;
 
-	if (changes && READ_ONCE(counter->state) != KVM_PMU_FREE)
-		kvm_pmu_page_changed(cpu, counter->event);
+	if (changes && READ_ONCE(backing->state) != KVM_PMU_FREE)
+		kvm_pmu_page_changed(cpu, backing->event);
 	return changes;
 }
 

@@ -14,17 +14,14 @@
 #include "kselftest.h"
 #include "kvm_perf.h"
 
-/* What guest/kvm_pmu_record.c has of the kernel and of kvm_pmu.h. */
+/* What guest/kvm_pmu_record.h has of the kernel and of kvm_pmu.h. */
 #define _KVM_PMU_H
 typedef uint32_t u32;
 typedef uint64_t u64;
-typedef int64_t s64;
-typedef struct { u64 value; } local64_t;
 
 #define IS_ENABLED(option)	0
 #define READ_ONCE(x)		(*(const volatile typeof(x) *)&(x))
 #define virt_rmb()		read_barrier()
-#define KVM_PMU_NO_OVERFLOW	INT64_MAX
 /* Other than the guest's kernel, it waits for a writer that has no CPU. */
 #define KVM_PMU_MAX_TRIES	20000000
 
@@ -39,54 +36,9 @@ static void read_barrier(void)
 		nanosleep(&shortly, NULL);
 }
 
-static u64 local64_read(const local64_t *l)
-{
-	return l->value;
-}
+#include "../../guest/kvm_pmu_record.h"
 
-static void local64_set(local64_t *l, u64 value)
-{
-	l->value = value;
-}
-
-static void local64_add(u64 value, local64_t *l)
-{
-	l->value += value;
-}
-
-static u64 local64_cmpxchg(local64_t *l, u64 old, u64 new)
-{
-	u64 value = l->value;
-
-	if (value == old)
-		l->value = new;
-	return value;
-}
-
-struct perf_event {
-	struct {
-		local64_t prev_count;
-		local64_t period_left;
-	} hw;
-	local64_t count;
-};
-
-struct kvm_pmu_counter {
-	struct guest_perf_event record;
-};
-
-u64 kvm_pmu_record_count(const struct guest_perf_event *record);
-u64 kvm_pmu_record_left(const struct guest_perf_event *record);
-u64 kvm_pmu_record_last_period(const struct guest_perf_event *record);
-void kvm_pmu_take_left(const struct kvm_pmu_counter *counter,
-		       struct perf_event *event);
-void kvm_pmu_count(struct perf_event *event, u64 count);
-void kvm_pmu_counter_update(struct kvm_pmu_counter *counter,
-			    struct perf_event *event);
-
-#include "../../guest/kvm_pmu_record.c"
-
-static struct kvm_pmu_counter counter;
+static struct guest_perf_event shared;
 static volatile bool stop;
 
 static void wmb(void)
@@ -97,7 +49,7 @@ static void wmb(void)
 /* As the host does, of numbers whose halves are the same. */
 static void *host(void *arg)
 {
-	volatile struct guest_perf_event *record = &counter.record;
+	volatile struct guest_perf_event *record = &shared;
 
 	for (u32 n = 0; !stop; n++) {
 		u64 value = (u64)n << 32 | n;
@@ -137,9 +89,9 @@ int main(void)
 	/* Longer where other programs have the CPUs. */
 	while (time(NULL) < end || (changes <= 10 && time(NULL) < end + 60)) {
 		for (unsigned int i = 0; i < ARRAY_SIZE(reads); i++)
-			torn[i] += is_torn(reads[i](&counter.record));
-		changes += counter.record.count != last;
-		last = counter.record.count;
+			torn[i] += is_torn(reads[i](&shared));
+		changes += shared.count != last;
+		last = shared.count;
 	}
 	stop = true;
 	pthread_join(thread, NULL);
@@ -149,11 +101,11 @@ int main(void)
 	for (unsigned int i = 0; i < ARRAY_SIZE(reads); i++)
 		ksft_test_result(!torn[i], "%s is read as a whole\n", names[i]);
 
-	counter.record.sequence = 1;
-	counter.record.count = 5;
+	shared.sequence = 1;
+	shared.count = 5;
 	/* Else it kills the program. */
 	alarm(60);
-	ksft_test_result(kvm_pmu_record_count(&counter.record) == 5,
+	ksft_test_result(kvm_pmu_record_count(&shared) == 5,
 			 "reading what is never written to its end has an end\n");
 	ksft_finished();
 }

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The layers of host/: each file uses only files below it in host/layers.
+# The layers of host/ and guest/: each file uses only files below it in the table "layers".
 # vm: none
 # tier: quick
-# needs: host-objects
+# needs: host-objects guest-objects
 # packages: @build @user
-# seconds: 20
+# seconds: 40
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 layers=$top/selftests/layers
@@ -13,13 +13,15 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 
-objects=("$top"/host/*.c)
-objects=("${objects[@]##*/}")
-objects=("${objects[@]/#/$T/host/}")
-"$layers" "$top/host/layers" "${objects[@]/%.c/.o}" >out
-status=$?
-sed 's/^/# /' out
-is "each file of host/ uses only files below it" $status 0
+for side in host guest; do
+	objects=("$top"/$side/*.c)
+	objects=("${objects[@]##*/}")
+	objects=("${objects[@]/#/$T/$side/}")
+	"$layers" "$top/$side/layers" "${objects[@]/%.c/.o}" >out
+	status=$?
+	sed 's/^/# /' out
+	is "each file of $side/ uses only files below it" $status 0
+done
 
 # Planted: top and bottom use each other, and middle uses bottom.
 mkdir planted

@@ -119,7 +119,21 @@ void run(int task)
 struct host_event *backing(struct perf_event *event)
 {
 	CHECK(event->oncpu >= 0 && event->hw.idx >= 0);
-	return host_find(event->oncpu * KVM_PMU_NR_COUNTERS + event->hw.idx);
+	return host_find(event->oncpu * KVM_PMU_NR_BACKING + event->hw.idx);
+}
+
+struct device_attribute *sysfs_file(const char *name)
+{
+	const struct attribute_group **group;
+	struct attribute **attr;
+
+	for (group = pmu_named("cpu")->attr_groups; *group; group++) {
+		for (attr = (*group)->attrs; *attr; attr++) {
+			if (!strcmp((*attr)->name, name))
+				return container_of(*attr, struct device_attribute, attr);
+		}
+	}
+	return NULL;
 }
 
 bool page_count(struct perf_event *event, int cpu, u64 *count)

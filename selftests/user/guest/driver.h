@@ -30,6 +30,8 @@ int open_error(struct perf_event_attr attr);
 void run(int task);
 /* The host's event that a perf_event has now. */
 struct host_event *backing(struct perf_event *event);
+/* A file of the PMU "cpu" in sysfs. */
+struct device_attribute *sysfs_file(const char *name);
 /* As a program reads it by its page, if it may. */
 bool page_count(struct perf_event *event, int cpu, u64 *count);
 /*

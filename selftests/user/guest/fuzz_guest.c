@@ -348,7 +348,7 @@ static void note_records(void)
 	unsigned int i;
 
 	for (event = host.events; event < host.events + HOST_EVENTS; event++) {
-		if (!event->open || event->id >= NR_CPUS * KVM_PMU_NR_COUNTERS)
+		if (!event->open || event->id >= NR_CPUS * KVM_PMU_NR_BACKING)
 			continue;
 		for (i = 0; i < nr_records && records[i] != event->record; i++)
 			;

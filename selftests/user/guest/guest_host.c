@@ -237,7 +237,7 @@ GUEST_TEST(the_clock_is_told_for_each_cpu)
 	char *line;
 
 	cpu_down(2);
-	dev_attr_clock.show(NULL, NULL, page);
+	sysfs_file("clock")->show(NULL, NULL, page);
 	for (line = strtok(page, "\n"); line; line = strtok(NULL, "\n"), i++) {
 		EXPECT_EQ(3, sscanf(line, "%d %llu %llu", &cpu, &a, &b));
 		EXPECT_LE(a, b);

@@ -341,7 +341,7 @@ GUEST_TEST_UNLOADED(a_host_that_tells_nonsense)
 	memset(host.query.hw_config, 0xff, sizeof(host.query.hw_config));
 	load();
 	EXPECT_TRUE(kvm_pmu_query(&query));
-	EXPECT_EQ(KVM_PMU_NR_COUNTERS, query.nr_counters);
+	EXPECT_EQ(KVM_PMU_NR_BACKING, query.nr_counters);
 	EXPECT_EQ(KVM_PERF_MAX_BRANCHES, kvm_pmu_branches_possible());
 	EXPECT_EQ(0, open_error(raw_user(0xc0)));
 	EXPECT_LT(20, visible(_metadata, "cpu", NULL));

@@ -136,30 +136,16 @@ GUEST_TEST_UNLOADED(no_counter_of_others_runs_while_a_program_reads)
 	unload();
 }
 
-static struct device_attribute *file(const char *name)
-{
-	const struct attribute_group **group;
-	struct attribute **attr;
-
-	for (group = pmu_named("cpu")->attr_groups; *group; group++) {
-		for (attr = (*group)->attrs; *attr; attr++) {
-			if (!strcmp((*attr)->name, name))
-				return container_of(*attr, struct device_attribute, attr);
-		}
-	}
-	return NULL;
-}
-
 static int set_rdpmc(const char *text)
 {
-	return file("rdpmc")->store(NULL, file("rdpmc"), text, strlen(text));
+	return sysfs_file("rdpmc")->store(NULL, sysfs_file("rdpmc"), text, strlen(text));
 }
 
 static const char *show(const char *name)
 {
 	static char page[PAGE_SIZE];
 
-	file(name)->show(NULL, file(name), page);
+	sysfs_file(name)->show(NULL, sysfs_file(name), page);
 	return page;
 }
 

@@ -587,7 +587,8 @@ void host_deliver(int cpu)
 		nmi_handler(NMI_LOCAL, &regs);
 		nmi_depth[cpu]--;
 		run_interrupts(cpu);
-		perf_run_pending();
+		if (!irqs_off())
+			perf_run_pending();
 		this_cpu = was;
 	}
 }

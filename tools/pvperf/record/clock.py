@@ -2,7 +2,7 @@
 """Where the times of a guest's perf are on the clock of the host's.
 
 The guest's driver reads its clock before and after a hypercall that the host
-traces, on each vCPU (see guest/kvm_pmu_clock.c). The difference of the clocks is then
+traces, on each vCPU (see guest/kvm_pmu_sysfs.c). The difference of the clocks is then
 known to within half of what the hypercall took; of several of the same moment, to
 within what all have in common.
 """

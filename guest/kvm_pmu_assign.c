@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: which backing event of its CPU a
+ * perf_event has, if there is room for it.
+ *
+ * That the host has no counter for an event is known only when it is asked to count, and
+ * perf believes that it does.  So what was found out is remembered for a while, and perf
+ * told before.
+ *
+ * All runs on the CPU that the events are for, with interrupts off.
+ */
+#include <linux/bitops.h>
+#include <linux/jiffies.h>
+#include <linux/perf_event.h>
+
+#include "kvm_pmu.h"
+#include "kvm_pmu_rdpmc.h"
+
+/* For how long a limit holds: what an attempt costs, ten times a second. */
+#define KVM_PMU_LIMIT		(HZ / 10)
+
+/**
+ * kvm_pmu_limit - how many general-purpose counters can count at the same time?
+ * @cpu: this CPU's
+ */
+unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
+{
+	if (kvm_pmu_host_is_gone(false))
+		return 0;
+
+	if (time_after64(get_jiffies_64(), cpu->limit.until)) {
+		cpu->limit.general = READ_ONCE(kvm_pmu_host.nr_counters);
+		cpu->limit.no_fixed = 0;
+	}
+
+	return cpu->limit.general;
+}
+
+/* How many general-purpose ones: one more for each fixed one that somebody else has. */
+static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
+				    const struct kvm_pmu_use *use)
+{
+	unsigned int n = use->general;
+	unsigned int i;
+
+	for_each_set_bit(i, &cpu->limit.no_fixed, KVM_PMU_GENERAL)
+		n += use->fixed[i] != 0;
+
+	return n;
+}
+
+/**
+ * kvm_pmu_use_fits - can all of that count at the same time?
+ * @cpu: this CPU's, after kvm_pmu_limit()
+ * @use: what would count
+ * @limit: on general-purpose counters, none of which counts reference cycles
+ */
+bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
+		      const struct kvm_pmu_use *use, unsigned int limit)
+{
+	return use->fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
+	       kvm_pmu_general(cpu, use) <= limit;
+}
+
+/**
+ * kvm_pmu_note_no_counter - the hardware has no counter for a backing event
+ * @cpu: this CPU's; a kvm_pmu_set_limit() follows
+ * @backing: the backing event, which did not start, or has lost its counter
+ *
+ * An event that could have a fixed counter needs a general one now.
+ */
+void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
+			     const struct kvm_pmu_backing *backing)
+{
+	if (backing->kind != KVM_PMU_GENERAL)
+		cpu->limit.no_fixed |= BIT(backing->kind);
+}
+
+/**
+ * kvm_pmu_set_limit - for 0.1 seconds no more can count at the same time
+ * @cpu: this CPU's
+ * @use: what does count
+ */
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
+{
+	cpu->limit.general = kvm_pmu_general(cpu, use);
+	cpu->limit.until = get_jiffies_64() + KVM_PMU_LIMIT;
+}
+
+/**
+ * kvm_pmu_refuse - the host does not count this; others can count
+ * @event: the event, not to be tried again for a second
+ */
+void kvm_pmu_refuse(struct perf_event *event)
+{
+	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	WRITE_ONCE(config->retry, jiffies + HZ);
+	WRITE_ONCE(config->refused, true);
+}
+
+/**
+ * kvm_pmu_is_refused - has the host refused to count it, less than a second ago?
+ * @event: the event
+ *
+ * Or would it, whenever it is asked?
+ */
+static bool kvm_pmu_is_refused(struct perf_event *event)
+{
+	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	if (kvm_pmu_is_foreign(&config->attr)) {
+		kvm_pmu_warn(KVM_PMU_WARN_MODEL);
+		return true;
+	}
+
+	if (!READ_ONCE(config->refused))
+		return false;
+
+	if (time_before(jiffies, READ_ONCE(config->retry)))
+		return true;
+
+	WRITE_ONCE(config->refused, false);
+	return false;
+}
+
+static void kvm_pmu_set_event(struct kvm_pmu_cpu *cpu,
+				struct kvm_pmu_backing *backing,
+				struct perf_event *event,
+				enum kvm_pmu_event_state state)
+{
+	WRITE_ONCE(backing->event, event);
+	/* An NMI that throttles its group stops it by its backing event. */
+	barrier();
+	event->hw.idx = backing - cpu->backing;
+	/* An NMI looks at @event unless @state is FREE. */
+	barrier();
+	WRITE_ONCE(backing->state, state);
+}
+
+static void kvm_pmu_clear_event(struct kvm_pmu_backing *backing)
+{
+	/* From here on, an NMI that stops the event leaves its backing event alone. */
+	backing->event->hw.idx = -1;
+	barrier();
+	WRITE_ONCE(backing->state, KVM_PMU_FREE);
+	/* As above. */
+	barrier();
+	WRITE_ONCE(backing->event, NULL);
+}
+
+/* The backing event that an event has left to another one since the last flush. */
+static struct kvm_pmu_backing *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
+						 struct perf_event *event)
+{
+	struct kvm_pmu_backing *backing;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (backing->leaving == event && backing->event)
+			return backing;
+	}
+
+	return NULL;
+}
+
+/*
+ * Before the flush it is all the same to the event that has taken @from.  An NMI may
+ * stop it at any instruction here: it finds one of the two, and what it does to @from is
+ * done to @to.
+ */
+static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *from,
+			 struct kvm_pmu_backing *to)
+{
+	struct perf_event *event = from->event;
+
+	/* @from may have run already.  The host has to start @to. */
+	cpu->perf.added |= BIT(to - cpu->backing);
+
+	WRITE_ONCE(to->event, event);
+	/* An NMI looks at @event unless @state is FREE. */
+	barrier();
+	WRITE_ONCE(to->state, READ_ONCE(from->state));
+	/* From here on it is @to that is stopped. */
+	barrier();
+	event->hw.idx = to - cpu->backing;
+	/* It may have been @from until now. */
+	barrier();
+	if (xchg(&from->state, KVM_PMU_FREE) == KVM_PMU_HELD)
+		WRITE_ONCE(to->state, KVM_PMU_HELD);
+	/* An NMI looks at @event unless @state is FREE. */
+	barrier();
+	WRITE_ONCE(from->event, NULL);
+}
+
+/* Open for exactly this already? */
+static bool kvm_pmu_fits(const struct kvm_pmu_backing *backing,
+			 const struct guest_perf_attr *attr, u64 period)
+{
+	return backing->attr.config == attr->config &&
+	       backing->attr.sample_period == period &&
+	       backing->attr.type == attr->type &&
+	       backing->attr.flags == attr->flags &&
+	       backing->attr.model == attr->model &&
+	       backing->attr.config1 == attr->config1 &&
+	       backing->attr.config2 == attr->config2;
+}
+
+static struct kvm_pmu_backing *
+kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
+	struct kvm_pmu_backing *backing, *found = NULL;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (backing->event || backing->host == KVM_PMU_CLOSED)
+			continue;
+		/*
+		 * Back where it was, it need not even stop; nor, where the host
+		 * has refused a new period, take another's count for its own.
+		 */
+		if (backing->leaving == event)
+			return backing;
+		if (!kvm_pmu_fits(backing, attr, event->hw.sample_period))
+			continue;
+		if (!found || backing->host > found->host)
+			found = backing;
+	}
+
+	return found;
+}
+
+/* Handled, though nobody wants them any more; the NMI finds nothing. */
+static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
+				   struct kvm_pmu_backing *backing)
+{
+	u32 n = xchg(&backing->record.overflows, 0);
+
+	if (!n)
+		return;
+
+	cpu->nmi.overflows += n;
+	WRITE_ONCE(cpu->nmi.due, true);
+}
+
+/* One that is closed, or else the one that was not used for longest. */
+static struct kvm_pmu_backing *
+kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	const struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+	struct kvm_pmu_backing *backing, *oldest = NULL;
+	unsigned int i;
+
+	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
+		backing = &cpu->backing[i];
+		if (backing->event || backing->leaving)
+			continue;
+		if (backing->host == KVM_PMU_CLOSED) {
+			oldest = backing;
+			break;
+		}
+		if (!oldest ||
+		    time_before(backing->last_used, oldest->last_used))
+			oldest = backing;
+	}
+
+	if (!oldest)
+		return NULL;
+
+	if (oldest->host != KVM_PMU_CLOSED)
+		kvm_pmu_close(oldest);
+	/* OPEN would zero them. */
+	kvm_pmu_drop_overflows(cpu, oldest);
+
+	oldest->attr = config->attr;
+	oldest->attr.sample_period = event->hw.sample_period;
+	oldest->kind = kvm_pmu_kind(&config->attr);
+	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
+			     oldest - cpu->backing + 1);
+	return oldest;
+}
+
+/**
+ * kvm_pmu_find_or_reopen - find a backing event that no event has
+ * @cpu: this CPU's
+ * @event: the event that it is for
+ *
+ * Return: one that is open for the same, or one to be opened; NULL where events
+ * have all.
+ */
+static struct kvm_pmu_backing *
+kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	return kvm_pmu_find(cpu, event) ? : kvm_pmu_reopen(cpu, event);
+}
+
+/*
+ * Not what the host has refused before is asked for again at once, but for a pinned group:
+ * where that finds no counter, perf gives it up for good.
+ */
+static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	unsigned int limit = kvm_pmu_limit(cpu);
+	struct kvm_pmu_use use = cpu->use;
+
+	if (kvm_pmu_is_pinned(event))
+		return !kvm_pmu_host_is_gone(true);
+
+	kvm_pmu_add_use(&use, kvm_pmu_kind(&to_kvm_pmu_config(event)->attr));
+	return !kvm_pmu_host_is_gone(false) && !kvm_pmu_is_refused(event) &&
+	       kvm_pmu_use_fits(cpu, &use, limit);
+}
+
+/**
+ * kvm_pmu_backing_get - find a backing event for an event
+ * @cpu: this CPU's
+ * @event: the event
+ *
+ * The event does not count before kvm_pmu_backing_start().
+ *
+ * Return: 0 or -EAGAIN.
+ */
+int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_backing *backing, *left;
+
+	if (!kvm_pmu_has_room(cpu, event))
+		return -EAGAIN;
+
+	backing = kvm_pmu_find_or_reopen(cpu, event);
+	if (!backing)
+		return -EAGAIN;
+
+	/*
+	 * What it has counted where it was, and what is left of its period, is
+	 * known only after the flush that would start it elsewhere: let it go
+	 * on there.
+	 */
+	left = cpu->leaving ? kvm_pmu_find_left(cpu, event) : NULL;
+	if (left) {
+		kvm_pmu_move(cpu, left, backing);
+		backing = left;
+	}
+
+	kvm_pmu_set_stopped(event);
+	kvm_pmu_set_event(cpu, backing, event, KVM_PMU_HELD);
+	cpu->perf.added |= BIT(event->hw.idx);
+	cpu->used++;
+	kvm_pmu_add_use(&cpu->use, backing->kind);
+	return 0;
+}
+
+/* Without the host, which only has to be told where it is to overflow no more. */
+static bool kvm_pmu_leave_now(struct kvm_pmu_cpu *cpu,
+			      struct kvm_pmu_backing *backing)
+{
+	u64 count;
+
+	if (kvm_pmu_is_sampling(backing) || !kvm_pmu_rdpmc(cpu, backing, &count))
+		return false;
+
+	kvm_pmu_count(backing->event, count);
+	kvm_pmu_page_changed(cpu, backing->event);
+	return true;
+}
+
+/**
+ * kvm_pmu_backing_put - an event leaves its backing event
+ * @cpu: this CPU's
+ * @event: the event, whose final count is known now or after the next flush
+ */
+void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_backing *backing = kvm_pmu_backing_of(cpu, event);
+
+	if (kvm_pmu_hold(backing) == KVM_PMU_COUNTING &&
+	    !kvm_pmu_leave_now(cpu, backing)) {
+		WRITE_ONCE(backing->leaving, event);
+		cpu->leaving = true;
+		cpu->flush.due = true;
+		kvm_pmu_page_changed(cpu, event);
+	}
+
+	kvm_pmu_clear_event(backing);
+	/* The flush stops it. */
+	if (cpu->user.reads)
+		cpu->flush.due = true;
+	backing->last_used = jiffies;
+	cpu->used--;
+	kvm_pmu_sub_use(&cpu->use, backing->kind);
+}
+
+/**
+ * kvm_pmu_backing_start - let an event count from the next flush on
+ * @cpu: this CPU's
+ * @event: the event, which has a backing event
+ */
+void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_backing *backing = kvm_pmu_backing_of(cpu, event);
+
+	if (backing->state != KVM_PMU_HELD)
+		return;
+
+	WRITE_ONCE(backing->state, KVM_PMU_STARTING);
+	/* Back where it was, unless an NMI has stopped it meanwhile. */
+	if (backing->leaving == event && backing->host == KVM_PMU_RUNNING) {
+		kvm_pmu_set_counting(cpu, backing);
+		/* An NMI that has stopped it before has given it its count. */
+		WRITE_ONCE(backing->leaving, NULL);
+		kvm_pmu_look_again(cpu, backing);
+		return;
+	}
+
+	cpu->flush.due = true;
+}

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: backing events, which the host keeps
+ * open for a CPU, each with an id and a record.
+ *
+ * A backing event stays open when the perf_event that used it is gone, for the next one
+ * that counts the same.  It even runs on for a while, parked, if nobody else needs the
+ * hardware: a perf_event takes the difference of two readings.  So tasks switch, fork and
+ * exit, and events are opened and closed, and the host enables and disables nothing.
+ *
+ * All runs on the CPU that the events are for, with interrupts off.  The NMI handler stops
+ * and reads events that count.
+ *
+ * The host may be another one than before (migration, a restored snapshot), or
+ * have had its vCPU reset (suspend to memory).  What it has told is still in the
+ * records then.  The CPU's area shows it, and any operation may find that the host
+ * knows no backing event any more.  Where there is neither, the watch, a timer, finds it.
+ */
+#include <linux/jiffies.h>
+#include <linux/perf_event.h>
+
+#include "kvm_pmu.h"
+#include "kvm_pmu_rdpmc.h"
+#include "kvm_pmu_record.h"
+
+/**
+ * kvm_pmu_page_changed - an event's page has to say something else now
+ * @cpu: this CPU's
+ * @event: the event
+ *
+ * May be called in NMI context; then it does before user mode goes on.
+ */
+void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	if (!READ_ONCE(event->rb))
+		return;
+
+	if (in_nmi())
+		kvm_pmu_pend(cpu, KVM_PMU_WRITE_PAGES);
+	else
+		perf_event_update_userpage(event);
+}
+
+/**
+ * kvm_pmu_take_left - what is left of an event's period is in the record
+ * @backing: its backing event
+ * @event: the event
+ *
+ * But where the host wrote that after it was told that the backing event overflows
+ * for nobody, it is not known: a whole period.
+ */
+void kvm_pmu_take_left(const struct kvm_pmu_backing *backing,
+		       struct perf_event *event)
+{
+	u64 left = kvm_pmu_record_left(&backing->record);
+
+	local64_set(&event->hw.period_left,
+		    left > KVM_PMU_NO_OVERFLOW / 2 ? 0 : left);
+}
+
+/**
+ * kvm_pmu_backing_update - bring an event's count up to its record
+ * @backing: the backing event
+ * @event: its event, which counts
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_backing_update(struct kvm_pmu_backing *backing,
+			    struct perf_event *event)
+{
+	kvm_pmu_count(event, kvm_pmu_record_count(&backing->record));
+	/* A KVM on top tells its guest. */
+	kvm_pmu_take_left(backing, event);
+}
+
+/**
+ * kvm_pmu_close - have the host close a backing event
+ * @backing: the backing event, open
+ */
+void kvm_pmu_close(struct kvm_pmu_backing *backing)
+{
+	kvm_perf_op(KVM_PERF_OP_CLOSE, backing->param.id, 0);
+	backing->host = KVM_PMU_CLOSED;
+	backing->flags = 0;
+	backing->lost = false;
+	/* As OPEN will have it. */
+	WRITE_ONCE(backing->record.pmc, 0);
+	kvm_pmu_note_pmc(backing);
+}
+
+/**
+ * kvm_pmu_disable_host - have the host stop a backing event
+ * @backing: the backing event
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_disable_host(struct kvm_pmu_backing *backing)
+{
+	long ret = kvm_perf_op(KVM_PERF_OP_DISABLE, backing->param.id, 0);
+
+	switch (kvm_pmu_result(KVM_PERF_OP_DISABLE, ret)) {
+	case KVM_PMU_DONE:
+	case KVM_PMU_NOT_WRITTEN:
+		backing->host = KVM_PMU_STOPPED;
+		backing->flags = 0;
+		backing->lost = false;
+		/* An NMI may be due for what came before it. */
+		if (!in_nmi())
+			kvm_pmu_note_pmc(backing);
+		break;
+	default:
+		/* The watch, or whatever comes next, finds it out. */
+		break;
+	}
+}
+
+/**
+ * kvm_pmu_hold - an event does not count from now on, and keeps its backing event
+ * @backing: the backing event
+ *
+ * An NMI may do the same at any instruction of the driver.
+ *
+ * Return: the old state.
+ */
+enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_backing *backing)
+{
+	enum kvm_pmu_event_state old = xchg(&backing->state, KVM_PMU_HELD);
+
+	kvm_pmu_set_stopped(backing->event);
+	return old;
+}
+
+/**
+ * kvm_pmu_settle_leaving - give the event that leaves what the record has
+ * @backing: the backing event, which the host has stopped
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_settle_leaving(struct kvm_pmu_backing *backing)
+{
+	if (backing->leaving)
+		kvm_pmu_backing_update(backing, backing->leaving);
+	WRITE_ONCE(backing->leaving, NULL);
+}
+
+/**
+ * kvm_pmu_settle_count - give its events what the record has
+ * @backing: the backing event, which the host has stopped, and which is in no flush
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_settle_count(struct kvm_pmu_backing *backing)
+{
+	kvm_pmu_settle_leaving(backing);
+	if (backing->state == KVM_PMU_COUNTING)
+		kvm_pmu_backing_update(backing, backing->event);
+}
+
+/*
+ * The last that the host has told is in the records.  What was opened since the
+ * host lost the others it knows, and tells once more: left open, it would refuse
+ * to be opened.
+ */
+static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_backing *backing)
+{
+	kvm_perf_op(KVM_PERF_OP_DISABLE, backing->param.id, 0);
+	kvm_pmu_close(backing);
+	kvm_pmu_settle_count(backing);
+	if (backing->state != KVM_PMU_COUNTING)
+		return;
+
+	kvm_pmu_set_stopped(backing->event);
+	/* Unless an NMI has stopped it since. */
+	cmpxchg(&backing->state, KVM_PMU_COUNTING, KVM_PMU_STARTING);
+	kvm_pmu_page_changed(cpu, backing->event);
+}
+
+/* Another host may have other hardware.  No NMI handler reads these fields. */
+static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
+{
+	struct kvm_pmu_backing *backing;
+	unsigned int i;
+
+	cpu->use = (struct kvm_pmu_use) { };
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		backing->kind = kvm_pmu_kind(&backing->attr);
+		if (backing->event)
+			kvm_pmu_add_use(&cpu->use, backing->kind);
+	}
+	cpu->limit.proven = (struct kvm_pmu_use) { };
+	/* No limit is known there. */
+	cpu->limit.until = 0;
+}
+
+void (*kvm_pmu_new_area)(struct kvm_pmu_cpu *cpu);
+
+/**
+ * kvm_pmu_area_renew - set this CPU's area, and have features use it
+ * @cpu: this CPU's
+ */
+void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu)
+{
+	kvm_pmu_area_set(cpu);
+	kvm_pmu_new_area(cpu);
+}
+
+/**
+ * kvm_pmu_forget_all - the host knows no backing event any more: open all anew
+ * @cpu: this CPU's; the next flush does it
+ */
+void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->backing[i].host != KVM_PMU_CLOSED)
+			kvm_pmu_forget(cpu, &cpu->backing[i]);
+	}
+
+	/* After that the CPU has what it opens, and nothing else. */
+	kvm_pmu_area_renew(cpu);
+	kvm_pmu_use_anew(cpu);
+	cpu->flush.due = true;
+	/* What the new host can count may be something else. */
+	WRITE_ONCE(kvm_pmu_answers_stale, true);
+}
+
+/**
+ * kvm_pmu_is_parked - is a backing event parked: does it count for nobody?
+ * @backing: the backing event; its event may have left since the last flush
+ */
+bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing)
+{
+	return backing->host == KVM_PMU_RUNNING &&
+	       backing->state < KVM_PMU_STARTING;
+}
+
+/**
+ * kvm_pmu_running - what takes those that run at the host, and have not lost their counter
+ * @cpu: this CPU's
+ */
+struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
+{
+	const struct kvm_pmu_backing *backing;
+	struct kvm_pmu_use use = { };
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (backing->host == KVM_PMU_RUNNING && !backing->lost)
+			kvm_pmu_add_use(&use, backing->kind);
+	}
+
+	return use;
+}
+
+/**
+ * kvm_pmu_any_running - does any event of this CPU run at the host?
+ * @cpu: this CPU's
+ */
+bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (cpu->backing[i].host == KVM_PMU_RUNNING)
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_any_parked - does the host count anything here for no event?
+ * @cpu: this CPU's
+ */
+bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		if (kvm_pmu_is_parked(&cpu->backing[i]))
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_any_to_watch - is there anything to look after ten times a second?
+ * @cpu: this CPU's
+ *
+ * A backing event runs, or is kept open for nobody; or the hypervisor's events count.
+ */
+bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
+{
+	const struct kvm_pmu_backing *backing;
+	unsigned int i;
+
+	if (cpu->hypervisor.wanted)
+		return true;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (backing->host == KVM_PMU_RUNNING ||
+		    (backing->host == KVM_PMU_STOPPED && !backing->event))
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_start_watch - look after this CPU's events ten times a second
+ * @cpu: this CPU's
+ */
+void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->later.watching || !kvm_pmu_any_to_watch(cpu))
+		return;
+
+	cpu->later.watching = true;
+	kvm_pmu_pend(cpu, KVM_PMU_START_WATCH);
+}
+
+/**
+ * kvm_pmu_keeps_unused - does a CPU keep any open for nobody?
+ * @nr: the CPU, any
+ * @info: not used
+ *
+ * The CPU may just be changing that.
+ */
+bool kvm_pmu_keeps_unused(int nr, void *info)
+{
+	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
+	struct kvm_pmu_backing *backing;
+	unsigned int i;
+
+	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
+		backing = &cpu->backing[i];
+		if (!READ_ONCE(backing->event) &&
+		    READ_ONCE(backing->host) != KVM_PMU_CLOSED)
+			return true;
+	}
+
+	return false;
+}
+
+/**
+ * kvm_pmu_close_unused - close what this CPU keeps open for nobody
+ * @info: not used
+ *
+ * Interrupts are off, and perf is not at work on its events.
+ */
+void kvm_pmu_close_unused(void *info)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	struct kvm_pmu_backing *backing;
+	unsigned int i;
+
+	for (i = 0; i < cpu->nr_open; i++) {
+		backing = &cpu->backing[i];
+		if (!backing->event && backing->host != KVM_PMU_CLOSED)
+			kvm_pmu_close(backing);
+	}
+}
+
+/**
+ * kvm_pmu_set_counting - from STARTING to COUNTING, unless an NMI is faster
+ * @cpu: this CPU's
+ * @backing: the backing event, which the host runs
+ */
+void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
+			  struct kvm_pmu_backing *backing)
+{
+	backing->event->hw.state = 0;
+	if (cmpxchg(&backing->state, KVM_PMU_STARTING, KVM_PMU_COUNTING) !=
+	    KVM_PMU_STARTING)
+		kvm_pmu_set_stopped(backing->event);
+	perf_event_update_userpage(backing->event);
+	/* Since it has counted last, perhaps on another CPU. */
+	if (*kvm_pmu_owed(backing->event))
+		cpu->nmi.owing = true;
+}
+
+/**
+ * kvm_pmu_backing_stop - let an event count no more, from now on
+ * @cpu: this CPU's
+ * @event: the event, which keeps its backing event
+ *
+ * May be called in NMI context, where it may find the event outside of add and
+ * del, and in the middle of a flush.
+ */
+void kvm_pmu_backing_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_backing *backing;
+	enum kvm_pmu_event_state old;
+
+	if (event->hw.idx < 0)
+		return;
+
+	backing = kvm_pmu_backing_of(cpu, event);
+	old = kvm_pmu_hold(backing);
+	if (old < KVM_PMU_STARTING)
+		return;
+
+	if (backing->host == KVM_PMU_RUNNING)
+		kvm_pmu_disable_host(backing);
+	else if (old == KVM_PMU_STARTING)
+		/* A flush may be about to set RUNNING, and sees. */
+		return;
+
+	if (old == KVM_PMU_COUNTING)
+		kvm_pmu_backing_update(backing, event);
+	/* Of a flush, its operation has the final count of who leaves. */
+	if (!cpu->flush.busy)
+		kvm_pmu_settle_count(backing);
+	kvm_pmu_page_changed(cpu, event);
+}
+
+/**
+ * kvm_pmu_throttle - an event has overflowed too often, for the host
+ * @cpu: this CPU's
+ * @backing: its backing event
+ *
+ * Has perf throttle it, as natively: there is a record of it, and perf starts the
+ * event again at a tick.  What perf counts is overflows in a tick.
+ *
+ * May be called in NMI context.
+ */
+void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
+{
+	kvm_pmu_throttle_event(backing->event);
+	kvm_pmu_backing_stop(cpu, backing->event);
+}
+
+/**
+ * kvm_pmu_note_lost - the host has taken a counter away that was to count
+ * @cpu: this CPU's
+ * @backing: the backing event
+ *
+ * The work has perf schedule without it, as soon as interrupts are on, so that
+ * the time that it does not count is known.  May be called in NMI context.
+ */
+void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
+{
+	/* Nobody misses what a parked event does not count. */
+	if (READ_ONCE(backing->state) != KVM_PMU_FREE ||
+	    READ_ONCE(backing->leaving))
+		kvm_pmu_warn(KVM_PMU_WARN_LOST);
+	WRITE_ONCE(backing->lost, true);
+	kvm_pmu_pend(cpu, KVM_PMU_GIVE_UP_LOST);
+}
+
+/* The driver ignores the other bits of record.flags. */
+#define KVM_PMU_EVENT_FLAGS	(KVM_PERF_EVENT_LOST | KVM_PERF_EVENT_THROTTLED)
+
+/**
+ * kvm_pmu_look_at_flags - see why a backing event that is enabled does not count
+ * @cpu: this CPU's
+ * @backing: the backing event
+ *
+ * Not of one that is starting: the flush looks once it counts.  May be called in
+ * NMI context.
+ *
+ * Return: whether there is anything new.
+ */
+bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
+			   struct kvm_pmu_backing *backing)
+{
+	u32 flags = READ_ONCE(backing->record.flags) & KVM_PMU_EVENT_FLAGS;
+	u32 new = flags & ~backing->flags;
+
+	if (READ_ONCE(backing->state) == KVM_PMU_STARTING)
+		return new;
+
+	backing->flags = flags;
+	if (!new)
+		return false;
+
+	if (new & KVM_PERF_EVENT_LOST)
+		kvm_pmu_note_lost(cpu, backing);
+	else if (new & KVM_PERF_EVENT_THROTTLED &&
+		 READ_ONCE(backing->state) == KVM_PMU_COUNTING)
+		kvm_pmu_throttle(cpu, backing);
+
+	return true;
+}
+
+/**
+ * kvm_pmu_look_again - as that, where an event counts from now on
+ * @cpu: this CPU's
+ * @backing: its backing event, which may have run before: what was told of it then was not
+ *	for this event, or was told while it could not be stopped
+ */
+void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
+{
+	backing->flags = 0;
+	if (READ_ONCE(backing->record.flags))
+		kvm_pmu_look_at_flags(cpu, backing);
+}
+
+/* Bring all records up to date; false, and no change, where that fails. */
+static bool kvm_pmu_read_all(struct kvm_pmu_cpu *cpu)
+{
+	long ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
+	unsigned int i;
+
+	switch (kvm_pmu_result(KVM_PERF_OP_READ, ret)) {
+	case KVM_PMU_NO_COUNTER:
+		/* The record of each says whether it is the one. */
+		for (i = 0; i < cpu->nr_open; i++)
+			kvm_pmu_look_at_flags(cpu, &cpu->backing[i]);
+		fallthrough;
+	case KVM_PMU_DONE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Bring its record up to date. */
+static enum kvm_pmu_result kvm_pmu_read_record(struct kvm_pmu_cpu *cpu,
+					       struct kvm_pmu_backing *backing)
+{
+	enum kvm_pmu_result result;
+
+	if (cpu->perf.reading && !cpu->perf.fresh)
+		cpu->perf.fresh = kvm_pmu_read_all(cpu);
+	if (cpu->perf.fresh)
+		return KVM_PMU_DONE;
+
+	result = kvm_pmu_result(KVM_PERF_OP_READ,
+				kvm_perf_op(KVM_PERF_OP_READ,
+					    backing->param.id, 0));
+	if (result == KVM_PMU_NO_COUNTER)
+		kvm_pmu_note_lost(cpu, backing);
+
+	return result;
+}
+
+static noinline bool kvm_pmu_read_by_host(struct kvm_pmu_cpu *cpu,
+					  struct kvm_pmu_backing *backing,
+					  struct perf_event *event)
+{
+	enum kvm_pmu_result result = kvm_pmu_read_record(cpu, backing);
+
+	kvm_pmu_backing_update(backing, event);
+	return result != KVM_PMU_UNKNOWN;
+}
+
+/**
+ * kvm_pmu_backing_read - bring an event's count up to date
+ * @cpu: this CPU's
+ * @event: an event that counts
+ *
+ * NMI-safe.
+ *
+ * Return: false if the host does not know the event any more.
+ */
+bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
+{
+	struct kvm_pmu_backing *backing = kvm_pmu_backing_of(cpu, event);
+	bool known = true;
+	u64 count;
+
+	if (!kvm_pmu_is_sampling(backing) &&
+	    kvm_pmu_rdpmc(cpu, backing, &count))
+		kvm_pmu_count(event, count);
+	else
+		known = kvm_pmu_read_by_host(cpu, backing, event);
+
+	/* It may be there to be read again. */
+	if (!in_nmi())
+		kvm_pmu_page_changed(cpu, event);
+	return known;
+}

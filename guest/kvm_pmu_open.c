@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: which events of perf's it takes, and
+ * what each is to the host.
+ *
+ * The host is asked about a configuration once, by opening an event and closing it again,
+ * and its answer remembered.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bitops.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/perf_event.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+/* How many to remember, if no more are in use. */
+#define KVM_PMU_MAX_CONFIGS	128
+
+struct kvm_pmu_known {
+	struct kvm_pmu_config config;
+	struct list_head node;
+};
+
+/* What the host reads and writes when it is asked. */
+struct kvm_pmu_probe {
+	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
+	struct guest_perf_attr attr;
+	struct guest_perf_event_param param;
+	struct guest_perf_op ops[2];
+};
+
+/* The list is in the order of use, the last first; the mutex protects it. */
+static DEFINE_MUTEX(kvm_pmu_config_mutex);
+static LIST_HEAD(kvm_pmu_configs);
+static unsigned int kvm_pmu_nr_configs;
+
+/*
+ * What event_init returns; perf takes -ENOENT for <not supported>, and
+ * -EOPNOTSUPP, which is not remembered.
+ */
+static int kvm_pmu_errno(long ret)
+{
+	switch (ret) {
+	case 0:
+		return 0;
+	case -KVM_EOPNOTSUPP:
+		return -ENOENT;
+	case -KVM_ENOSYS:
+		return -EOPNOTSUPP;
+	case -KVM_EINVAL:
+		return -EINVAL;
+	case -KVM_ENOSPC:
+		return -ENOSPC;
+	case -KVM_EBUSY:
+		return -EBUSY;
+	default:
+		pr_warn_once("the host refused an event with error %ld\n", ret);
+		return -EIO;
+	}
+}
+
+/* Open and close it. */
+static long kvm_pmu_try(struct kvm_pmu_probe *probe)
+{
+	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, probe->ops, 2);
+
+	return ret ? : probe->ops[0].result;
+}
+
+/* How often they may be, for who may not disturb other CPUs. */
+#define KVM_PMU_CLOSE_UNUSED	(HZ / 10)
+
+/*
+ * Events that are kept open for later take room, too.  Each CPU that keeps anything gets an
+ * interrupt, also one that does not work for who opens an event here.
+ */
+static bool kvm_pmu_close_all_unused(void)
+{
+	static unsigned long next = INITIAL_JIFFIES;
+
+	lockdep_assert_held(&kvm_pmu_config_mutex);
+
+	if (time_before(jiffies, next) && !perfmon_capable())
+		return false;
+
+	on_each_cpu_cond(kvm_pmu_keeps_unused, kvm_pmu_close_unused, NULL, true);
+	next = jiffies + KVM_PMU_CLOSE_UNUSED;
+	return true;
+}
+
+static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
+{
+	struct kvm_pmu_probe *probe;
+	long ret;
+
+	/* A power of two is aligned to its size. */
+	probe = kzalloc(roundup_pow_of_two(sizeof(*probe)), GFP_KERNEL);
+	if (!probe)
+		return -ENOMEM;
+
+	probe->attr = *attr;
+	if (attr->flags & KVM_PERF_ATTR_FREQ)
+		probe->attr.sample_period = 1;
+	probe->param.attr_addr = virt_to_phys(&probe->attr);
+	probe->param.event_addr = virt_to_phys(&probe->record);
+	/* After those of the CPUs' backing events. */
+	probe->param.id = nr_cpu_ids * KVM_PMU_NR_BACKING;
+	probe->ops[0].op = KVM_PERF_OP_OPEN;
+	probe->ops[0].arg = virt_to_phys(&probe->param);
+	probe->ops[1].op = KVM_PERF_OP_CLOSE;
+	probe->ops[1].id = probe->param.id;
+
+	ret = kvm_pmu_try(probe);
+	if (ret == -KVM_ENOSPC && kvm_pmu_close_all_unused())
+		ret = kvm_pmu_try(probe);
+
+	kfree(probe);
+	return kvm_pmu_errno(ret);
+}
+
+static struct kvm_pmu_known *kvm_pmu_find(const struct guest_perf_attr *attr)
+{
+	struct kvm_pmu_known *known;
+
+	list_for_each_entry(known, &kvm_pmu_configs, node) {
+		if (!memcmp(&known->config.attr, attr, sizeof(*attr)))
+			return known;
+	}
+
+	return NULL;
+}
+
+/* Down to @max, those first that were not used for longest. */
+static void kvm_pmu_shrink(unsigned int max)
+{
+	struct kvm_pmu_known *known, *next;
+
+	list_for_each_entry_safe_reverse(known, next, &kvm_pmu_configs, node) {
+		if (kvm_pmu_nr_configs <= max)
+			return;
+		if (atomic_read(&known->config.users))
+			continue;
+		list_del(&known->node);
+		kfree(known);
+		kvm_pmu_nr_configs--;
+	}
+}
+
+static struct kvm_pmu_known *kvm_pmu_learn(const struct guest_perf_attr *attr)
+{
+	struct kvm_pmu_known *known;
+	int error = kvm_pmu_ask_host(attr);
+
+	/* Another time it may be different. */
+	if (error && error != -ENOENT && error != -EINVAL)
+		return ERR_PTR(error);
+
+	known = kzalloc_obj(*known, GFP_KERNEL);
+	if (!known)
+		return ERR_PTR(-ENOMEM);
+
+	known->config.attr = *attr;
+	known->config.error = error;
+	list_add(&known->node, &kvm_pmu_configs);
+	kvm_pmu_nr_configs++;
+	return known;
+}
+
+static struct kvm_pmu_config *
+kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
+{
+	struct kvm_pmu_known *known;
+	int error;
+
+	lockdep_assert_held(&kvm_pmu_config_mutex);
+
+	if (xchg(&kvm_pmu_answers_stale, false))
+		kvm_pmu_shrink(0);
+
+	known = kvm_pmu_find(attr);
+	if (!known)
+		known = kvm_pmu_learn(attr);
+	if (IS_ERR(known))
+		return ERR_CAST(known);
+
+	list_move(&known->node, &kvm_pmu_configs);
+	error = known->config.error;
+	if (!error)
+		atomic_inc(&known->config.users);
+	/* Frees what is not in use, maybe this. */
+	kvm_pmu_shrink(KVM_PMU_MAX_CONFIGS);
+
+	return error ? ERR_PTR(error) : &known->config;
+}
+
+/**
+ * kvm_pmu_config_get - can the host count it?
+ * @attr: what to count; its sample_period is 0
+ *
+ * May sleep.
+ *
+ * Return: the configuration, for kvm_pmu_config_put(), or what event_init is
+ * to return.
+ */
+static struct kvm_pmu_config *
+kvm_pmu_config_get(const struct guest_perf_attr *attr)
+{
+	struct kvm_pmu_config *config;
+
+	mutex_lock(&kvm_pmu_config_mutex);
+	config = kvm_pmu_config_get_locked(attr);
+	mutex_unlock(&kvm_pmu_config_mutex);
+
+	return config;
+}
+
+/**
+ * kvm_pmu_config_share - one more perf_event counts this
+ * @config: the configuration, of another perf_event
+ */
+static void kvm_pmu_config_share(struct kvm_pmu_config *config)
+{
+	atomic_inc(&config->users);
+}
+
+/* On Intel some events have a least period, 128 at most: *_limit_period(). */
+#define KVM_PMU_SHORT_PERIOD	256
+
+/**
+ * kvm_pmu_config_check_period - can the host have it overflow that often?
+ * @config: what to count
+ * @period: after how many events, 0 for never
+ *
+ * Asks the host, where it might not, each time.  May sleep.
+ *
+ * Return: 0, or -EINVAL.
+ */
+static int kvm_pmu_config_check_period(const struct kvm_pmu_config *config, u64 period)
+{
+	struct guest_perf_attr attr = config->attr;
+	int error;
+
+	if (!period || period >= KVM_PMU_SHORT_PERIOD ||
+	    attr.flags & KVM_PERF_ATTR_FREQ)
+		return 0;
+
+	attr.sample_period = period;
+	mutex_lock(&kvm_pmu_config_mutex);
+	error = kvm_pmu_ask_host(&attr);
+	mutex_unlock(&kvm_pmu_config_mutex);
+
+	return error == -EINVAL ? error : 0;
+}
+
+/**
+ * kvm_pmu_config_put - one perf_event less counts this
+ * @config: the configuration
+ */
+static void kvm_pmu_config_put(struct kvm_pmu_config *config)
+{
+	atomic_dec(&config->users);
+}
+
+#ifdef MODULE
+/**
+ * kvm_pmu_config_destroy - forget everything
+ */
+void kvm_pmu_config_destroy(void)
+{
+	mutex_lock(&kvm_pmu_config_mutex);
+	kvm_pmu_shrink(0);
+	mutex_unlock(&kvm_pmu_config_mutex);
+}
+#endif
+
+/* Cache, operation and result: a byte each. */
+#define KVM_PMU_CACHE_MASK	0xffffff
+
+static void kvm_pmu_destroy(struct perf_event *event)
+{
+	kvm_pmu_config_put(to_kvm_pmu_config(event));
+}
+
+static bool kvm_pmu_has_freq(const struct perf_event *event)
+{
+	/* A frequency of 0 is no frequency. */
+	return event->attr.freq && event->attr.sample_freq;
+}
+
+/**
+ * kvm_pmu_check_period - pmu->check_period: may an event have this period?
+ * @event: the event
+ * @period: of PERF_EVENT_IOC_PERIOD, or a frequency: perf checks those that it knows of
+ *
+ * Return: 0 or -EINVAL.
+ */
+int kvm_pmu_check_period(struct perf_event *event, u64 period)
+{
+	const struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	if (config->attr.flags & KVM_PERF_ATTR_FREQ)
+		return period > sysctl_perf_event_sample_rate ? -EINVAL : 0;
+
+	return kvm_pmu_config_check_period(config, period);
+}
+
+/* Can the host tell a nested guest from this one? */
+static bool kvm_pmu_splits_nested(void)
+{
+	return READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NESTED;
+}
+
+/* Where there can be none, more events share a backing event. */
+static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
+{
+	return attr->exclude_guest && kvm_pmu_splits_nested() &&
+	       (boot_cpu_has(X86_FEATURE_SVM) || boot_cpu_has(X86_FEATURE_VMX));
+}
+
+static bool kvm_pmu_is_intel(void)
+{
+	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL;
+}
+
+/*
+ * Of which config1 and config2 are part, as in the tables of extra_regs of x86's own
+ * PMU up to Linux 7.3: the responses to what a core asks for, latencies, and the front
+ * end.
+ */
+static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
+{
+	if (!kvm_pmu_is_intel() || event->attr.type != event->pmu->type)
+		return false;
+
+	switch (event->attr.config & ARCH_PERFMON_EVENTSEL_EVENT) {
+	case 0x0b:
+	case 0x27:
+	case 0x2a:
+	case 0x2b:
+	case 0x4f:
+	case 0xad:
+	case 0xb7:
+	case 0xbb:
+	case 0xc2:
+	case 0xc6:
+	case 0xcd:
+	case 0xd0:
+	case 0xd6:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Bits of the event select that change what Intel's CPUs count, all or newer ones. */
+#define KVM_PMU_INTEL_SELECT						\
+	(ARCH_PERFMON_EVENTSEL_ANY | HSW_IN_TX | HSW_IN_TX_CHECKPOINTED | \
+	 BIT_ULL(36) /* EQ */ | GENMASK_ULL(47, 40) /* UMASK2 */)
+
+/* x86's own PMU ignores other bits that it does not know, as those of AMD's. */
+static bool kvm_pmu_select_is_known(const struct perf_event *event,
+				    const struct guest_perf_query *host)
+{
+	return !kvm_pmu_is_intel() || event->attr.type != event->pmu->type ||
+	       !(event->attr.config & KVM_PMU_INTEL_SELECT &
+		 ~host->raw_event_mask);
+}
+
+/* The optional flags are the same for every host, which ignores what it cannot do. */
+static void kvm_pmu_guest_attr(struct perf_event *event,
+			       const struct guest_perf_query *host,
+			       struct guest_perf_attr *guest)
+{
+	const struct perf_event_attr *attr = &event->attr;
+
+	*guest = (struct guest_perf_attr) {
+		.size		= sizeof(*guest),
+		.type		= attr->type,
+		.config		= attr->config,
+	};
+
+	/* x86's own PMU ignores all else, and tools set some of it. */
+	if (kvm_pmu_has_extra_regs(event)) {
+		guest->config1 = attr->config1;
+		guest->config2 = attr->config2;
+	}
+	if (attr->type == PERF_TYPE_HW_CACHE)
+		guest->config &= KVM_PMU_CACHE_MASK;
+	if (attr->type == event->pmu->type) {
+		guest->type = KVM_PERF_TYPE_RAW;
+		guest->config &= host->raw_event_mask;
+		guest->model = host->model;
+	}
+	if (kvm_pmu_has_freq(event))
+		guest->flags |= KVM_PERF_ATTR_FREQ;
+	if (attr->exclude_user)
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_USER;
+	if (attr->exclude_kernel)
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_KERNEL;
+	if (kvm_pmu_excludes_nested(attr))
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_GUEST;
+	if (attr->exclude_host)
+		guest->flags |= KVM_PERF_ATTR_EXCLUDE_HOST;
+	if (kvm_pmu_wants_branches(event))
+		guest->flags |= event->hw.branch_reg.config;
+	guest->flags |= KVM_PERF_ATTR_NOTIFY;
+	/* What overflows is read when it does. */
+	if (!is_sampling_event(event))
+		guest->flags |= KVM_PERF_ATTR_RDPMC | kvm_pmu_user_attr();
+}
+
+/* An event type of its own holds raw events. */
+static bool kvm_pmu_serves(const struct perf_event *event)
+{
+	switch (event->attr.type) {
+	case PERF_TYPE_HARDWARE:
+	case PERF_TYPE_HW_CACHE:
+		return event->pmu->type == PERF_TYPE_RAW;
+	default:
+		return event->attr.type == event->pmu->type;
+	}
+}
+
+/*
+ * precise_ip: not by this PMU, nor AUX, which perf knows.
+ * exclude_host asks for nested guests alone, which an older host cannot tell
+ * from this one.
+ */
+static bool kvm_pmu_supports(struct perf_event *event,
+			     const struct guest_perf_query *host)
+{
+	return !event->attr.precise_ip && kvm_pmu_select_is_known(event, host) &&
+	       (!has_branch_stack(event) || kvm_pmu_branches_possible()) &&
+	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
+}
+
+/* Of precise_ip only: registers, and on Intel where the samples go. */
+static bool kvm_pmu_has_precise_only(const struct perf_event_attr *attr)
+{
+	return (attr->sample_regs_user | attr->sample_regs_intr) &
+	       PERF_REG_EXTENDED_MASK ||
+	       (attr->aux_output && kvm_pmu_is_intel());
+}
+
+static enum kvm_pmu_kind kvm_pmu_kind_of(struct perf_event *event)
+{
+	return kvm_pmu_kind(&to_kvm_pmu_config(event)->attr);
+}
+
+/*
+ * A group counts as a whole, or not at all.  As for x86's own PMU, siblings that
+ * are disabled do not count.
+ */
+static bool kvm_pmu_group_fits(struct perf_event *event,
+			       const struct guest_perf_attr *attr)
+{
+	struct perf_event *leader = event->group_leader, *sibling;
+	struct kvm_pmu_use use = { };
+
+	if (leader == event)
+		return true;
+
+	kvm_pmu_add_use(&use, kvm_pmu_kind(attr));
+	if (leader->pmu == event->pmu)
+		kvm_pmu_add_use(&use, kvm_pmu_kind_of(leader));
+	for_each_sibling_event(sibling, leader) {
+		if (sibling->pmu == event->pmu &&
+		    sibling->state > PERF_EVENT_STATE_OFF)
+			kvm_pmu_add_use(&use, kvm_pmu_kind_of(sibling));
+	}
+
+	return use.fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
+	       use.general <= READ_ONCE(kvm_pmu_host.nr_counters);
+}
+
+/* Ask the host if it may be another one by now, which nothing has shown yet. */
+static void kvm_pmu_see_host(struct guest_perf_query *host)
+{
+	struct kvm_pmu_cpu *cpu;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	cpu = this_kvm_pmu_cpu();
+	if (kvm_pmu_area_is_stale(cpu))
+		kvm_pmu_open_anew(cpu);
+	else if (!cpu->host.epoch)
+		/* Without an area nothing would tell that the host is another one. */
+		kvm_pmu_query_host(&cpu->host.query);
+	local_irq_restore(flags);
+	kvm_pmu_get_host(host);
+}
+
+static void kvm_pmu_init_hw(struct perf_event *event,
+			    struct kvm_pmu_config *config)
+{
+	event->pmu_private = config;
+	event->destroy = kvm_pmu_destroy;
+	/* For the event filter of a KVM on top. */
+	event->hw.config = kvm_pmu_event_select(&config->attr);
+	event->hw.idx = -1;
+	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	kvm_pmu_user_init_event(event);
+	if (config->attr.flags & KVM_PERF_ATTR_FREQ)
+		kvm_pmu_hide_freq(event);
+}
+
+/*
+ * A child counts what its parent counts.  The host is not asked: if it is another one by
+ * now, and does not count that, the task must fork all the same.
+ */
+static int kvm_pmu_init_child(struct perf_event *event)
+{
+	struct kvm_pmu_config *config = to_kvm_pmu_config(event->parent);
+
+	if (has_branch_stack(event))
+		kvm_pmu_branches_init_event(event);
+	kvm_pmu_config_share(config);
+	kvm_pmu_init_hw(event, config);
+	return 0;
+}
+
+/**
+ * kvm_pmu_event_init - pmu->event_init: take an event, if it is one of this PMU
+ * @event: the event
+ *
+ * Whether the host has it is found out by trying.  May sleep.
+ *
+ * Return: 0, -ENOENT for one of another PMU, or what x86's own PMU answers.
+ */
+int kvm_pmu_event_init(struct perf_event *event)
+{
+	struct guest_perf_query host;
+	struct guest_perf_attr attr;
+	struct kvm_pmu_config *config;
+	int branches, ret;
+
+	if (!kvm_pmu_serves(event))
+		return -ENOENT;
+
+	if (event->parent)
+		return kvm_pmu_is_ours(event->parent) ?
+		       kvm_pmu_init_child(event) : -ENOENT;
+
+	kvm_pmu_see_host(&host);
+	if (!kvm_pmu_supports(event, &host))
+		return -EOPNOTSUPP;
+
+	/* perf would find it unsupported, x86's own PMU finds it wrong. */
+	if (kvm_pmu_has_precise_only(&event->attr))
+		return -EINVAL;
+
+	branches = has_branch_stack(event) ? kvm_pmu_branches_init_event(event) :
+					     0;
+	kvm_pmu_guest_attr(event, &host, &attr);
+	config = kvm_pmu_config_get(&attr);
+	if (IS_ERR(config))
+		return PTR_ERR(config);
+
+	ret = kvm_pmu_config_check_period(config, event->attr.sample_period);
+	/* x86's own PMU sees these last. */
+	if (!ret)
+		ret = branches;
+	if (!ret && !kvm_pmu_group_fits(event, &attr))
+		ret = -EINVAL;
+	if (ret) {
+		kvm_pmu_config_put(config);
+		return ret;
+	}
+
+	kvm_pmu_init_hw(event, config);
+	return 0;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, guest side: the seam to perf.
+ *
+ * What perf keeps in an event for itself is changed here alone, but for what each struct
+ * pmu has to keep: hw.idx, hw.state and what is left of a period.
+ */
+#include <linux/perf_event.h>
+#include <linux/slab.h>
+
+#include "compat.h"
+#include "kvm_pmu.h"
+
+struct pmu *kvm_pmu;
+
+/**
+ * kvm_pmu_is_ours - is it an event of this PMU?
+ * @event: the event
+ */
+bool kvm_pmu_is_ours(const struct perf_event *event)
+{
+	return event->pmu == kvm_pmu;
+}
+
+/**
+ * kvm_pmu_has_raw - does who asks for a raw event get one of this PMU?
+ */
+bool kvm_pmu_has_raw(void)
+{
+	return kvm_pmu && kvm_pmu->type == PERF_TYPE_RAW;
+}
+
+/**
+ * kvm_pmu_register_copy - let perf use a PMU, in memory of its own
+ * @pmu: set to it before perf knows it; NULL on failure
+ * @template: what it is a copy of
+ * @no_sampling: why there can be no samples, or NULL
+ * @name: its name
+ * @type: PERF_TYPE_* or -1
+ *
+ * Return: 0 or -E*.
+ */
+int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
+			  const char *no_sampling, const char *name, int type)
+{
+	int ret;
+
+	*pmu = kmemdup(template, sizeof(*template), GFP_KERNEL);
+	if (!*pmu)
+		return -ENOMEM;
+
+	if (no_sampling)
+		(*pmu)->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
+
+	ret = perf_pmu_register(*pmu, name, type);
+	if (ret) {
+		kfree(*pmu);
+		*pmu = NULL;
+	}
+
+	return ret;
+}
+
+/**
+ * kvm_pmu_count - bring the count of an event up to that of its backing event
+ * @event: the event
+ * @count: the backing event's
+ *
+ * An NMI may do so in between, with a higher count.
+ */
+void kvm_pmu_count(struct perf_event *event, u64 count)
+{
+	u64 prev;
+
+	do {
+		prev = local64_read(&event->hw.prev_count);
+		if ((s64)(count - prev) <= 0)
+			return;
+	} while (local64_cmpxchg(&event->hw.prev_count, prev, count) != prev);
+
+	local64_add(count - prev, &event->count);
+}
+
+/*
+ * The host adjusts the period to the frequency.  For the perf core here it is
+ * an event with a fixed period, which it leaves alone.
+ */
+void kvm_pmu_hide_freq(struct perf_event *event)
+{
+	event->attr.freq = 0;
+	event->hw.sample_period = event->attr.sample_period;
+	/* It starts with whatever period the host is at. */
+	local64_set(&event->hw.period_left, 0);
+}
+
+/**
+ * kvm_pmu_throttle_event - have perf throttle an event, as natively
+ * @event: the event, which the host does not let overflow that often
+ *
+ * perf writes a record, and starts the event again at a tick.  perf itself counts the
+ * overflows in a tick.  NMI-safe.
+ */
+void kvm_pmu_throttle_event(struct perf_event *event)
+{
+	if (perf_event_account_interrupt(event))
+		return;
+
+	event->hw.interrupts = INT_MAX;
+	perf_event_account_interrupt(event);
+}
