@@ -32,17 +32,45 @@ ok() {
 	echo "$mark $tap_n $name"
 }
 
-# is NAME GOT WANT
+# is NAME GOT WANT: WANT is not empty. An empty WANT is the output of a command that has
+# failed, and GOT may be that, too.
 is() {
-	[ "$2" = "$3" ] || echo "$1: got '$2', want '$3'" | sed 's/^/# /'
-	ok "$1" test "$2" = "$3"
+	local same=no
+	[ -z "$3" ] || [ "$2" != "$3" ] || same=yes
+	[ $same = yes ] || echo "$1: got '$2', want '$3'" | sed 's/^/# /'
+	ok "$1" [ $same = yes ]
 }
 
-# within NAME GOT WANT PERCENT: GOT is WANT to within so many percent
+# none NAME GOT: GOT is empty. The test proves elsewhere that the command that prints GOT
+# prints what it finds.
+none() {
+	[ -z "$2" ] || echo "$1: got '$2'" | sed 's/^/# /'
+	ok "$1" [ -z "$2" ]
+}
+
+# empty NAME FILE: the file is there and is empty
+empty() {
+	[ ! -s "$2" ] || head -n 40 "$2" | sed 's/^/# /'
+	ok "$1" [ -f "$2" -a ! -s "$2" ]
+}
+
+# no_warning NAME FILE...: these logs of kernels are there and have no report
+no_warning() {
+	local name=$1 file found
+	shift
+	found=$(for file; do
+		[ -s "$file" ] || echo "$file is empty"
+		grep -E 'WARNING:|BUG:|Call Trace|unknown reason' "$file" |
+			grep -v 'WARNING: See https'
+	done 2>&1)
+	none "$name" "$found"
+}
+
+# within NAME GOT WANT PERCENT: GOT is WANT, which is not 0, to within PERCENT
 within() {
 	local verdict
 	verdict=$(awk -v g="$2" -v w="$3" -v p="$4" 'BEGIN {
-		if (g !~ /^[0-9.]+$/ || w !~ /^[0-9.]+$/) { print "no"; exit }
+		if (g !~ /^[0-9.]+$/ || w !~ /^[0-9.]+$/ || w == 0) { print "no"; exit }
 		d = g - w; if (d < 0) d = -d
 		print d <= w * p / 100 ? "yes" : "no" }')
 	echo "# $1: $2 against $3, at most $4 %"
@@ -67,8 +95,8 @@ has() {
 	ok "$1" [ $found = yes ]
 }
 
-# tap_file PREFIX FILE: a program's results are results here, renumbered; so is it
-# when there are not as many as it says
+# tap_file PREFIX FILE: the results of a program become results of this script, renumbered.
+# If there are more or fewer than the program says, that is a result that fails.
 tap_file() {
 	local line mark before=$tap_n plan=none
 	while read -r line; do
@@ -87,15 +115,16 @@ tap_file() {
 		is "$1: the number of results" $((tap_n - before)) "$plan"
 }
 
-# ends_well NAME COMMAND...: the command, which may print TAP, has status 0, which it does
-# not have when a sanitizer complains. Its output is in the file out.
+# ends_well NAME COMMAND...: the command has status 0. If it prints TAP, its results become
+# results of this script. It may be a program, or $vm with a part of a test. Its output is
+# in the file out.
 ends_well() {
 	local name=$1 status
 	shift
 	"$@" >out 2>&1
 	status=$?
-	! grep -q '^TAP version' out || tap_file "$name" out
-	[ $status = 0 ] || tail -n 40 out | sed 's/^/# /'
+	! grep -qE '^(1\.\.[0-9]|(not )?ok [0-9])' out || tap_file "$name" out
+	[ $status = 0 ] || grep -v '^\(not \)\?ok ' out | tail -n 40 | sed 's/^/# /'
 	is "$name ends well" $status 0
 }
 

@@ -127,7 +127,7 @@ sed 's/^/# the other guest: /' monitor
 has "and reads what is right in user mode" \
 	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' monitor
 
-is "no VM is left" "$(cat left)" ""
+empty "no VM is left" left
 sed 's/^/# before: /' used.before
 sed 's/^/# after: /' used.after
 is "no perf_event and no pinned page is left" \
@@ -142,8 +142,8 @@ comm -13 <(sort dmesg.before) <(sort dmesg.after) >log
 # Ours, and those whose rate the host's kernel limits itself.
 grep -vE 'has reached its limit of [0-9]+ events|interrupt took too long|NMI handler .* took too long|callbacks suppressed|drop_caches|Unhandled (RD|WR)MSR' \
 	log | sed 's/^/# unexpected: /' | tee unexpected
-ok "the host's log has no unexpected line" test ! -s unexpected
+empty "the host's log has no unexpected line" unexpected
 grep -o 'kvm: pv_perf: .* has reached its limit of .*' log >limits
 ok "but tells of a limit" test -s limits
-is "once of each" "$(sort limits | uniq -d)" ""
+none "once of each" "$(sort limits | uniq -d)"
 finish

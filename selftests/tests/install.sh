@@ -163,7 +163,7 @@ update_kernel() {
 	said "another source of the same version" 0 "is built from linux-source $new" -- \
 		in_debian /usr/lib/pv-perf/host-modules update "$release"
 	said "and nothing to do" 0 -- in_debian /usr/lib/pv-perf/host-modules update "$release"
-	is "nothing is done" "$(cat out)" ""
+	empty "nothing is done" out
 	# Its source is removed to save room.
 	mv "$debian"/usr/src/linux-source-6.1.tar.xz "$debian/srv/"
 	in_debian /usr/lib/pv-perf/host-modules update "$release" >out
@@ -197,9 +197,9 @@ remove_from_debian() {
 	said "removed" 0 -- in_debian apt-get remove -y pv-perf-{host-dkms,guest-dkms,doctor}
 	is "modprobe takes the kernel's own KVM again" "$(place kvm)" \
 		kernel/arch/x86/kvm
-	is "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
+	none "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
 		"$debian"/usr/src/pv-perf* "$debian"/var/lib/dkms/pv-perf* \
-		"$debian/var/lib/pv-perf-host" 2>/dev/null)" ""
+		"$debian/var/lib/pv-perf-host" 2>/dev/null)"
 }
 
 # Also what a run has left that was cut short.

@@ -138,7 +138,7 @@ is "it has nothing else" "$(echo good/*)" \
 	"good/host.samples.gz good/one.samples.gz good/session.json good/two.samples.gz"
 is "no hidden file" "$(find good -name '.*' | wc -l)" 0
 until_true nothing_left
-is "nothing is left" "$(left)" ""
+none "nothing is left" "$(left)"
 record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s[0-9a-f]{6,} "[^ ]+' <(zcat chains/one.samples.gz)
 
@@ -252,11 +252,11 @@ is "Ctrl-C: it is said" "$(field cut "s['interrupted']")" True
 more "Ctrl-C: samples of the guest" "$(samples cut one)" 200
 more "Ctrl-C: samples of the host" "$(samples cut host)" 200
 until_true nothing_left
-is "Ctrl-C: nothing is left" "$(left)" ""
+none "Ctrl-C: nothing is left" "$(left)"
 record_and 'records cpu-clock' TERM
 is "SIGTERM: ends well" $? 0
 more "SIGTERM: samples" "$(samples cut one)" 200
-is "SIGTERM: nothing in /tmp" "$(ls tmp)" ""
+none "SIGTERM: nothing in /tmp" "$(ls tmp)"
 touch fakes/one.hangs
 rm -rf cut fakes/log
 "$pv_perf" record -e cpu-clock -o cut --vm ssh:one >cut.out 2>&1 &
@@ -335,10 +335,10 @@ for _ in $(seq 20); do
 	nothing_left && break
 	sleep 5
 done
-is "SIGKILL: not for long" "$(left)" ""
+none "SIGKILL: not for long" "$(left)"
 more "SIGKILL: what ssh needs stays in /tmp" "$(find tmp -name 'pv-perf*' | wc -l)" 0
 record_and 'records cpu-clock' INT
-is "and no longer than until the next" "$(ls tmp)" ""
+none "and no longer than until the next" "$(ls tmp)"
 
 # The real ssh.
 mkdir -p ssh /run/sshd ~/.ssh
@@ -364,8 +364,8 @@ more "samples" "$(samples real 127_0_0_1_20022)" 500
 has "where there is none" '127.0.0.1:1: .*Connection refused' real.out
 kill "$(cat ssh/pid)"
 sleep 1
-is "no connection is left" "$(pgrep -f "ControlPath=$TMPDIR/pv-per[f]")" ""
-is "nor anything in /tmp" "$(ls tmp)" ""
+none "no connection is left" "$(pgrep -f "ControlPath=$TMPDIR/pv-per[f]")"
+none "nor anything in /tmp" "$(ls tmp)"
 
 # What it refuses.
 refused() {
@@ -411,5 +411,5 @@ tap_file "clock" clock.tap
 PYTHONPATH=$tree/tools python3 -B "$tree/selftests/programs/agent_test.py" 300 >agent.tap
 tap_file "agent" agent.tap
 until_true nothing_left
-is "at the end, nothing is left" "$(left)" ""
+none "at the end, nothing is left" "$(left)"
 finish
