@@ -76,8 +76,7 @@ in_guest() {
 	is "format/event" "$(cat $cpu/format/event)" $format
 	(cd $cpu/events && grep . -- * | sort) >events
 	ok "events/ has instructions" grep -q '^instructions:' events
-	is "events/ says what the host's does" \
-		"$(comm -23 events host-events)" ""
+	none "events/ says what the host's does" "$(comm -23 events host-events 2>&1)"
 	ok "events/ has not what the host has not" \
 		test ! -e $cpu/events/$no_event
 	is "caps/max_precise" "$(cat $cpu/caps/max_precise)" 0
@@ -115,7 +114,7 @@ in_guest() {
 	is "a pinned event beside perf stat -a" \
 		"$(grep -hc '^10000004,' pinned.? | paste -sd' ')" "1 1 1"
 	perf stat -a --per-core -o out -e instructions "$T/loop"
-	has "perf stat --per-core" 'instructions' out
+	has "perf stat --per-core" '[1-9][0-9,]+ +instructions' out
 
 	perf stat -x, -o out -r 5 -e instructions:u "$T/loop"
 	is "perf stat -r 5" "$(count instructions:u out)" 10000004
@@ -146,9 +145,9 @@ in_guest() {
 		"$(sort -u hops | wc -l)" 1
 	cp hops "$VM_SCRATCH/hops.guest"
 
-	perf stat -e "$(yes instructions:u | head -130 | paste -sd,)" true \
-		>out 2>&1
-	is "130 events, more than the VM may have open" $? 0
+	perf stat -x, -o out -e "$(yes instructions:u | head -130 | paste -sd,)" true
+	is "130 events, more than the VM may have open: perf ends well and supports all" \
+		"$? $(grep -cE '^([0-9]+|<not counted>),,instructions:u' out)" "0 130"
 	dmesg >dmesg
 	is "no event has lost its counter" "$(grep -c "$says_lost" dmesg)" 0
 
