@@ -181,7 +181,7 @@ pause 0.02
 tell host disable
 wait_for parked.end
 is "no word of a counter that the host takes away where nobody uses it" \
-	"$(grep -c 'needed the counter' parked)" 0
+	"$(grep -c "$says_lost" parked)" 0
 
 wait_for pinned.begin
 shortage=0
