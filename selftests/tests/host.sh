@@ -95,28 +95,32 @@ is "4 CPUs: moved 1,000 times, the same count as on the host" \
 # Guests that count more events than there are counters, all the time, and what
 # is left for the host's own perf on their CPU.  Its NMI watchdog has one as well.
 # Then they count what there is room for, until their VMM dies.
+$vm guest -- sh -c "for most in 6 0; do
+		while [ ! -e share.\$most.begin ]; do sleep 0.1; done
+		perf stat -a -e \
+instructions,branches,cycles,instructions,branches,cycles,instructions \
+			sh -c \"while [ ! -e share.\$most.end ]; do $T/loop; done\"
+		touch share.\$most.ended
+	done
+	perf stat -a -e instructions,cycles \
+		sh -c 'touch goes_on; while :; do $T/loop; done'" >out 2>&1 &
+victim=$!
+# share MOST: of a guest that may have so many counters, 0 for the default
 share() {
 	echo "$1" >/sys/module/kvm/parameters/pv_perf_max_counters
-	rm -f stop goes_on
-	$vm guest -- sh -c "perf stat -a -e \
-instructions,branches,cycles,instructions,branches,cycles,instructions \
-		sh -c 'while [ ! -e stop ]; do $T/loop; done'
-		perf stat -a -e instructions,cycles \
-			sh -c 'touch goes_on; while :; do $T/loop; done'" >out 2>&1 &
-	victim=$!
+	touch "share.$1.begin"
 	until_true counting
 	taskset -pac 1 "$(pgrep -f 'accel kvm')" >/dev/null
 	sleep 1
 	perf stat -x, -o share -C 1 -e instructions sleep 2
-	touch stop
+	touch "share.$1.end"
+	wait_for "share.$1.ended"
 	sed 's/^/# /' share
 }
 max_counters=$(cat /sys/module/kvm/parameters/pv_perf_max_counters)
 share 6
 has "the host's perf does not always count beside a guest that may have all counters" \
 	'^<not counted>|,[0-9][0-9]?\.[0-9]*,' share
-pkill -9 -f 'accel kvm'
-wait $victim
 share 0
 # Only perf can say whether a fixed counter is free, and takes one of the host's then,
 # until its next tick.
