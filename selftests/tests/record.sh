@@ -9,7 +9,7 @@
 # seconds: 450, on intel 919
 #
 # Runs itself on the machine's host, and there in guests, and looks at what
-# they have recorded here, where perf report takes no time.  With LONG=1 five times as
+# they have recorded here, where perf report takes no time.  With LONG=1 ten times as
 # many overflows with events opened and closed at random.
 self=$(realpath "$0")
 tree=${self%/selftests/*}
@@ -77,6 +77,17 @@ turns() {
 	echo $(($(cat $overflows) - before)) >"guest.turns.$1.overflows"
 }
 
+# While the host profiles the guest: work in its kernel, sampled.
+be_profiled() {
+	cat /proc/kallsyms >kallsyms
+	cat /proc/modules >modules
+	touch profiled.ready
+	wait_for profiled.go
+	perf record -q -B -N -e cycles -c 100000 -o data \
+		dd if=/dev/zero of=/dev/shm/zero bs=64k count=300 2>/dev/null
+	touch profiled.done
+}
+
 # In a guest with a CPU: what is one after another.
 guest_first() {
 	local options='' loops
@@ -102,6 +113,7 @@ guest_first() {
 	show guest.top.tui "$tui_shows" script -qc \
 		"stty cols 100 rows 30; exec perf top $options" /dev/null </dev/null
 	kill "$loops"
+	be_profiled
 }
 
 # In a guest with several: samples and NMIs at the same time.
@@ -118,18 +130,6 @@ guest_stress() {
 	dmesg >"stress$1.dmesg"
 	touch "stress$1.done"
 	wait_for "stress$1.compared"
-}
-
-# In a guest while the host profiles it: work in the kernel, sampled.
-guest_profiled() {
-	prepare
-	cat /proc/kallsyms >kallsyms
-	cat /proc/modules >modules
-	touch profiled.ready
-	wait_for profiled.go
-	perf record -q -B -N -e cycles -c 100000 -o data \
-		dd if=/dev/zero of=/dev/shm/zero bs=64k count=300 2>/dev/null
-	touch profiled.done
 }
 
 # In a guest that gets an NMI from the QEMU monitor, while it samples.
@@ -157,9 +157,12 @@ stress() {
 	echo $? >"stress$1.status"
 }
 
+# profile_guest PID: the guest's vm
 profile_guest() {
-	"$vm" guest -- "$self" guest_profiled &
-	wait_for profiled.ready
+	until [ -e profiled.ready ]; do
+		kill -0 "$1" 2>/dev/null || return
+		pause 0.1
+	done
 	touch profiled.go
 	perf kvm --host --guest --guestkallsyms=kallsyms \
 		--guestmodules=modules record -q -a -e cycles -c 1000000 \
@@ -167,7 +170,6 @@ profile_guest() {
 	profiler=$!
 	perf record -q -B -N -e instructions:u -c 10000 -o host.loop "$T/loop"
 	wait $profiler
-	wait
 }
 
 monitor_nmi() {
@@ -187,12 +189,15 @@ PY
 }
 
 on_host() {
-	local many=20000
+	local many=10000 guest
 
 	! long || many=100000
 	prepare
 	record_programs host
-	"$vm" guest -- "$self" guest_first
+	"$vm" guest -- "$self" guest_first &
+	guest=$!
+	profile_guest $guest
+	wait $guest
 	echo $? >guest.status
 	# Fewer with checks: one takes longer than events of the guest's kernel
 	# take to overflow again, and nothing else would be done.
@@ -204,7 +209,6 @@ on_host() {
 	esac
 	stress 2 "$many"
 	stress 4 $((many / 10))
-	profile_guest
 	monitor_nmi
 }
 
