@@ -150,7 +150,7 @@ judge_all() {
 	more "$1: addresses of the kernel" "$(seen kernel "$1.chain")" 1000
 	is "$1: gaps between one branch and the next" "$(seen gaps "$1.chain")" 0
 	look "$1.kernel" chain "$1.entries"
-	within "$1: in the kernel alone: full stacks" "$(seen full "$1.kernel")" \
+	within "$1: samples of the kernel alone have full stacks" "$(seen full "$1.kernel")" \
 		"$(seen samples "$1.kernel")" 1
 
 	for task in call:0 cond:"6 8"; do
@@ -158,12 +158,13 @@ judge_all() {
 		look "$1.task.${task%:*}" program "$T/branches" ${task#*:}
 		is "$1: beside a task with another filter: other branches than -j ${task%:*}" \
 			"$(seen wrong "$1.task.${task%:*}")" 0
-		more "$1: and samples" "$(seen samples "$1.task.${task%:*}")" 999
+		more "$1: beside a task with another filter: samples of -j ${task%:*}" \
+			"$(seen samples "$1.task.${task%:*}")" 999
 	done
 	perf script -i "$1.cpu" --comm branches -F ip,brstack 2>/dev/null |
 		"$check" program "$T/branches" 0 1 2 3 4 5 6 8 >"$1.cpu.seen"
-	is "$1: of the CPU: branches of another task" "$(seen wrong "$1.cpu")" 0
-	more "$1: and samples" "$(seen samples "$1.cpu")" 999
+	is "$1: samples of a CPU have no branch of another task" "$(seen wrong "$1.cpu")" 0
+	more "$1: samples of a CPU" "$(seen samples "$1.cpu")" 999
 	for filter in $refused lbr; do
 		is "$1: -j $filter is refused" "$(cat "$1.refused.$filter.status")" 255
 	done
