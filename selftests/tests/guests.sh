@@ -194,7 +194,7 @@ compare_both() {
 start_libvirt
 start_other
 start_ssh
-is "two libvirts, and one of them by ssh" "$(for uri in $system "$other" "$remote"; do
+is "two libvirts answer, one of them also by ssh" "$(for uri in $system "$other" "$remote"; do
 	virsh -c "$uri" uri
 done | sed '/^$/d')" "$system
 $other
@@ -228,7 +228,7 @@ record_both
 count_guests
 "$pv_perf" record -c $period -o all --connect $system --connect "$remote" --vm web \
 	--vm db --passive old --symbols old=old.kallsyms -- bash work.sh >all.out 2>&1
-is "a host, two guests of two URIs, and a passive one" $? 0
+is "a session of a host, two guests of two URIs and a passive guest ends well" $? 0
 sed 's/^/# /' all.out
 stop_both
 kill -INT $count
@@ -239,22 +239,23 @@ start_guest $system perfless 1 agent.no=perf &
 start_guest $system dies 1 &
 left_in_web >left
 is "nothing is left in a guest" "$(cat left)" "nothing else"
-is "nothing on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
+is "nothing but the session is left on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
 	"db.samples.gz host.samples.gz old.kallsyms session.json web.samples.gz "
-is "all are well" "$(field all "[x['status'] for x in s['domains']]")" \
+is "all domains have the status ok" "$(field all "[x['status'] for x in s['domains']]")" \
 	"['ok', 'ok', 'ok', 'ok']"
-is "none is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
-more "web: samples of the program, by function" \
+is "no sample is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
+more "web has samples of the program's functions" \
 	"$(lines all web '"(aa|bb|bbb|c|a|b)" "calltree"')" 100
-more "db: samples" "$(lines all db '"_start" "longloop"')" 100
+more "db has samples" "$(lines all db '"_start" "longloop"')" 100
 # As perf 6.1 writes the misc of a guest's user mode.
-more "old: samples on the host, of its user mode" "$(lines all host '\] KGg ')" 100
-more "the host: samples of its own" "$(lines all host '\] [KU] ')" 10
-is "db: by ssh" "$(field all "d['db']['connect']")" "$remote"
-is "vCPUs' threads" "$(field all "[len(x['vcpus']) for x in s['domains']]")" \
+more "the host has samples of old's user mode" "$(lines all host '\] KGg ')" 100
+more "the host has samples of its own" "$(lines all host '\] [KU] ')" 10
+is "db is recorded by ssh" "$(field all "d['db']['connect']")" "$remote"
+is "the session has a thread for each vCPU" \
+	"$(field all "[len(x['vcpus']) for x in s['domains']]")" \
 	"[0, 2, 1, 1]"
 for name in web db old; do
-	is "$name: its process" \
+	is "the session has the process of $name" \
 		"$(tr '\0' '\n' <"/proc/$(field all "d['$name']['pid']")/cmdline" |
 			grep -c "^guest=$name,")" 1
 done
@@ -267,7 +268,7 @@ sum() {
 }
 old=$(field all "'^' + str(d['old']['pid']) + '/.* cycles:G: '")
 total=$(($(sum host ' cycles:H: ') + $(sum host "$old") + $(sum web .) + $(sum db .)))
-within "all samples are what the CPUs did" $total \
+within "the periods of all samples are what the CPUs have counted" $total \
 	"$(field all "sum(s['host']['counted'].values())")" 2
 
 # What comes out is what was done. That is known by perf's counts of the VMMs' threads
@@ -349,10 +350,10 @@ for name in web db; do
 done
 read -r pairs cpus worst median <<<"$(compare_both all)"
 more "the same hypercalls, in both traces" "$pairs" 20
-is "of two vCPUs" "$cpus" 2
+is "the same hypercalls are those of two vCPUs" "$cpus" 2
 echo "# outside: at most $worst ns; the functions take $median ns"
 ok "no hypercall is 10 us before or after its function" test "$worst" -lt 10000
-ok "and half of these take less than 20 us" test "$median" -lt 20000
+ok "half of the functions take less than 20 us" test "$median" -lt 20000
 
 # What a session costs while it lasts.
 cat >cost.sh <<-END
@@ -370,9 +371,9 @@ $count_cost -o cost.hand -- bash cost.sh
 stop_by_hand
 "$pv_perf" record -c $period -o cost --connect $system --connect "$other" --vm web \
 	--vm db -- $count_cost -o cost.session -- bash cost.sh >cost.out 2>&1
-is "a session of which the cost is known" $? 0
+is "the session whose cost is measured ends well" $? 0
 echo "# instructions: $(cost_of session), with perf by hand $(cost_of hand)"
-ok "it costs no more than perf on both sides does" awk -v s="$(cost_of session)" \
+ok "a session costs no more than perf on both sides" awk -v s="$(cost_of session)" \
 	-v h="$(cost_of hand)" 'BEGIN { exit !(s > 0 && s + 0 <= h * 1.05) }'
 
 # Guests that fail, beside web, which does not: old has no agent, and db does nothing
@@ -396,19 +397,19 @@ END
 "$pv_perf" record -e cycles -F 99 -o some --patience 20 --limit 1 --connect $system \
 	--connect "$other" --vm web --vm bare --vm old --vm perfless --vm dies --vm db \
 	-- bash fail.sh >some.out 2>&1
-is "with guests that fail" $? 0
+is "a session with guests that fail ends well" $? 0
 sed 's/^/# /' some.out
-is "web is well" "$(field some "d['web']['status']")" ok
+is "web has the status ok beside guests that fail" "$(field some "d['web']['status']")" ok
 said some bare 'pv-perf-doctor'
 said some old 'apt install qemu-guest-agent'
 said some perfless 'apt install linux-perf'
 said some dies 'no domain|not running|not connected|responding'
 said some db 'flooded with its hypercalls'
 is "db: its clock is not known" "$(field some "d['db']['clock']")" "[]"
-more "db: samples" "$(lines some db cycles)" 1
-more "web: its clock is, all the time" "$(field some \
+more "db has samples beside guests that fail" "$(lines some db cycles)" 1
+more "the clock of web is known for the whole session" "$(field some \
 	"int(100 * (d['web']['clock'][-1][1] - d['web']['clock'][0][1]) / s['seconds'])")" 90
 "$pv_perf" record -o none --vm nobody true >out 2>&1
-has "a domain that there is not" 'knows no domain nobody' out
+has "a domain that does not exist is named" 'knows no domain nobody' out
 is "nothing is left in web" "$(left_in_web)" "nothing else"
 finish
