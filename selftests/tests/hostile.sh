@@ -109,7 +109,7 @@ mkdir -p "$dir"
 	--append sysctl.kernel.perf_event_max_sample_rate=4000 \
 	--kvm-opt pv_perf_rdpmc=5 \
 	--scratch "$dir" -- "$self" on_host "$hypercalls" "$seed"
-is "host and guests end well" $? 0
+is "the host and the guests end well" $? 0
 cd "$dir" || exit 1
 
 tap_file "the hostile guest" hostile
@@ -124,7 +124,7 @@ for who in host victim; do
 done
 
 sed 's/^/# the other guest: /' monitor
-has "and reads what is right in user mode" \
+has "the other guest's readings in user mode are right" \
 	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' monitor
 
 empty "no VM is left" left
@@ -144,6 +144,6 @@ grep -vE 'has reached its limit of [0-9]+ events|interrupt took too long|NMI han
 	log | sed 's/^/# unexpected: /' | tee unexpected
 empty "the host's log has no unexpected line" unexpected
 grep -o 'kvm: pv_perf: .* has reached its limit of .*' log >limits
-ok "but tells of a limit" test -s limits
-none "once of each" "$(sort limits | uniq -d)"
+ok "the host's log tells of a limit" test -s limits
+none "the host's log tells of each limit once" "$(sort limits | uniq -d)"
 finish
