@@ -54,6 +54,6 @@ $vm guest --pmu=none -- sh -c "
 status=$?
 tap_file absent out
 is "hypercall_test --absent ends well" $status 0
-has "without the feature the module says why it does nothing" \
+has "without the feature the module's log says why it does nothing" \
 	'kvm_pmu: not loaded: the host does not offer' dmesg
 finish
