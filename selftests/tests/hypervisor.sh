@@ -40,9 +40,10 @@ check_events() {
 	perf list kvm >list 2>&1
 	has "perf list has them" 'kvm/exits-mmio/' list
 	perf stat -x, -e kvm/config=0x1e/ true >out 2>&1
-	has "one that there is not" 'Invalid argument|not supported|syntax error' out
+	has "perf refuses an event that does not exist" \
+		'Invalid argument|not supported|syntax error' out
 	# Of this program, EOPNOTSUPP: exclude_kernel, remove_on_exec and sigtrap.
-	is "none sends SIGTRAP" "$(perl -e '
+	is "an event of the hypervisor refuses sigtrap with EOPNOTSUPP" "$(perl -e '
 		$attr = pack("LLQQQQQx80", shift, 128, 0x20, 1, 0, 0,
 			     1 << 5 | 1 << 36 | 1 << 37);
 		print syscall(298, $attr, 0, -1, -1, 0) == -1 ? $! + 0 : "opened"' \
@@ -54,9 +55,9 @@ check_doctor() {
 		'^Guests may count all events of the hypervisor' host.doctor
 	"$VM_TREE/build/pv-perf-doctor" guest >doctor
 	is "the doctor in the guest finds all well" $? 0
-	has "and counts exits that it makes" \
+	has "the doctor in the guest counts exits that it makes" \
 		'^ok .* counts events of the hypervisor \(kvm/exits/\)' doctor
-	is "nothing is kept" "$(grep -c keeps doctor)" 0
+	is "the doctor finds no event that the host keeps" "$(grep -c keeps doctor)" 0
 }
 
 # What the C library does as a program starts is in both.
@@ -83,16 +84,17 @@ check_counts() {
 check_halts() {
 	perf stat -x, -a -o out -e kvm/exits-hlt/,kvm/halt-ns/,kvm/host-ns/ \
 		"$T/exits" halt 100
-	more "100 sleeps: halts" "$(count kvm/exits-hlt/ out)" 99
-	ok "and few more" test "$(count kvm/exits-hlt/ out)" -lt 200
-	within "of a millisecond each, in ns" "$(count kvm/halt-ns/ out)" 105000000 10
+	more "100 sleeps have at least 100 halts" "$(count kvm/exits-hlt/ out)" 99
+	ok "100 sleeps have fewer than 200 halts" test "$(count kvm/exits-hlt/ out)" -lt 200
+	within "kvm/halt-ns/ is 100 sleeps of a millisecond" \
+		"$(count kvm/halt-ns/ out)" 105000000 10
 }
 
 check_groups() {
 	perf stat -x, -o out -e '{instructions:u,kvm/exits-io/u,branches:u}' \
 		"$T/exits" io 100
-	is "in a group with hardware events" "$(count kvm/exits-io/u out)" 100
-	more "which count, too" "$(count branches:u out)" 100
+	is "a group with hardware events counts exits exactly" "$(count kvm/exits-io/u out)" 100
+	more "the hardware events of the group count" "$(count branches:u out)" 100
 	perf record -q -B -N -e '{instructions:u,kvm/exits-io/}:S' -c 20000 -o $data \
 		"$T/exits" io 10000
 	perf script -i $data -F event,period 2>/dev/null >script
@@ -101,9 +103,9 @@ check_groups() {
 	# perf leaves the last interval out where the program ends as it prints one.
 	perf stat -x, -I 20 -o series -e instructions:u,kvm/exits-io/ \
 		sh -c "$T/exits io 10000; sleep 0.1"
-	is "intervals add up" \
+	is "the intervals of perf stat -I add up" \
 		"$(awk -F, '$4 == "kvm/exits-io/" { n += $2 } END { print n }' series)" 10000
-	more "intervals" "$(grep -c 'kvm/exits-io/' series)" 2
+	more "perf stat -I has intervals" "$(grep -c 'kvm/exits-io/' series)" 2
 }
 
 # samples LABEL: of data, how many have its address, of the program
@@ -116,35 +118,36 @@ samples() {
 
 check_samples() {
 	perf record -q -B -N -g -c 1 -o $data -e kvm/exits-io/ "$T/exits" io 10000
-	more "of 10,000 writes to a port, samples at the OUT itself" \
+	more "10,000 writes to a port have samples at the OUT itself" \
 		"$(samples io_instruction)" 9899
 	perf script -i $data -F ip,sym 2>/dev/null >chains
 	head -n 4 chains | sed 's/^/# /'
-	more "called by main" "$(grep -c ' main *$' chains)" 9899
+	more "the samples' call chains have main" "$(grep -c ' main *$' chains)" 9899
 	perf record -q -B -N -c 10 -o $data -e kvm/exits/u "$T/exits" cpuid 10000
-	more "one in ten of 10,000 CPUIDs" "$(samples cpuid_instruction)" 989
+	more "one in ten of 10,000 CPUIDs is sampled" "$(samples cpuid_instruction)" 989
 	perf record -q -B -N -F 1000 -o $data -e kvm/exits/u "$T/exits" cpuid 20000
-	more "with a frequency" "$(samples cpuid_instruction)" 20
+	more "CPUIDs are sampled with a frequency" "$(samples cpuid_instruction)" 20
 	perf report -i $data --stdio --sort symbol 2>/dev/null >report
-	within "the periods add up to what was counted" \
+	within "the periods of samples with a frequency add up" \
 		"$(sed -n 's/^# Event count (approx.): //p' report)" 20000 2
 
 	# One for which the NMI has an interrupt wait would be the next.
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-interrupt/ \
 		perf stat -x, -a -o out -e kvm/injected-irqs/ "$T/exits" halt 100
-	is "exits for interrupts are sampled, and it ends" $? 0
-	more "with the interrupts" "$(count kvm/injected-irqs/ out)" 99
+	is "sampling each exit for an interrupt ends" $? 0
+	more "interrupts are counted while exits for them are sampled" \
+		"$(count kvm/injected-irqs/ out)" 99
 
 	# A halt that is sampled is not ended by that.
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-hlt/ \
 		perf stat -x, -a -o halts -e kvm/halt-ns/ "$T/exits" halt 100
 	more "halts are sampled" "$(perf script -i $data 2>/dev/null | wc -l)" 99
-	within "and last as long" "$(count kvm/halt-ns/ halts)" 105000000 10
+	within "sampled halts last as long" "$(count kvm/halt-ns/ halts)" 105000000 10
 	perf record -q -B -N -a -g -c 1 -o $data -e kvm/exits-hlt/ "$T/exits" halt 20
 	perf script -i $data -F ip,sym 2>/dev/null >chains
 	head -n 4 chains | sed 's/^/# /'
 	# By the innermost function; not all kernels have one for HLT alone.
-	is "all by the idle loop, whose interrupt has not begun" \
+	is "each sampled halt is in the idle loop, before the interrupt's handler" \
 		"$(awk '!NF { inner = 1; next }
 			inner && $2 ~ /^((pv_)?native_safe_halt|default_idle)$/ { n++ }
 			{ inner = 0 } END { print n + 0 }' chains)" \
@@ -180,7 +183,7 @@ check_interrupts() {
 	mapfile -t many < <(irqs_of 400)
 	within "each interrupt counts once, also where it is sampled" \
 		$((many[1] - few[1])) $((many[0] - few[0])) 15
-	more "samples of them" "$(perf script -i $data 2>/dev/null | wc -l)" 399
+	more "each interrupt has a sample" "$(perf script -i $data 2>/dev/null | wc -l)" 399
 }
 
 # All slots are taken, and then they are not.
@@ -192,7 +195,7 @@ check_slots() {
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-io/u sh -c "
 		sleep 0.5; touch slots.go; sleep 0.5; $T/exits io 100"
 	wait
-	is "one that had to wait for a slot takes samples" "$(samples io_instruction)" 100
+	is "an event that had to wait for a slot takes samples" "$(samples io_instruction)" 100
 }
 
 # has_events PID N: it has N perf_events open
@@ -211,9 +214,9 @@ check_targets() {
 	wait
 	perf stat -x, -C 0 -A -o cpu -e kvm/exits-cpuid/u "$T/exits" cpuid 1000
 	# What the C library does as a program starts comes on top.
-	within "perf stat -p: a task's" "$(count kvm/exits-cpuid/u task)" 1025 2.5
-	is "and only those" "$(count kvm/exits-io/u task)" 0
-	within "perf stat -C 0: a CPU's" \
+	within "perf stat -p counts the exits of a task" "$(count kvm/exits-cpuid/u task)" 1025 2.5
+	is "perf stat -p counts no exits of other reasons" "$(count kvm/exits-io/u task)" 0
+	within "perf stat -C 0 counts the exits of a CPU" \
 		"$(awk -F, '/exits-cpuid/ { print $2 }' cpu)" 1025 2.5
 }
 
@@ -237,9 +240,9 @@ check_interval_cost() {
 	with_intervals 1000000000000 >/dev/null
 	without=$(with_intervals 1000000000000)
 	with=$(with_intervals 50000000)
-	more "intervals of 50,000,000 instructions" \
+	more "there are samples every 50,000,000 instructions" \
 		"$(perf script -i $data -F event 2>/dev/null | grep -c instructions)" 8
-	within "cost at most 1.3 %" "$with" "$without" 1.3
+	within "a sample every 50,000,000 instructions costs at most 1.3 %" "$with" "$without" 1.3
 }
 
 # Of all CPUs, in hundredths of a second.
@@ -281,11 +284,11 @@ check_steal() {
 	touch steal.ended
 	wait_for host.steal
 	is "the host's trace has when it begins and ends" "$(awk '{ print $3 }' host.steal)" 2
-	within "steal, in ns, as the host's scheduler has it" \
+	within "kvm/steal-ns/ is what the host's scheduler has" \
 		"$(count kvm/steal-ns/ steal)" "$(awk '{ print $1 }' host.steal)" 1
-	within "and as in /proc/stat" "$(count kvm/steal-ns/ steal)" \
+	within "kvm/steal-ns/ is what /proc/stat has" "$(count kvm/steal-ns/ steal)" \
 		"$(awk 'NR == 1 { n = $1 } END { printf "%.0f", ($1 - n) * 10000000 }' stat)" 1
-	within "preemptions, as in the host's trace of the scheduler" \
+	within "kvm/preemptions/ is what the host's trace of the scheduler has" \
 		"$(count kvm/preemptions/ steal)" "$(awk '{ print $2 }' host.steal)" 1
 }
 
@@ -324,7 +327,7 @@ in_guest() {
 	check_host
 	check_steal
 	perf stat -x, -o out -e instructions:u "$T/loop"
-	is "hardware events count as ever" "$(count instructions:u out)" 10000004
+	is "hardware events count exactly after all that" "$(count instructions:u out)" 10000004
 	sleep 1
 	dmesg >dmesg
 	no_warning "the guest's log has no warning" dmesg
