@@ -48,7 +48,7 @@ sampled() {
 	is "a thread that moves between vCPUs has all its samples" "$(samples_of data)" \
 		$(($(count instructions:u out) / 10000))
 	perf report -i data --sort cpu --stdio 2>/dev/null | grep -E '^ +[0-9.]+% +[01]' >cpus
-	is "of both vCPUs" "$(wc -l <cpus)" 2
+	is "the samples of a thread that moves are of both vCPUs" "$(wc -l <cpus)" 2
 }
 
 # on_guest TITLE PART CPUS [VM_OPTION...]: a part in a guest whose QEMU runs on CPUS
