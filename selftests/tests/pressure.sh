@@ -13,7 +13,7 @@ cd "$VM_SCRATCH" || exit 1
 modprobe zram
 echo 64M >/sys/block/zram0/disksize
 mkswap /dev/zram0 >mkswap.log 2>&1 && swapon /dev/zram0
-is "there is swap" $? 0
+is "the host has swap space" $? 0
 
 # Compaction moves what it can all the while.
 while [ ! -e stop ]; do
