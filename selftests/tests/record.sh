@@ -273,14 +273,15 @@ ok "the guest's skid, $(skid guest), is no larger than the host's, $(skid host)"
 
 samples=$(samples_of guest.turns.1000)
 more "a task that another takes turns with, at 1,000 Hz: samples" "$samples" 300
-is "and no overflow for the other" "$(cat guest.turns.1000.overflows)" "$samples"
+is "a task that another takes turns with: the other has no overflow" \
+	"$(cat guest.turns.1000.overflows)" "$samples"
 
 perf report -i guest.calltree --stdio 2>/dev/null >out
-has "none lost" 'Total Lost Samples: 0' out
-more "perf record with no options: samples" \
+has "perf record in the guest loses no sample" 'Total Lost Samples: 0' out
+more "perf record with no options takes samples" \
 	"$(samples_of guest.default)" 20
 sed 's/^/# perf record: /' guest.default.err
-is "and does not complain" \
+is "perf record with no options does not complain" \
 	"$(grep -ciE 'error|not supported|failed' guest.default.err)" 0
 falls_back_or_says_why() {
 	case $(cat guest.precise.status) in
@@ -291,13 +292,14 @@ falls_back_or_says_why() {
 	esac
 }
 sed 's/^/# perf record -e cycles:pp: /' guest.precise.err
-ok "perf record of precise events falls back or says why" falls_back_or_says_why
-is "the guest's hard-lockup watchdog is off: it looks for a PMU earlier" \
+ok "perf record of cycles:pp takes samples, or perf says that the PMU does not support it" \
+	falls_back_or_says_why
+is "the guest's hard-lockup watchdog is off, because it looks for a PMU before the module is there" \
 	"$(cat guest.watchdog)" 0
 has "perf top --stdio shows the program that runs" "$top_shows" guest.top
 is "perf top with no options starts and does not complain" \
 	"$(grep -ciE 'error|not supported|failed' guest.top.tui)" 0
-has "and draws its screen" "$tui_shows" guest.top.tui
+has "perf top with no options draws its screen" "$tui_shows" guest.top.tui
 
 for cpus in 2 4; do
 	is "$cpus CPUs: ends well" "$(cat stress$cpus.status)" 0
