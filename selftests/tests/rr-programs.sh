@@ -55,8 +55,8 @@ backwards() {
 		kill
 	END
 	has "gdb finds the last write by reverse execution" '[0-9].*overwritten' gdb.out
-	has "and what it has overwritten" 'first 400$' gdb.out
-	has "and the write before that" 'second 361, i 39' gdb.out
+	has "gdb finds what that write has overwritten" 'first 400$' gdb.out
+	has "gdb finds the write before that" 'second 361, i 39' gdb.out
 }
 
 in_guest() {
