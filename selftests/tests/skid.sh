@@ -86,12 +86,12 @@ tap_file guest guest.tap
 overflows=$(hits kvm_pv_perf_overflow hitcount)
 nmis=$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')
 echo "# overflows: $overflows, exits for NMIs: $nmis"
-more "of them the host got the interrupt itself" $((overflows - nmis)) 200
-more "and of the others the guest has exited" "$nmis" 1000
+more "overflows whose interrupt the host got itself" $((overflows - nmis)) 200
+more "overflows for which the guest has exited" "$nmis" 1000
 # One that comes as its event ends, or finds perf's buffer full, has none.
-within "as many samples as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" \
+within "samples are as many as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" \
 	"$overflows" 0.3
 read -r halts late < <(late_halts $tracing/trace)
-more "the interrupt came behind a HLT" "$halts" 2
-is "which does not halt the vCPU then" "$late" 0
+more "interrupts that came behind a HLT" "$halts" 2
+is "an overflow behind a HLT does not wait for another wake-up" "$late" 0
 finish
