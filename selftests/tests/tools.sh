@@ -145,8 +145,8 @@ presets() {
 sed -n 's/^PAPI version *: /# PAPI /p' guest.papi_avail
 has "papi_avail finds the counters" '^Number Hardware Counters : 6$' \
 	guest.papi_avail
-has "and a preset for instructions" '^PAPI_TOT_INS ' guest.papi_avail
-is "and the presets of the host" "$(presets guest)" "$(presets host)"
+has "papi_avail has a preset for instructions" '^PAPI_TOT_INS ' guest.papi_avail
+is "papi_avail has the presets of the host" "$(presets guest)" "$(presets host)"
 for event in PAPI_TOT_INS PAPI_BR_INS; do
 	within "papi_command_line $event, guest against host" \
 		"$(papi $event guest)" "$(papi $event host)" 0.0001
@@ -182,8 +182,8 @@ within "perf kvm record: the guest's program, at every 1,000,000 instructions" \
 	"$(loop_samples)" 510 1
 more "perf stat -e instructions:uG" "$(count instructions:uG kvm.count)" \
 	510000000
-is "meanwhile the guest counts exactly" \
+is "the guest counts exactly while the host's perf kvm watches" \
 	"$(count instructions:u watched.stat)" 500000004
-is "and takes its samples" \
+is "the guest takes its samples while the host's perf kvm watches" \
 	"$(samples_of watched.data)" 1000
 finish
