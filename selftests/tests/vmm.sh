@@ -105,21 +105,21 @@ qemu-system-x86_64 --version | sed -n 's/^/# /p'
 watch_with_kvm_stat run_qemu host,migratable=no,pmu=off >out 2>&1
 has "QEMU -cpu host,migratable=no,pmu=off: the doctor finds all well" \
 	'^status 0' out
-has "with samples" '^ok .* perf takes samples' out
+has "QEMU: perf takes samples" '^ok .* perf takes samples' out
 has "and exits" '^ok .* perf counts events of the hypervisor' out
 sed 's/^/# /' kvm_stat.out
 is "kvm_stat counts operations, opened events and overflows" \
 	"$(awk '{ op += $3; open += $4; overflow += $5 }
 	END { print (op > 2), (open > 0), (overflow > 0) }' kvm_stat.out)" "1 1 1"
 run_qemu host,pmu=off >out 2>&1
-has "without migratable=no: it misses the feature" \
+has "without migratable=no: the doctor misses the feature" \
 	'^not ok .* its host offers the feature' out
 for cpu in host,pmu=off EPYC,kvm-pv-perf=on,pmu=off; do
 	run_qemu "$cpu" "$VM_TREE/build/qemu/qemu-system-x86_64" \
 		pv-perf-counts=0 >out 2>&1
 	has "QEMU with our patches, -cpu $cpu: the doctor finds all well" \
 		'^status 0' out
-	has "and no events of the hypervisor, which QEMU keeps" \
+	has "QEMU with our patches, -cpu $cpu: QEMU keeps the hypervisor's events" \
 		'^There are no events of the hypervisor' out
 done
 virsh --version | sed 's/^/# libvirt /'
