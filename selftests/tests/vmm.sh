@@ -113,7 +113,7 @@ is "kvm_stat counts operations, opened events and overflows" \
 	END { print (op > 2), (open > 0), (overflow > 0) }' kvm_stat.out)" "1 1 1"
 run_qemu host,pmu=off >out 2>&1
 has "without migratable=no: the doctor misses the feature" \
-	'^not ok .* its host offers the feature' out
+	'^not ok .* the host offers the feature' out
 for cpu in host,pmu=off EPYC,kvm-pv-perf=on,pmu=off; do
 	run_qemu "$cpu" "$VM_TREE/build/qemu/qemu-system-x86_64" \
 		pv-perf-counts=0 >out 2>&1
