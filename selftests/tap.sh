@@ -124,8 +124,20 @@ ends_well() {
 	"$@" >out 2>&1
 	status=$?
 	! grep -qE '^(1\.\.[0-9]|(not )?ok [0-9])' out || tap_file "$name" out
-	[ $status = 0 ] || grep -v '^\(not \)\?ok ' out | tail -n 40 | sed 's/^/# /'
+	[ $status = 0 ] || grep -vE '^((not )?ok |#)' out | tail -n 40 | sed 's/^/# /'
 	is "$name ends well" $status 0
+}
+
+# on_guest TITLE PART OPTION...: runs a part of this test in a guest with these options of
+# vm. The part is the first argument of the script there. Its results become results here.
+on_guest() {
+	local title=$1 part=$2 status
+	shift 2
+	"$vm" guest "$@" -- "$0" "$part" >"$title.tap" 2>&1
+	status=$?
+	tap_file "$title" "$title.tap"
+	[ $status = 0 ] || grep -vE '^((not )?ok |#)' "$title.tap" | tail -n 40 | sed 's/^/# /'
+	is "$title: the guest ends well" $status 0
 }
 
 # until_true COMMAND...: waits for it, at most a minute, $VM_PATIENCE times as long
@@ -145,9 +157,13 @@ pause() {
 	read -rt "$1" -u "$tap_nothing" || true
 }
 
-# wait_for FILE: until it is there, from another level perhaps
+# wait_for FILE [PID]: until the file is there, from another level perhaps, or the process
+# that is to make it has ended
 wait_for() {
-	while [ ! -e "$1" ]; do pause 0.1; done
+	while [ ! -e "$1" ]; do
+		[ -z "${2-}" ] || kill -0 "$2" 2>/dev/null || return
+		pause 0.1
+	done
 }
 
 # objects SLAB: how many of them this kernel has.  Shrinking empties the slabs of each

@@ -9,8 +9,6 @@
 # programs: emulated
 # seconds: 350
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
-vm=$VM_TREE/selftests/vm
 cd "$VM_SCRATCH" || exit 1
 
 # What has an exit in a guest; on the host there is none.
@@ -87,12 +85,6 @@ sampled host
 sed 's/^/# /' host
 is "CPUID 1,000 times on the host is 4,000 instructions" \
 	"$(cat host.cpuid)" "4000 instructions, 1000 branches"
-"$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" rdpmc >rdpmc
-status=$?
-tap_file "with RDPMC" rdpmc
-is "which ends well" $status 0
-"$vm" guest -- "$0" plain >plain
-status=$?
-tap_file "without RDPMC" plain
-is "which ends well, too" $status 0
+on_guest "with RDPMC" rdpmc --accel-opt pv-perf-rdpmc=on
+on_guest "without RDPMC" plain
 finish

@@ -202,7 +202,7 @@ $remote"
 start_guest $system web 2 &
 start_guest "$other" db 1 &
 start_guest $system old 1 "agent.no=agent agent.work=longloop" &
-wait_for web db old
+wait_for_guests web db old
 virsh -q suspend old
 
 # Machines that work while the session lasts, and no longer: what else is done takes
@@ -378,7 +378,7 @@ ok "a session costs no more than perf on both sides" awk -v s="$(cost_of session
 
 # Guests that fail, beside web, which does not: old has no agent, and db does nothing
 # but ask the host for its clock.
-wait_for bare perfless dies
+wait_for_guests bare perfless dies
 # What it does takes no time from the others.
 # shellcheck disable=SC2046 # words
 renice -n 19 $(ls "/proc/$(pid_of old)/task") >/dev/null

@@ -72,9 +72,7 @@ on_host() {
 	"$vm" guest --accel-opt pv-perf-rdpmc=on -- "$self" be_victim \
 		>victim.log 2>&1 &
 	victim=$!
-	while [ ! -e ready ] && kill -0 $victim; do
-		sleep 0.2
-	done
+	wait_for ready $victim
 	count_loop host &
 	"$vm" guest --cpus 2 --accel-opt pv-perf-rdpmc=on -- \
 		"$self" be_hostile "$1" 2 "$2" >hostile

@@ -222,13 +222,11 @@ guest() {
 
 on_host() {
 	said "the kernel's own KVM" 1 '^ok .* perf counts instructions here' \
-		"^not ok .* it is the pair's" \
+		"^not ok .* the loaded KVM is the pair's" \
 		'modprobe -r kvm_amd kvm && modprobe kvm_amd' -- doctor
 
 	guest -- "$0" unoffered >guest.out 2>&1 &
-	while [ ! -e unoffered ] && kill -0 $!; do
-		sleep 0.2
-	done
+	wait_for unoffered $!
 	said "while a VM runs" 1 '^not ok .* no VM runs' \
 		'process [0-9]+ \(qemu-system' 'Nothing was changed' -- \
 		in_debian "$tree/tools/install" host
@@ -236,7 +234,7 @@ on_host() {
 	wait $!
 	tap_file "guest of the kernel's own KVM" guest.out
 
-	said "make install" 0 "^ok .* it offers the feature to VMs" \
+	said "make install" 0 "^ok .* KVM offers the feature to VMs" \
 		'^KVM offers the feature to all VMs from now on' \
 		'-cpu host,migratable=no,pmu=off' -- \
 		in_debian "$tree/tools/install" host
@@ -249,7 +247,7 @@ on_host() {
 	rm "$debian/etc/modprobe.d/pv-perf.conf"
 	in_debian modprobe kvm
 	in_debian modprobe kvm_amd
-	said "without the parameter" 1 '^not ok .* it offers the feature' \
+	said "without the parameter" 1 '^not ok .* KVM offers the feature' \
 		'kvm is loaded with pv_perf=0' 'echo options kvm pv_perf=1' \
 		'whose VMM asks for it' -- doctor
 
@@ -262,16 +260,14 @@ on_host() {
 # In a guest.
 
 unoffered() {
-	said "doctor" 1 '^not ok .* its host offers the feature' \
+	said "doctor" 1 '^not ok .* the host offers the feature' \
 		'-cpu host,migratable=no,pmu=off' -- doctor
 	touch unoffered
-	until [ -e unoffered.end ]; do
-		sleep 0.2
-	done
+	wait_for unoffered.end
 }
 
 offered() {
-	said "without the module" 1 '^ok .* its host offers the feature' \
+	said "without the module" 1 '^ok .* the host offers the feature' \
 		'^not ok .* the module kvm_pmu is loaded' 'modprobe kvm_pmu' -- \
 		doctor
 	in_debian modprobe kvm_pmu
@@ -290,7 +286,7 @@ vpmu() {
 # On a host with Linux 7.3, which has the mediated virtual PMU.
 
 mediated() {
-	said "doctor" 1 '^ok .* it offers the feature to VMs' \
+	said "doctor" 1 '^ok .* KVM offers the feature to VMs' \
 		'^not ok .* may take the whole PMU' 'enable_mediated_pmu=0' -- \
 		"$tree/build/pv-perf-doctor"
 }

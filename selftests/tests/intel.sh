@@ -99,9 +99,7 @@ is "a guest that opens an event 100 times has perf set up the PMU once" \
 tracing=/sys/kernel/tracing/events/kvm
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
-"$VM_TREE/selftests/vm" guest -- "$0" >guest.tap
-is "the guest ends well" $? 0
-tap_file guest guest.tap
+on_guest guest in_guest
 # hits HIST REGEX: of the line that matches
 hits() {
 	awk -v r="$2" '!/^#/ && $0 ~ r { print $NF; exit }' "$tracing/$1/hist"

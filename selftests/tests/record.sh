@@ -147,9 +147,7 @@ stress() {
 	echo "$2" >"stress$1.wanted"
 	"$vm" guest --cpus "$1" --ignore 'NMI backtrace|Call Trace' -- \
 		"$self" guest_stress "$1" "$2" &
-	while [ ! -e "stress$1.done" ] && kill -0 $! 2>/dev/null; do
-		sleep 0.2
-	done
+	wait_for "stress$1.done" $!
 	awk '$1 == "overflows" { print $2 }' /sys/kernel/debug/kvm/*/pv_perf \
 		>"stress$1.delivered"
 	touch "stress$1.compared"
@@ -159,10 +157,7 @@ stress() {
 
 # profile_guest PID: the guest's vm
 profile_guest() {
-	until [ -e profiled.ready ]; do
-		kill -0 "$1" 2>/dev/null || return
-		pause 0.1
-	done
+	wait_for profiled.ready "$1" || return
 	touch profiled.go
 	perf kvm --host --guest --guestkallsyms=kallsyms \
 		--guestmodules=modules record -q -a -e cycles -c 1000000 \

@@ -79,10 +79,8 @@ echo 40000 >$tracing/buffer_size_kb
 for event in kvm_exit kvm_entry kvm_vcpu_wakeup kvm_pv_perf_overflow; do
 	echo 1 >$tracing/events/kvm/$event/enable
 done
-"$VM_TREE/selftests/vm" guest -- "$0" >guest.tap
-is "the guest ends well" $? 0
+on_guest guest in_guest
 echo 0 >$tracing/tracing_on
-tap_file guest guest.tap
 overflows=$(hits kvm_pv_perf_overflow hitcount)
 nmis=$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')
 echo "# overflows: $overflows, exits for NMIs: $nmis"
