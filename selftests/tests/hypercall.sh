@@ -12,10 +12,7 @@
 load="insmod $VM_TREE/build/linux-\$VM_KERNEL/hypercall/kvm_perf_hypercall.ko"
 cd "$VM_SCRATCH" || exit 1
 
-$vm guest --cpus 2 -- sh -c "$load; $T/hypercall_test" >out 2>&1
-status=$?
-tap_file contract out
-is "hypercall_test ends well" $status 0
+ends_well contract "$vm" guest --cpus 2 -- sh -c "$load; $T/hypercall_test"
 
 # The log tells of the limit, once.
 dmesg >log
@@ -26,10 +23,7 @@ is "the host's log tells of the limit once" \
 rate=/sys/module/kvm/parameters/pv_perf_max_rate
 before=$(cat $rate)
 echo 5000 >$rate
-$vm guest -- sh -c "$load; $T/driver_test 20000" >out 2>&1
-status=$?
-tap_file driver out
-is "driver_test ends well" $status 0
+ends_well driver "$vm" guest -- sh -c "$load; $T/driver_test 20000"
 
 # What comes from an overflow to the stop, in instructions: the NMI's handler, or the rest
 # of perf's work that the overflow comes in. With checks that is more than a period. A guest whose samples take all its time is to reach the limit on
@@ -41,19 +35,13 @@ case $VM_KERNEL-$kvm_vendor in
 *-kvm-intel)	limit=2000 seconds=3 ;;
 esac
 echo "$limit" >$rate
-$vm guest --cpus 2 -- sh -c "$load; $T/flush_test $skid $seconds" >out 2>&1
-status=$?
-tap_file flush out
-is "flush_test ends well" $status 0
+ends_well flush "$vm" guest --cpus 2 -- sh -c "$load; $T/flush_test $skid $seconds"
 
 # Without the CPUID bit, which QEMU drops by default.
-$vm guest --pmu=none -- sh -c "
+ends_well absent "$vm" guest --pmu=none -- sh -c "
 	insmod $VM_TREE/build/linux-\$VM_KERNEL/guest/kvm_pmu.ko
 	dmesg >dmesg
-	$load; $T/hypercall_test --absent" >out 2>&1
-status=$?
-tap_file absent out
-is "hypercall_test --absent ends well" $status 0
+	$load; $T/hypercall_test --absent"
 has "without the feature the module's log says why it does nothing" \
 	'kvm_pmu: not loaded: the host does not offer' dmesg
 finish
