@@ -20,10 +20,7 @@ while [ ! -e stop ]; do
 	echo 1 >/proc/sys/vm/compact_memory
 	sleep 0.2
 done &
-"$T/pressure_test" >out 2>&1
-status=$?
+ends_well pressure_test "$T/pressure_test"
 touch stop
 wait
-tap_file pressure_test out
-is "pressure_test ends well" $status 0
 finish
