@@ -19,8 +19,7 @@ no_vm() {
 		[ "$(cat /sys/module/${kvm_vendor/-/_}/refcnt)" = 0 ]
 }
 
-"$T/life_test" >out 2>&1
-tap_file life_test out
+ends_well life_test "$T/life_test"
 
 # VMMs that are killed.
 free_kb() {
