@@ -14,11 +14,11 @@ vm=$tree/selftests/vm
 # call it kvm_amd or kvm_intel.
 kvm_vendor=kvm-$(grep -q GenuineIntel /proc/cpuinfo && echo intel || echo amd)
 
-# What the guest's driver says where an event has lost its counter: lost.sh has it say so.
+# The guest driver's message for an event that has lost its counter. lost.sh provokes it.
 says_lost='the host needed the counter of a running event, which is scaled now'
 
-# Whether all is to be done that takes its time and rarely finds anything: what is left
-# out otherwise a test says itself.
+# long: with LONG=1 a test also does what takes long and rarely finds anything. Its first
+# comment says what that is.
 long() {
 	[ -n "${VM_LONG-}" ]
 }
@@ -149,8 +149,8 @@ until_true() {
 	return 1
 }
 
-# pause SECONDS: by no program, as what one CPU of the emulated machine executes takes of
-# the clock of all, and as a program would be read from the machines below
+# pause SECONDS: without a program. Instructions of one CPU of the emulated machine advance the
+# clock of all CPUs, and a program would be read from the machines below.
 exec {tap_nothing}<> <(:)
 pause() {
 	# There is nothing to read: the timeout is no failure.
