@@ -18,7 +18,7 @@ tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
 check=$tree/selftests/programs/check-branches
 
-# What perf -j takes, and which branches of the program it is to record, by number.
+# Filters of perf -j, and the program's branches that each must record, by number.
 filters="any,u:0 1 2 3 4 5 6 8
 any_call,u:0 2
 any_ret,u:1 3
@@ -37,7 +37,7 @@ sample() {
 	echo $? >"$out.status"
 }
 
-# What runs the same way on host and guest; $1 names which it is.
+# Records the same on the host and in the guest; $1 names which.
 record() {
 	local filter
 
@@ -54,7 +54,7 @@ record() {
 	sample "$1.task.call" -e branches:u -c 2003 -j call,u -- "$T/branches" &
 	sample "$1.task.cond" -e branches:u -c 2003 -j cond,u -- "$T/branches"
 	wait
-	# Of the CPU, of whatever runs there: no task's with another's.
+	# All tasks of the CPU: no sample may have a branch of another task.
 	"$T/loop" &
 	sample "$1.cpu" -a -e branches:u -c 2003 -j any,u -- "$T/branches"
 	wait
@@ -67,7 +67,7 @@ record() {
 	kernel_entries >"$1.entries"
 }
 
-# Where the code begins and ends that exceptions and interrupts enter, one a line.
+# The begin and end of each function that exceptions and interrupts enter, one a line.
 kernel_entries() {
 	awk 'begin && $1 != begin { print begin, $1; begin = "" }
 		$3 ~ /^(asm_exc_|asm_sysvec_|asm_.*_interrupt|(irq|spurious)_entries_start)/ {
