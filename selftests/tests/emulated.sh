@@ -11,7 +11,7 @@
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# What has an exit in a guest; on the host there is none.
+# Instructions that exit in a guest, and not on the host.
 kinds="cpuid in out ins outs load store"
 
 # sampled FILE: a sample after every 1,003 instructions of a loop of 4, by address
