@@ -33,7 +33,7 @@ start_other() {
 	until_true virsh -c "$other" list >/dev/null 2>&1
 }
 
-# By which remote reaches the other one, as if it were another host's.
+# An ssh server by which the URI $remote reaches the other libvirt, as on another host.
 start_ssh() {
 	mkdir -p ssh /run/sshd
 	ssh-keygen -q -N '' -t ed25519 -f ssh/host_key
@@ -69,7 +69,7 @@ said() {
 	has "$2: $3" "$3" status
 }
 
-# What the VMMs' threads execute in guest mode, of all three, as perf counts it.
+# Has perf count what the threads of the three VMMs execute in guest mode.
 count_guests() {
 	local name pids
 	mkfifo count.control count.ack
@@ -145,7 +145,7 @@ stop_by_hand() {
 	in_guest "$other" db 'kill -INT $(cat /tmp/hand.pid)'
 }
 
-# What all CPUs execute while the same is done: by the host and its guests.
+# cost_of NAME: how many instructions host and guests have executed in all
 cost_of() {
 	awk -F, '$3 ~ /^instructions/ { print $1 }' "cost.$1"
 }
@@ -222,7 +222,7 @@ cat >work.sh <<-END
 	echo disable 1<>count.control
 	read -r _ <count.ack
 END
-# Both have the same kernel, and its functions where they were linked to.
+# Host and guest have the same kernel, with its functions at the same addresses.
 grep -v '\[' /proc/kallsyms >old.kallsyms
 record_both
 count_guests
@@ -247,7 +247,7 @@ is "no sample is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
 more "web has samples of the program's functions" \
 	"$(lines all web '"(aa|bb|bbb|c|a|b)" "calltree"')" 100
 more "db has samples" "$(lines all db '"_start" "longloop"')" 100
-# As perf 6.1 writes the misc of a guest's user mode.
+# perf 6.1 writes KGg for a guest's user mode.
 more "the host has samples of old's user mode" "$(lines all host '\] KGg ')" 100
 more "the host has samples of its own" "$(lines all host '\] [KU] ')" 10
 is "db is recorded by ssh" "$(field all "d['db']['connect']")" "$remote"
@@ -310,7 +310,7 @@ while read -r domain program millions; do
 	domain=${domain/_/ }
 	near "by process: $program of $domain" \
 		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" "$whole"
-	# As much as it has to have.
+	# The program executes as many instructions as it has.
 	within "by process: all of $program of $domain" \
 		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" 5
 done <<-END
@@ -355,7 +355,7 @@ echo "# outside: at most $worst ns; the functions take $median ns"
 ok "no hypercall is 10 us before or after its function" test "$worst" -lt 10000
 ok "half of the functions take less than 20 us" test "$median" -lt 20000
 
-# What a session costs while it lasts.
+# The work during which a session's cost is measured.
 cat >cost.sh <<-END
 	$(declare -f in_guest)
 	VM_TREE=$VM_TREE
@@ -379,7 +379,7 @@ ok "a session costs no more than perf on both sides" awk -v s="$(cost_of session
 # Guests that fail, beside web, which does not: old has no agent, and db does nothing
 # but ask the host for its clock.
 wait_for_guests bare perfless dies
-# What it does takes no time from the others.
+# old must not take time from the others.
 # shellcheck disable=SC2046 # words
 renice -n 19 $(ls "/proc/$(pid_of old)/task") >/dev/null
 virsh -q resume old
