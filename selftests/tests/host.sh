@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What the host sees: its own counts beside a guest's, two guests at once, a
+# The host's view: its own counts beside a guest's, two guests at once, a
 # VMM that is killed, debugfs and tracepoints.
 # vm: host --host-cpus 2 --timeout 2400
 # tier: test
