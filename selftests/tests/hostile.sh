@@ -53,7 +53,7 @@ used() {
 		done
 		sleep 1
 	done
-	# What each CPU has counted of pages goes to /proc/vmstat late otherwise.
+	# Else the pages that each CPU has counted reach /proc/vmstat late.
 	cat /proc/sys/vm/stat_refresh
 	awk '$1 == "perf_event" { print "perf_events", $2 }' /proc/slabinfo
 	awk '$1 == "nr_foll_pin_acquired" { n += $2 }
@@ -64,7 +64,7 @@ used() {
 
 # on_host HYPERCALLS SEED
 on_host() {
-	# What the first guest leaves in caches is no leak.
+	# The first guest fills caches, which is no leak.
 	"$vm" guest --cpus 2 -- "$self" be_hostile 1000 2 "$2" >first
 	used >used.before
 	dmesg >dmesg.before
@@ -92,7 +92,7 @@ if [ $# -gt 0 ]; then
 	exit
 fi
 
-# One takes a tenth of a second of a CPU on a kernel with checks.
+# On a kernel with checks a hypercall takes a tenth of a second of a CPU.
 case ${VM_KERNEL-} in
 *-debug)	hypercalls=${HYPERCALLS:-4000} ;;
 *)		hypercalls=${HYPERCALLS:-20000} ;;
@@ -130,7 +130,7 @@ sed 's/^/# before: /' used.before
 sed 's/^/# after: /' used.after
 is "no perf_event and no pinned page is left" \
 	"$(grep -v slab used.after)" "$(grep -v slab used.before)"
-# A leak at each OPEN would be more.
+# A leak at each OPEN would be more than 2 MB.
 slab() {
 	awk '$1 == "slab" { print $2 }' "$1"
 }
