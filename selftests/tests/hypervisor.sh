@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What only the hypervisor knows, as events of the guest's perf: exits by reason, halts,
+# The guest's perf has events that only the hypervisor knows: exits by reason, halts,
 # steal; counted and sampled.
 # vm: host --host-cpus 2 --timeout 2400
 # tier: all
@@ -12,7 +12,7 @@ self=$(realpath "$0")
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# Not through 9p, for which the guest halts, too, as long as a file takes.
+# Programs in memory: the guest halts while it waits for a file by 9p.
 [ "$VM_LEVEL" != guest ] || T=/dev/shm
 data=/dev/shm/data
 kinds="other io mmio msr cpuid hlt npf interrupt nmi hypercall"
@@ -60,7 +60,7 @@ check_doctor() {
 	is "the doctor finds no event that the host keeps" "$(grep -c keeps doctor)" 0
 }
 
-# What the C library does as a program starts is in both.
+# Both counts have the exits of the C library as a program starts.
 check_counts() {
 	local pair kind sum=0
 	exits_of none "$T/exits" cpuid 0 io 0 mmio 0 hypercall 0
@@ -100,7 +100,7 @@ check_groups() {
 	perf script -i $data -F event,period 2>/dev/null >script
 	more "a :S group counts them at each sample" \
 		"$(awk '/exits-io/ { n += $1 } END { print n + 0 }' script)" 5000
-	# perf leaves the last interval out where the program ends as it prints one.
+	# If the program ends while perf prints an interval, perf leaves the last one out.
 	perf stat -x, -I 20 -o series -e instructions:u,kvm/exits-io/ \
 		sh -c "$T/exits io 10000; sleep 0.1"
 	is "the intervals of perf stat -I add up" \
@@ -146,7 +146,7 @@ check_samples() {
 	perf record -q -B -N -a -g -c 1 -o $data -e kvm/exits-hlt/ "$T/exits" halt 20
 	perf script -i $data -F ip,sym 2>/dev/null >chains
 	head -n 4 chains | sed 's/^/# /'
-	# By the innermost function; not all kernels have one for HLT alone.
+	# The innermost function tells: not all kernels have a function for HLT alone.
 	is "each sampled halt is in the idle loop, before the interrupt's handler" \
 		"$(awk '!NF { inner = 1; next }
 			inner && $2 ~ /^((pv_)?native_safe_halt|default_idle)$/ { n++ }
@@ -154,7 +154,7 @@ check_samples() {
 		"$(awk '$2 == "do_idle" { n++ } END { print n ? n : "some" }' chains)"
 }
 
-# Of a guest with a CPU.
+# How many interrupts this guest with one CPU has seen.
 interrupts() {
 	awk '$1 ~ /^([0-9]+|LOC|RES|CAL|TLB|IWI):$/ { n += $2 } END { print n }' \
 		/proc/interrupts
@@ -203,7 +203,7 @@ has_events() {
 	[ "$(find "/proc/$1/fd" -lname 'anon_inode:\[perf_event\]' | wc -l)" = "$2" ]
 }
 
-# Of another task, and of a CPU.
+# Events of another task, and of a CPU.
 check_targets() {
 	mkfifo /dev/shm/go
 	sh -c "read go </dev/shm/go; exec $T/exits cpuid 1000" &
@@ -213,7 +213,7 @@ check_targets() {
 	echo >/dev/shm/go
 	wait
 	perf stat -x, -C 0 -A -o cpu -e kvm/exits-cpuid/u "$T/exits" cpuid 1000
-	# What the C library does as a program starts comes on top.
+	# The C library has exits, too, as a program starts.
 	within "perf stat -p counts the exits of a task" "$(count kvm/exits-cpuid/u task)" 1025 2.5
 	is "perf stat -p counts no exits of other reasons" "$(count kvm/exits-io/u task)" 0
 	within "perf stat -C 0 counts the exits of a CPU" \
@@ -245,7 +245,7 @@ check_interval_cost() {
 	within "a sample every 50,000,000 instructions costs at most 1.3 %" "$with" "$without" 1.3
 }
 
-# Of all CPUs, in hundredths of a second.
+# The steal time of all CPUs, in hundredths of a second.
 proc_steal() {
 	awk '$1 == "cpu" { print $9 }' /proc/stat
 }
@@ -350,7 +350,7 @@ kvm-intel)	cpuid=10 ;;
 esac
 
 "$VM_TREE/build/pv-perf-doctor" host >host.doctor
-# What watches the guest takes its time, too.
+# The programs that watch the guest take CPU time, too.
 taskset -pc 0 $$ >/dev/null
 "$VM_TREE/selftests/vm" guest -- "$self" in_guest &
 guest=$!
