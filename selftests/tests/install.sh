@@ -21,7 +21,7 @@ in_debian() {
 		PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
-# The tree, and what build is where it is a symbolic link, at their paths.
+# Mounts the tree, and the folder that build may be a symbolic link to, at their paths.
 mount_tree() {
 	local dir
 	for dir in "$tree" "$(realpath "$tree/build")"; do
@@ -65,7 +65,7 @@ on_level() {
 	is "$name: ends well" $status 0
 }
 
-# Where modprobe would take a module from.
+# place MODULE: the folder from which modprobe would take it
 place() {
 	in_debian modprobe -S "$release" -n --show-depends "$1" |
 		sed -n "s,^insmod /lib/modules/$release/\(.*\)/$1.ko.*,\1,p"
@@ -108,7 +108,7 @@ set_version() {
 	for deb in "$debian"/srv/linux-{headers-"$release",source-6.1}_*.deb; do
 		dpkg-deb -R "$deb" deb
 		sed -i "s/^Version: .*/Version: $1/" deb/DEBIAN/control
-		# What depends on this very version of others is there.
+		# The packages on whose version these depend are installed.
 		sed -i '/^\(Depends\|Recommends\|Suggests\):/d' deb/DEBIAN/control
 		rm -f deb/DEBIAN/md5sums
 		find deb -name package.h -exec \
@@ -124,7 +124,7 @@ set_version() {
 		Maintainer: nobody <nobody@example.com>
 		Description: what Debian's has, without its files
 	END
-	# As that of Debian's does.
+	# Debian's package does that, too.
 	cat >deb/DEBIAN/postinst <<-END
 		#!/bin/sh
 		run-parts --exit-on-error --arg=$release --arg=/boot/vmlinuz-$release \
@@ -158,7 +158,7 @@ update_kernel() {
 		in_debian sh -c "dpkg -i /srv/linux-headers-${release}_new.deb /srv/linux-source-6.1_new.deb"
 	is "modprobe takes the pair's again" "$(place kvm)" updates/dkms
 	has "built from the newer source" "^kernel $new source " <(built_from)
-	# Of a source that is another one without a new version.
+	# The source differs, but its version does not.
 	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
 	said "another source of the same version" 0 "is built from linux-source $new" -- \
 		in_debian /usr/lib/pv-perf/host-modules update "$release"
@@ -169,7 +169,7 @@ update_kernel() {
 	in_debian /usr/lib/pv-perf/host-modules update "$release" >out
 	is "modules of this version stay without its source" "$(place kvm)" updates/dkms
 	mv "$debian"/srv/linux-source-6.1.tar.xz "$debian/usr/src/"
-	# One that does not build.
+	# A source that does not build.
 	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
 	mv "$debian/usr/bin/patch" "$debian/srv/patch"
 	said "a source that does not build" 0 'keeps its own KVM: they do not build' -- \
@@ -185,7 +185,7 @@ update_kernel() {
 		'built from 1.0-1, and the kernel is' 'host-modules update' -- \
 		in_debian pv-perf-doctor host
 	rm -r "$debian/var/lib/pv-perf-host/$(uname -r)" "$debian/lib/modules/$(uname -r)"
-	# As it was.
+	# Back to Debian's packages.
 	said "back to Debian's" 0 "is built from linux-source $version" -- in_debian sh -c "
 		dpkg --purge linux-image-$release
 		dpkg -i /srv/linux-headers-${release}_[0-9]*.deb /srv/linux-source-6.1_[0-9]*.deb"
