@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What host and VMM allow a guest, and what a guest that uses all of it costs
+# Limits that host and VMM set for a guest, and what a guest that uses all of them costs
 # another guest.  With LONG=1 also what one costs that opens events all the time, and
 # to within 2 %.
 # vm: host --host-cpus 2 --timeout 2400
@@ -103,7 +103,7 @@ duel() {
 		touch "$phase.go"
 		wait_for "$phase.attacked"
 		sleep 0.5
-		# What it takes to wait for one another is no cost.
+		# The time in which the guests wait for one another is not counted.
 		perf stat -x, -C 0 -e instructions:GH -o "$phase.cpu0" \
 			sh -c "touch $phase.counted; while [ ! -e $phase.done ]; do sleep 0.2; done" &
 		wait_for "$phase.counted"
