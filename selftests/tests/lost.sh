@@ -31,7 +31,7 @@ times() {
 ready() {
 	local name=$1 events=$2
 	shift 2
-	# Not in a file of 9p, where a pipe has no other end.
+	# In memory: a pipe by 9p has no other end.
 	mkfifo "/dev/shm/$name.control" "/dev/shm/$name.ack" 2>/dev/null
 	perf stat -x, -o "$name" --control "fifo:/dev/shm/$name.control,/dev/shm/$name.ack" \
 		-D -1 -e "$events" "$@" 2>/dev/null &
@@ -74,7 +74,7 @@ in_guest() {
 	echo >"$VM_SCRATCH/robbed.begin"
 	perf stat -x, -o robbed -e instructions:u,branches:u \
 		sh -c "./longerloop; ./longerloop"
-	# What the host has given back is found within 0.1 seconds.
+	# The guest finds a counter that the host has given back within 0.1 seconds.
 	sleep 0.2
 	perf stat -x, -o after -e instructions:u,branches:u ./loop
 	perf record -q -B -N -e instructions:u -c 100000 -o data ./loop
@@ -130,7 +130,7 @@ in_guest() {
 			./longloop
 		perf report -i data -D >dump 2>/dev/null
 		for what in THROTTLE UNTHROTTLE SAMPLE; do
-			# By time, without where in the file, which may have some twice.
+			# By time, without the place in the file: the file may have a record twice.
 			echo "$what $(grep "PERF_RECORD_$what\\b" dump |
 				sed 's/ 0x.*//' | sort -u | wc -l)"
 		done >"$by"
@@ -239,7 +239,7 @@ is "the events of a group count for the same time" \
 sed 's/^/# /' fixed again
 has "cycles count all the time, whoever has their counter" \
 	'^[1-9][0-9]*,,cycles:u,[0-9]+,(9[0-9]|100)\.' fixed
-# Of a loop that is 50 times as long.
+# longloop is 50 times as long as loop.
 is "events take turns also where the module was loaded anew" "$(awk -F, -v e=$event \
 	-v all=$((in_loop * 50)) '$3 == e && $5 < 99 && $1 > all * .8 && $1 < all * 1.2 { n++ }
 	END { print n + 0 }' again)" $counters
