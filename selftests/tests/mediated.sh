@@ -14,7 +14,7 @@ self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
 loop=$tree/build/tests/loop
 
-# A guest in which the pair is not there; --pmu=none, as vm would load it.
+# A guest without the pair. With --pmu=none vm does not load the module.
 with_pair() {
 	insmod "$tree/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" >alone 2>&1
 }
