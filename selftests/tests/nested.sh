@@ -15,10 +15,10 @@ self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
 kvm=/sys/kernel/debug/kvm
 
-# What is to be seen on the screen of perf top.
+# A line that the screen of perf top must have.
 top_shows=' [0-9.]+% +longerloop +\[\.\] _start'
 
-# What each level leaves in the scratch folder has its name.
+# Files in the scratch folder begin with the name of the level that writes them.
 
 # FILE COMMAND...: waits for it; the file then tells whether it has come true.
 answer() {
@@ -98,7 +98,7 @@ nested_measures() {
 	kill $!
 	wait $!
 	kill $loops
-	# The sleep has it open, and what is not closed would die with the guest.
+	# The sleep has the file open: without sync its content would be lost with the guest.
 	sync nested.top
 	dmesg >nested.dmesg
 }
@@ -217,7 +217,7 @@ has "the guest reads in user mode while its nested guest runs" \
 	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' guest.monitor
 has "the nested guest reads by read(), because its host is a guest" \
 	'^0 readings by RDPMC, [1-9][0-9]* by read\(\), 0 wrong$' nested.monitor
-# What the C library does as a program starts comes on top.
+# The C library has exits, too, as a program starts.
 within "the nested guest counts its exits to its own hypervisor" \
 	"$(count kvm/exits-cpuid/u nested.exits)" 1025 2.5
 is "the nested guest counts exits by reason" "$(count kvm/exits-io/u nested.exits)" 0
