@@ -24,7 +24,7 @@ bare() {
 	[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
 	is "$*" $status 0
 }
-# As that, and with the clock that counts instructions
+# both PROGRAM CPU OPTION...: with the real clock, and with the clock that counts instructions
 both() {
 	bare "$@"
 	bare "$@" -icount shift=0,sleep=off
