@@ -54,7 +54,7 @@ reads_two() {
 	[ "$(held)" = 2 ]
 }
 
-# What self_monitor has said in the file.
+# readings FILE TITLE: self_monitor has written FILE
 readings() {
 	sed 's/^/# /' "$1"
 	has "$2: no reading in user mode was wrong" ' 0 wrong$' "$1"
@@ -174,7 +174,7 @@ in_guest() {
 	is "perf record takes each sample" "$(samples_of data)" 1000
 	in_user_mode
 
-	# What the host counts on this CPU begins and ends in the middle of it.
+	# The host's events on this CPU begin and end while these programs run.
 	local times=1 program=longloop want="500000004 250000001"
 	begin profiled
 	"$T/self_monitor" 1000 >monitor &
@@ -231,7 +231,7 @@ fi
 has "the doctor on the host says how to allow it" 'pv-perf-rdpmc=on' doctor
 has "the doctor on the host says that guests count no events of the hypervisor" \
 	'^kvm is loaded with pv_perf_counts=0;' doctor
-# Of the host's own there is none.
+# No event of the host's own may be there.
 echo 0 >/proc/sys/kernel/nmi_watchdog
 all_others "on the host" 'in 0 another counter moved, in [0-9]* it held something'
 taskset -c 0 "$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" >guest.tap 2>&1 &
@@ -279,7 +279,7 @@ more "beside the host's NMI watchdog the guest tries to read counters" \
 is "beside the host's NMI watchdog RDPMC reads no counter" "$(grep -cv ' 0$\| fault$' beside)" 0
 echo '!hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 
-# Only where both allow it.
+# RDPMC needs both the host and the VMM.
 "$vm" guest -- sh -c "dmesg | grep kvm_pmu >not-asked; $load
 	$VM_TREE/build/pv-perf-doctor guest >doctor
 	perf stat -a -e instructions sleep 1000 & sleep 2
