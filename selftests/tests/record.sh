@@ -22,7 +22,7 @@ prepare() {
 		echo 1000000 >/sys/module/kvm/parameters/pv_perf_max_rate
 }
 
-# What runs the same way on host and guest; $1 names which it is.
+# Records the same on the host and in the guest; $1 names which.
 record_programs() {
 	local percent=10
 
@@ -51,7 +51,7 @@ sample_kernel() {
 		2>/dev/null
 }
 
-# What is to be seen on the screens of perf top.
+# Lines that the screens of perf top must have.
 top_shows=' [0-9.]+% +loop +\[\.\] _start'
 tui_shows='Samples:.*cycles|loop'
 
@@ -92,7 +92,7 @@ be_profiled() {
 guest_first() {
 	local options='' loops
 
-	# With checks, what perf top takes by default is all that would be done.
+	# With checks, samples at perf top's default rate would leave no time for anything else.
 	case $VM_KERNEL in
 	*-debug)	options="-F 100" ;;
 	esac
@@ -124,7 +124,7 @@ guest_stress() {
 	wait $!
 	dmesg >"stress$1.sysrq"
 	"$T/overflow_stress" "$2" >"stress$1.samples"
-	# What has stopped no later than this overflows no more.
+	# An event that has been stopped by then does not overflow any more.
 	sleep 3
 	cat /sys/kernel/debug/kvm_pmu/overflows >"stress$1.handled"
 	dmesg >"stress$1.dmesg"
