@@ -12,13 +12,13 @@ tree=${self%/selftests/*}
 . "$tree/selftests/report/functions"
 begin report-hostile
 
-# What may be wrong is said, and marked.
+# report says which numbers may be wrong, and marks them.
 "$make_session" --graph --seconds 2 short
 copy odd 's["host"]["counted"] = {"0": 10**9}'
 said "a guest that says more than the CPUs did" 'is in doubt' odd
 is "the numbers of a guest that says more than the CPUs did are marked" \
 	"$(shown 1 'guest web user')" ~1000$M
-# One is not believed more of itself than its VMM did in guest mode.
+# A guest cannot have executed more than its VMM did in guest mode.
 copy lies 's["domains"][1]["counted"] = 10**9; s["domains"][2]["counted"] = 2200 * 10**6'
 said "a guest that says more than its VMM did" \
 	'guest web says 2,000,000,000 of itself, .* 1,000,000,000: its numbers are scaled' lies
@@ -158,7 +158,7 @@ is "1,440,000 samples are read, of which 36,000 are a guest's own" \
 	"$(awk '/ all$/ { print $3 }' out | head -n 1)" 1404000
 within "the memory for a session ten times as long, in MB, is the same" "${mb[360]}" "${mb[36]}" 10
 ok "the memory for the longer session is less than 500 MB" test "${mb[360]}" -lt 500
-# As many stacks as large programs have.
+# A session with as many stacks as large programs have.
 "$make_session" --graph --flat --seconds 20 flat
 small "a session where stacks are many takes little memory" 500 \
 	"$pv_perf" report --flamegraph new.html --pprof new.pb.gz flat
