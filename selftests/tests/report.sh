@@ -20,7 +20,7 @@ begin report
 is "a session becomes tables, a flame graph, a timeline and a profile" $? 0
 empty "report says nothing of a session without faults" err
 
-# Of 10,000 samples on each CPU.
+# Each CPU has 10,000 samples.
 while read -r what want; do
 	is "by domain: $what" "$(shown 1 "${what//_/ }")" "$want"
 done <<END
@@ -58,7 +58,7 @@ for n in 1 2 3; do
 		awk '{ sub(/^~/, ""); if ($NF == "all") all = $1; else n += $1 }
 			END { printf "%.0f %.0f", n, all }')" "41000$M 41000$M"
 done
-# What it costs, in all and of whom.
+# cost TABLE FILE NAME: what a VM costs, in all and by domain
 cost() {
 	table "$1" "$2" | sed -n "s/ $3\$//p"
 }
@@ -155,7 +155,7 @@ for label in '5000000000.*: guest web user$' '18000000000.*: web$' '7500000000.*
 done
 has "pprof has labels of vCPUs" 'vcpu: Total 34000000000' tags
 
-# What comes while perf record looks for new samples is twice in its file.
+# perf record writes samples twice that come while it looks for new ones.
 "$make_session" twice
 zcat twice/web.samples.gz |
 	awk '/^\t/ { print; if (n > 1000 && n <= 1007) print head "\n" $0; next }
