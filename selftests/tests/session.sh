@@ -15,7 +15,7 @@ tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
 . "$tree/selftests/report/functions"
 
-# As ssh, for guests by what their names say; $FAKES has what tests change.
+# Acts as ssh. A guest's name says how it fails; tests change files in $FAKES.
 fake_ssh() {
 	while [ "$1" != -- ]; do
 		[ "$1" != exit ] || exit 0
@@ -62,7 +62,7 @@ fake_ssh() {
 	exec sh -c "$3"
 }
 
-# What is left of sessions on this machine.
+# Prints the folders and processes that sessions have left on this machine.
 left() {
 	local file
 	ls -d /var/tmp/pv-perf.* 2>/dev/null
@@ -107,7 +107,7 @@ ln -s "$self" bin/ssh
 mkdir tmp
 export PATH=$work/bin:$PATH FAKES=$work/fakes TMPDIR=$work/tmp
 
-# What goes well.
+# A session without faults.
 before=$EPOCHREALTIME
 record good --vm ssh:one --vm ssh:two -- \
 	sh -c 'date +%s.%N >begin; sleep 3; date +%s.%N >end; exit 3'
@@ -143,7 +143,7 @@ none "nothing is left" "$(left)"
 record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s[0-9a-f]{6,} "[^ ]+' <(zcat chains/one.samples.gz)
 
-# As perf 7 does, where there are processes in other mount namespaces.
+# perf 7 does so if there are processes in other mount namespaces.
 cat >bin/perf <<-'END'
 	#!/bin/sh
 	here=$PWD
@@ -222,7 +222,7 @@ said perfless "apt install linux-perf"
 is "lies: it has lost none" "$(field failed "d['lies']['lost']")" 0
 more "no more than it may" $((50 << 20 | 1)) "$(stat -c %s failed/greedy.samples.gz)"
 
-# What comes goes to the file at once.
+# pv-perf writes to the file what a guest sends, and keeps nothing of it.
 small "a guest that sends 300 MB takes little memory" 100 \
 	"$pv_perf" record -e cpu-clock -F 200 -o large --seconds 1 --limit 300 \
 	--vm ssh:large
@@ -304,7 +304,7 @@ is "Ctrl-C before anything is started: pv-perf says that, and nothing else" \
 	"$(cat cut.out)" "pv-perf: interrupted"
 rm bin/perf
 
-# What ends early. A guest's disk has 20 MB, of which perf may have a tenth.
+# perf ends early if a disk is small: this one has 20 MB, of which perf may use a tenth.
 cat >bin/df <<-'END'
 	#!/bin/sh
 	echo "Filesystem 1024-blocks Used Available Capacity Mounted on"
@@ -331,7 +331,7 @@ ok "the end of the host's perf ends the session at once" \
 is "the session says that the host's perf has ended early" \
 	"$(field hostearly "'ended early' in d['host']['status']")" True
 
-# What it takes from guests.
+# The CPU time that recording takes from guests.
 record nice --vm ssh:one -- sh -c 'ps -eo ni,args | grep "[p]erf record -a" >nices'
 is "perf has the lowest priority in guests, and on the host its own" \
 	"$(awk '{ print $1 }' nices | sort -nu | paste -sd' ')" "0 19"
@@ -375,7 +375,7 @@ sleep 1
 none "no connection of ssh is left" "$(pgrep -f "ControlPath=$TMPDIR/pv-per[f]")"
 none "nothing of ssh is left in /tmp" "$(ls tmp)"
 
-# What it refuses.
+# Arguments and users that pv-perf refuses.
 refused() {
 	local name=$1 what=$2
 	shift 2
