@@ -86,7 +86,7 @@ nmis=$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')
 echo "# overflows: $overflows, exits for NMIs: $nmis"
 more "overflows whose interrupt the host got itself" $((overflows - nmis)) 200
 more "overflows for which the guest has exited" "$nmis" 1000
-# One that comes as its event ends, or finds perf's buffer full, has none.
+# An overflow has no sample if its event ends at once, or if perf's buffer is full.
 within "samples are as many as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" \
 	"$overflows" 0.3
 read -r halts late < <(late_halts $tracing/trace)
