@@ -20,7 +20,7 @@ used() {
 	[ "$(cat /sys/module/kvm_pmu/refcnt)" != 0 ]
 }
 
-# What the emulated machine's CPU has, and has not.
+# Counters and events of the emulated CPU.
 case $kvm_vendor in
 kvm-amd)
 	counters='6 counters of the host and 0 fixed ones' no_event=bus-cycles
