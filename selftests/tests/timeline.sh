@@ -59,14 +59,14 @@ refused() {
 	has "$1: it says why" "$2" out
 }
 
-# As root, in a container perhaps, and with nothing left of it.
+# Chromium runs as root, perhaps in a container, and leaves no files outside this folder.
 browser() {
 	timeout 300 chromium --headless --no-sandbox --disable-gpu \
 		--disable-dev-shm-usage --user-data-dir="$PWD/chromium" "$@" \
 		2>/dev/null
 }
 
-# What the browser makes of a page.
+# browse PAGE: writes the page as the browser shows it to PAGE.dom
 browse() {
 	browser --dump-dom "file://$PWD/$1" >"$1.dom"
 }
