@@ -24,7 +24,7 @@ prepare() {
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 }
 
-# What runs the same way on host and guest; $1 names which it is.
+# Runs the same on the host and in the guest; $1 names which.
 run_papi() {
 	papi_avail -a >"$1.papi_avail"
 	papi_command_line PAPI_TOT_INS PAPI_BR_INS >"$1.papi"
@@ -93,7 +93,7 @@ let_go() {
 
 watch_guest() {
 	wait_for ready
-	# Not to read through all that has run.
+	# Else perf reads all programs that have run.
 	perf config record.build-id=skip
 	perf kvm stat record -a -o kvm.stat \
 		perf kvm --guest record -q -a -e instructions:uG -c 1000000 \
