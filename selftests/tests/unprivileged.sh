@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What programs of a guest without privileges may count of its hypervisor.
+# Programs without privileges may count some of the hypervisor's events, and not others.
 # vm: guest --timeout 1200
 # tier: all
 # machines: amd
@@ -28,7 +28,7 @@ open_all() {
 		LC_ALL=C sort
 }
 
-# Those that tell of the host.
+# Events that tell of the host need CAP_PERFMON.
 check_privileges() {
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 	open_all >opened
