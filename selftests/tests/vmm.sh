@@ -21,7 +21,7 @@ make_initrd() {
 	mkdir -p $root/{bin,dev,proc,sys}
 	cp /bin/busybox $root/bin/
 	cp "$kernel/guest/kvm_pmu.ko" "$VM_TREE/build/pv-perf-doctor" $root/
-	# What it is linked to.
+	# The doctor's libraries.
 	ldd $root/pv-perf-doctor | grep -o '/[^ ]*' | xargs cp --parents -Lt $root
 	cat >$root/init <<-'END'
 		#!/bin/busybox sh
@@ -79,7 +79,7 @@ run_libvirt() {
 		cgroup_controllers = []
 		stdio_handler = "file"
 	END
-	# As the package libvirt-daemon-system, which is its daemons, does.
+	# The package libvirt-daemon-system adds this user, too.
 	useradd -r libvirt-qemu
 	# It stays when the guest has gone.
 	timeout 200 virt-qemu-run --root /dev/shm/libvirt domain.xml &
