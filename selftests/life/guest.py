@@ -8,12 +8,15 @@ import sys
 import time
 
 TREE = os.environ["VM_TREE"]
-# QEMU's own library comes with its source.
-sys.path.insert(0, os.path.join(TREE, "build", "qemu-src", "python"))
-# pylint: disable-next=wrong-import-position
+# QEMU's own library comes with its source. vmlib is for the tests that import this.
+sys.path[:0] = [os.path.join(TREE, "build", "qemu-src", "python"),
+                os.path.join(TREE, "selftests")]
+# pylint: disable-next=wrong-import-position,no-name-in-module
 from qemu.qmp import QMPError
-# pylint: disable-next=wrong-import-position
+# pylint: disable-next=wrong-import-position,no-name-in-module
 from qemu.qmp.legacy import QEMUMonitorProtocol
+# pylint: disable-next=wrong-import-position,unused-import # for the tests
+from vmlib.tap import Tap
 
 LINE = os.path.join(TREE, "build",
                     "linux-" + os.environ["VM_GUEST_KERNEL"])
@@ -178,22 +181,3 @@ class Qemu:
             except (EOFError, OSError, QMPError):   # QEMU was faster
                 pass
         self.process.wait(60)
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.failed = 0
-
-    def ok(self, good, name, *notes):
-        self.n += 1
-        self.failed |= not good
-        for note in notes if not good else ():
-            print("# " + str(note).replace("\n", "\n# "))
-        print(f"{'' if good else 'not '}ok {self.n} {name}", flush=True)
-
-    def note(self, text):
-        print(f"# {text}", flush=True)
-
-    def finish(self):
-        print(f"1..{self.n}", flush=True)
-        return int(self.failed)

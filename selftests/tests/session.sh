@@ -414,10 +414,9 @@ refused "no libvirt" "virsh -c" \
 	"$pv_perf" record --vm a --connect qemu+unix:///system?socket=/nonsense -- true
 
 # Clocks.
-PYTHONPATH=$tree/tools python3 -B "$tree/selftests/programs/clock_test.py" >clock.tap
-tap_file "clock" clock.tap
-PYTHONPATH=$tree/tools python3 -B "$tree/selftests/programs/agent_test.py" 300 >agent.tap
-tap_file "agent" agent.tap
+export PYTHONPATH=$tree/tools:$tree/selftests
+ends_well clock python3 -B "$tree/selftests/programs/clock_test.py"
+ends_well agent python3 -B "$tree/selftests/programs/agent_test.py" 300
 until_true nothing_left
 none "at the end, nothing is left" "$(left)"
 finish
