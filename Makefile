@@ -317,7 +317,8 @@ $(eval $(call modules_built,-series))
 
 # The tests' programs: each is a file.  Its folder says how it is built; what
 # follows `build:` at its beginning is added.
-own = $(shell sed -n '1,9s,^.\{0\,2\} \?build: \([^*]*\).*,\1,p' $<)
+own_of = $(shell sed -n '1,9s,^.\{0\,2\} \?build: \([^*]*\).*,\1,p' $1)
+own = $(call own_of,$<)
 depends = -MMD -MP -MF $@.d -MT $@
 source := $(K)/source
 -include $(wildcard $(B)/tests/*.d)
@@ -359,8 +360,11 @@ $(B)/tests/amd-%: $(qemu)
 		tests/tcg/minilib/printf.c $$D/amd-$*.c \
 		-o $(CURDIR)/$@ -lgcc
 
-# The host side in user space, as it is, with stand-ins for what is around it.
-user_sources := $(wildcard host/*.c selftests/user/fake_*.c)
+# The host side in user space, as it is, with stand-ins for what is around it.  Each program
+# has sanitizers of its own, and so objects of its own: after a change of its line "build:",
+# remove $(B)/tests.
+user_programs := $(basename $(notdir $(shell grep -l '^.\{0,3\}build: ' selftests/user/*.c)))
+user_objects := $(patsubst %.c,%.o,$(notdir $(wildcard host/*.c selftests/user/fake_*.c)))
 user_headers := $(wildcard host/*.h abi/*.h selftests/user/*.h \
 	selftests/user/include/*.h selftests/user/include/*/*.h \
 	selftests/user/include/*/*/*.h)
@@ -371,13 +375,23 @@ user_flags := -std=gnu11 -g -O1 -Wall -Wno-format -D_GNU_SOURCE \
 	-I$(source)/tools/testing/selftests \
 	-idirafter $(source)/arch/x86/include
 
-$(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
-		$(wildcard selftests/user/fuzz_*.c) | $(K)/release packages-user
-	@mkdir -p $(@D)
-	@clang $(user_flags) -o $@ $< $(user_sources) $(own) \
-		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
-		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
-		$(source)/tools/lib/ctype.c -lurcu -lpthread
+define user_program
+$(B)/tests/$(1).objects/%.o: host/%.c $$(user_headers) | $$(K)/release packages-user
+	@mkdir -p $$(@D)
+	@clang $$(user_flags) $$(filter-out %.c,$$(call own_of,selftests/user/$(1).c)) -c -o $$@ $$<
+
+$(B)/tests/$(1).objects/%.o: selftests/user/%.c $$(user_headers) | $$(K)/release packages-user
+	@mkdir -p $$(@D)
+	@clang $$(user_flags) $$(filter-out %.c,$$(call own_of,selftests/user/$(1).c)) -c -o $$@ $$<
+
+$(B)/tests/$(1): selftests/user/$(1).c $$(wildcard selftests/user/fuzz_*.c) \
+		$(addprefix $(B)/tests/$(1).objects/,$(user_objects))
+	@clang $$(user_flags) $$(call own_of,$$<) -o $$@ $$< $$(filter %.o,$$^) \
+		$$(source)/lib/xarray.c $$(source)/tools/testing/radix-tree/bitmap.c \
+		$$(source)/tools/lib/find_bit.c $$(source)/tools/lib/string.c \
+		$$(source)/tools/lib/ctype.c -lurcu -lpthread
+endef
+$(foreach program,$(user_programs),$(eval $(call user_program,$(program))))
 
 # Each file of it by itself, for selftests/layers.
 host_objects := $(patsubst host/%.c,$(B)/tests/host/%.o,$(wildcard host/*.c))
