@@ -305,7 +305,7 @@ $(B)/linux-%$(1)/modules.built: $$$$(wildcard host/hooks/linux-$$$$*.patch) \
 		$(B)/linux-%$(1)/release \
 		selftests/machine/build-modules host/build \
 		$(wildcard host/*.[ch] host/Makefile.pv_perf abi/*.h guest/*.[ch] guest/Kbuild) \
-		$(wildcard selftests/hypercall/*)
+		$(wildcard selftests/hypercall/Kbuild selftests/hypercall/kvm_perf_hypercall.*)
 	@$(stage) modules-$$*$(1) 'building the modules for Linux $$*$(1) (1 minute)' \
 		selftests/machine/build-modules $$*$(1) W=1
 	@touch $$@
