@@ -56,12 +56,12 @@ help:
 	@echo '                    packages. TESTS="stat record" runs only these tests: selftests/README'
 	@echo 'make test-quick     the tests that need no emulated machine (5 minutes); installs nothing'
 	@echo 'make test-all       all tests of AMD machines, and the shortest of the Intel machine (1 hour).'
-	@echo '                    LONG=1: limits, nested, rdpmc and record do all that they can (+50 min)'
+	@echo '                    LONG=1: tests also do what takes long and rarely finds anything (+50 min)'
 	@echo 'make test-intel     all tests that run on the emulated Intel machine (80 minutes)'
 	@echo 'make matrix         every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check          checkpatch, W=1 and sparse on all C (1 minute)'
-	@echo 'make fuzz           random hypercalls for the host side, and perf at work on the guest'\''s driver,'
-	@echo '                    in user space; FUZZ_S=600: 10 minutes each'
+	@echo 'make fuzz           random hypercalls for the host side, and random work of perf for the guest'\''s'
+	@echo '                    driver, in user space; FUZZ_S=600: 10 minutes each'
 	@echo
 	@echo 'make bench          the cost of profiling: native, KVM'\''s virtual PMUs and the pair (20 minutes;'
 	@echo '                    installs nginx, matplotlib); writes build/bench.json, build/bench.svg'
@@ -76,11 +76,12 @@ help:
 	@echo '                    load them'
 	@echo 'make install-guest  in a guest: the same for the driver'
 	@echo 'make uninstall      remove the packages, and load the stock modules'
-	@echo 'make doctor         does the pair work on this machine, and if not, what to do?'
+	@echo 'make doctor         say whether the pair works on this machine, and if not, what to do'
 	@echo 'make deb            make the packages, in build/deb'
 	@echo
 	@echo 'make series         write the patches for mainline Linux and QEMU, in build/series'
-	@echo 'make series-check   build each patch and a kernel with all, and run it and KVM'\''s tests (30 min)'
+	@echo 'make series-check   build each patch and a kernel with all patches, boot that kernel, and run KVM'\''s'
+	@echo '                    tests on it (30 minutes)'
 	@echo
 	@echo 'make qemu           build the emulated AMD machine (5 minutes)'
 	@echo 'make bochs          build the emulated Intel machine (10 minutes)'
@@ -91,7 +92,7 @@ help:
 	@echo
 	@echo 'LINE=6.12           the kernel line; 6.1 without it'
 	@echo 'KERNEL=debug        a kernel with KASAN, lockdep and more for host and guest (15 minutes to'
-	@echo '                    build); GUEST_KERNEL=6.1 keeps it to the host'
+	@echo '                    build); with GUEST_KERNEL=6.1 for the host only'
 	@echo 'VM_CPU=intel        with run, bench or shell: the machine with an Intel CPU'
 	@echo 'VM_CPU=zen4         the machine with virtual NMIs and records of branches, with LINE=6.12'
 	@echo 'Documentation/paravirt-perf.txt is the entry to the documents.'
@@ -304,7 +305,7 @@ $(B)/linux-%$(1)/modules.built: $$$$(wildcard host/hooks/linux-$$$$*.patch) \
 		$(B)/linux-%$(1)/release \
 		selftests/machine/build-modules host/build \
 		$(wildcard host/*.[ch] host/Makefile.pv_perf abi/*.h guest/*.[ch] guest/Kbuild) \
-		$(wildcard selftests/hypercall/*)
+		$(wildcard selftests/hypercall/Kbuild selftests/hypercall/kvm_perf_hypercall.*)
 	@$(stage) modules-$$*$(1) 'building the modules for Linux $$*$(1) (1 minute)' \
 		selftests/machine/build-modules $$*$(1) W=1
 	@touch $$@
@@ -316,7 +317,8 @@ $(eval $(call modules_built,-series))
 
 # The tests' programs: each is a file.  Its folder says how it is built; what
 # follows `build:` at its beginning is added.
-own = $(shell sed -n '1,9s,^.\{0\,2\} \?build: \([^*]*\).*,\1,p' $<)
+own_of = $(shell sed -n '1,9s,^.\{0\,2\} \?build: \([^*]*\).*,\1,p' $1)
+own = $(call own_of,$<)
 depends = -MMD -MP -MF $@.d -MT $@
 source := $(K)/source
 -include $(wildcard $(B)/tests/*.d)
@@ -358,8 +360,11 @@ $(B)/tests/amd-%: $(qemu)
 		tests/tcg/minilib/printf.c $$D/amd-$*.c \
 		-o $(CURDIR)/$@ -lgcc
 
-# The host side in user space, as it is, with stand-ins for what is around it.
-user_sources := $(wildcard host/*.c selftests/user/fake_*.c)
+# The host side in user space, as it is, with stand-ins for what is around it.  Each program
+# has sanitizers of its own, and so objects of its own: after a change of its line "build:",
+# remove $(B)/tests.
+user_programs := $(basename $(notdir $(shell grep -l '^.\{0,3\}build: ' selftests/user/*.c)))
+user_objects := $(patsubst %.c,%.o,$(notdir $(wildcard host/*.c selftests/user/fake_*.c)))
 user_headers := $(wildcard host/*.h abi/*.h selftests/user/*.h \
 	selftests/user/include/*.h selftests/user/include/*/*.h \
 	selftests/user/include/*/*/*.h)
@@ -370,13 +375,23 @@ user_flags := -std=gnu11 -g -O1 -Wall -Wno-format -D_GNU_SOURCE \
 	-I$(source)/tools/testing/selftests \
 	-idirafter $(source)/arch/x86/include
 
-$(B)/tests/%: selftests/user/%.c $(user_sources) $(user_headers) \
-		$(wildcard selftests/user/fuzz_*.c) | $(K)/release packages-user
-	@mkdir -p $(@D)
-	@clang $(user_flags) -o $@ $< $(user_sources) $(own) \
-		$(source)/lib/xarray.c $(source)/tools/testing/radix-tree/bitmap.c \
-		$(source)/tools/lib/find_bit.c $(source)/tools/lib/string.c \
-		$(source)/tools/lib/ctype.c -lurcu -lpthread
+define user_program
+$(B)/tests/$(1).objects/%.o: host/%.c $$(user_headers) | $$(K)/release packages-user
+	@mkdir -p $$(@D)
+	@clang $$(user_flags) $$(filter-out %.c,$$(call own_of,selftests/user/$(1).c)) -c -o $$@ $$<
+
+$(B)/tests/$(1).objects/%.o: selftests/user/%.c $$(user_headers) | $$(K)/release packages-user
+	@mkdir -p $$(@D)
+	@clang $$(user_flags) $$(filter-out %.c,$$(call own_of,selftests/user/$(1).c)) -c -o $$@ $$<
+
+$(B)/tests/$(1): selftests/user/$(1).c $$(wildcard selftests/user/fuzz_*.c) \
+		$(addprefix $(B)/tests/$(1).objects/,$(user_objects))
+	@clang $$(user_flags) $$(call own_of,$$<) -o $$@ $$< $$(filter %.o,$$^) \
+		$$(source)/lib/xarray.c $$(source)/tools/testing/radix-tree/bitmap.c \
+		$$(source)/tools/lib/find_bit.c $$(source)/tools/lib/string.c \
+		$$(source)/tools/lib/ctype.c -lurcu -lpthread
+endef
+$(foreach program,$(user_programs),$(eval $(call user_program,$(program))))
 
 # Each file of it by itself, for selftests/layers.
 host_objects := $(patsubst host/%.c,$(B)/tests/host/%.o,$(wildcard host/*.c))

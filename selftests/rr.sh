@@ -57,16 +57,6 @@ exact() {
 	is "conditional branches are exact" "$(count r00d1:u out)" 2000000
 }
 
-# on_guest TITLE PART OPTION...: runs a function of the calling test in a guest.
-on_guest() {
-	local title=$1 part=$2
-
-	shift 2
-	"$vm" guest --mem 1024 "$@" -- "$0" "$part" >"$title.tap" 2>&1
-	is "$title: the guest ends well" $? 0
-	tap_file "$title" "$title.tap"
-}
-
 # gdb talks to rr by the loopback interface.
 ip link set lo up
 mount -t tmpfs none /lib/modules

@@ -14,11 +14,11 @@ vm=$tree/selftests/vm
 # call it kvm_amd or kvm_intel.
 kvm_vendor=kvm-$(grep -q GenuineIntel /proc/cpuinfo && echo intel || echo amd)
 
-# What the guest's driver says where an event has lost its counter: lost.sh has it say so.
+# The guest driver's message for an event that has lost its counter. lost.sh provokes it.
 says_lost='the host needed the counter of a running event, which is scaled now'
 
-# Whether all is to be done that takes its time and rarely finds anything: what is left
-# out otherwise a test says itself.
+# long: with LONG=1 a test also does what takes long and rarely finds anything. Its first
+# comment says what that is.
 long() {
 	[ -n "${VM_LONG-}" ]
 }
@@ -32,17 +32,45 @@ ok() {
 	echo "$mark $tap_n $name"
 }
 
-# is NAME GOT WANT
+# is NAME GOT WANT: WANT is not empty. An empty WANT is the output of a command that has
+# failed, and GOT may be that, too.
 is() {
-	[ "$2" = "$3" ] || echo "$1: got '$2', want '$3'" | sed 's/^/# /'
-	ok "$1" test "$2" = "$3"
+	local same=no
+	[ -z "$3" ] || [ "$2" != "$3" ] || same=yes
+	[ $same = yes ] || echo "$1: got '$2', want '$3'" | sed 's/^/# /'
+	ok "$1" [ $same = yes ]
 }
 
-# within NAME GOT WANT PERCENT: GOT is WANT to within so many percent
+# none NAME GOT: GOT is empty. The test proves elsewhere that the command that prints GOT
+# prints what it finds.
+none() {
+	[ -z "$2" ] || echo "$1: got '$2'" | sed 's/^/# /'
+	ok "$1" [ -z "$2" ]
+}
+
+# empty NAME FILE: the file is there and is empty
+empty() {
+	[ ! -s "$2" ] || head -n 40 "$2" | sed 's/^/# /'
+	ok "$1" [ -f "$2" -a ! -s "$2" ]
+}
+
+# no_warning NAME FILE...: these logs of kernels are there and have no report
+no_warning() {
+	local name=$1 file found
+	shift
+	found=$(for file; do
+		[ -s "$file" ] || echo "$file is empty"
+		grep -E 'WARNING:|BUG:|Call Trace|unknown reason' "$file" |
+			grep -v 'WARNING: See https'
+	done 2>&1)
+	none "$name" "$found"
+}
+
+# within NAME GOT WANT PERCENT: GOT is WANT, which is not 0, to within PERCENT
 within() {
 	local verdict
 	verdict=$(awk -v g="$2" -v w="$3" -v p="$4" 'BEGIN {
-		if (g !~ /^[0-9.]+$/ || w !~ /^[0-9.]+$/) { print "no"; exit }
+		if (g !~ /^[0-9.]+$/ || w !~ /^[0-9.]+$/ || w == 0) { print "no"; exit }
 		d = g - w; if (d < 0) d = -d
 		print d <= w * p / 100 ? "yes" : "no" }')
 	echo "# $1: $2 against $3, at most $4 %"
@@ -67,8 +95,8 @@ has() {
 	ok "$1" [ $found = yes ]
 }
 
-# tap_file PREFIX FILE: a program's results are results here, renumbered; so is it
-# when there are not as many as it says
+# tap_file PREFIX FILE: the results of a program become results of this script, renumbered.
+# If there are more or fewer than the program says, that is a result that fails.
 tap_file() {
 	local line mark before=$tap_n plan=none
 	while read -r line; do
@@ -87,16 +115,29 @@ tap_file() {
 		is "$1: the number of results" $((tap_n - before)) "$plan"
 }
 
-# ends_well NAME COMMAND...: the command, which may print TAP, has status 0, which it does
-# not have when a sanitizer complains. Its output is in the file out.
+# ends_well NAME COMMAND...: the command has status 0. If it prints TAP, its results become
+# results of this script. It may be a program, or $vm with a part of a test. Its output is
+# in the file out.
 ends_well() {
 	local name=$1 status
 	shift
 	"$@" >out 2>&1
 	status=$?
-	! grep -q '^TAP version' out || tap_file "$name" out
-	[ $status = 0 ] || tail -n 40 out | sed 's/^/# /'
+	! grep -qE '^(1\.\.[0-9]|(not )?ok [0-9])' out || tap_file "$name" out
+	[ $status = 0 ] || grep -vE '^((not )?ok |#)' out | tail -n 40 | sed 's/^/# /'
 	is "$name ends well" $status 0
+}
+
+# on_guest TITLE PART OPTION...: runs a part of this test in a guest with these options of
+# vm. The part is the first argument of the script there. Its results become results here.
+on_guest() {
+	local title=$1 part=$2 status
+	shift 2
+	"$vm" guest "$@" -- "$0" "$part" >"$title.tap" 2>&1
+	status=$?
+	tap_file "$title" "$title.tap"
+	[ $status = 0 ] || grep -vE '^((not )?ok |#)' "$title.tap" | tail -n 40 | sed 's/^/# /'
+	is "$title: the guest ends well" $status 0
 }
 
 # until_true COMMAND...: waits for it, at most a minute, $VM_PATIENCE times as long
@@ -108,17 +149,21 @@ until_true() {
 	return 1
 }
 
-# pause SECONDS: by no program, as what one CPU of the emulated machine executes takes of
-# the clock of all, and as a program would be read from the machines below
+# pause SECONDS: without a program. Instructions of one CPU of the emulated machine advance the
+# clock of all CPUs, and a program would be read from the machines below.
 exec {tap_nothing}<> <(:)
 pause() {
 	# There is nothing to read: the timeout is no failure.
 	read -rt "$1" -u "$tap_nothing" || true
 }
 
-# wait_for FILE: until it is there, from another level perhaps
+# wait_for FILE [PID]: until the file is there, from another level perhaps, or the process
+# that is to make it has ended
 wait_for() {
-	while [ ! -e "$1" ]; do pause 0.1; done
+	while [ ! -e "$1" ]; do
+		[ -z "${2-}" ] || kill -0 "$2" 2>/dev/null || return
+		pause 0.1
+	done
 }
 
 # objects SLAB: how many of them this kernel has.  Shrinking empties the slabs of each

@@ -459,11 +459,11 @@ static bool check_cpu(void)
 
 	if (!check(virt, "the CPU has %s", is_amd() ? "SVM" : "VMX"))
 		advise("Turn virtualization on in the firmware; in a VM, have its host do so.");
-	if (!check(!hybrid, "its cores are all of one kind"))
+	if (!check(!hybrid, "the CPU's cores are all of one kind"))
 		advise("Hosts with cores of two kinds are not supported.");
-	if (!check(splits, "its PMU can count guests alone (%s)", is_amd() ?
+	if (!check(splits, "the CPU's PMU can count guests alone (%s)", is_amd() ?
 		   "PERFCTR_CORE" : "Intel's architectural PMU, version 2"))
-		advise("Hosts without are not supported. In a VM, its host has to give it a PMU.");
+		advise("Hosts without this PMU are not supported. If this is a VM, give it a PMU.");
 	return virt && !hybrid && splits;
 }
 
@@ -474,10 +474,10 @@ static bool check_host_counts(void)
 	if (check(count >= 2000000, "perf counts instructions here, on the host"))
 		return true;
 	if (!is_denied(count))
-		advise("%s. The pair counts with the host's own perf: this has to\n"
+		advise("%s. The pair counts with the host's own perf, which has to\n"
 		       "work first. Is there a PMU (dmesg | grep -i pmu)? Has another\n"
-		       "program, or a VM with the mediated virtual PMU, taken it?",
-		       count < 0 ? strerror(-count) : "It counts nothing");
+		       "program, or a VM with the mediated virtual PMU, taken the PMU?",
+		       count < 0 ? strerror(-count) : "perf counts nothing");
 	return false;
 }
 
@@ -544,7 +544,7 @@ static bool check_host_source(void)
 		if (!exists(MODULE "kvm/parameters/pv_perf"))
 			return true;
 		check(false, "KVM's modules that are loaded are those that are installed");
-		advise("Those with the pair were taken away: %s\n"
+		advise("The pair's modules were removed: %s\n"
 		       "With no VM running: modprobe -r %s kvm && modprobe %s\n"
 		       "or reboot.", state + 6, vendor_module(), vendor_module());
 		return false;
@@ -557,8 +557,8 @@ static bool check_host_source(void)
 		  "KVM's modules are built from the source of this kernel"))
 		return true;
 	advise("They are built from %s, and the kernel is %s:\n"
-	       "what is mended in its KVM may be missing. If another kernel was installed,\n"
-	       "reboot into it; else: /usr/lib/pv-perf/host-modules update, and reboot",
+	       "they may lack fixes of this kernel's KVM. If a newer kernel is installed, reboot\n"
+	       "into that kernel; else: /usr/lib/pv-perf/host-modules update, and reboot",
 	       made_from, version);
 	return false;
 }
@@ -571,11 +571,11 @@ static bool check_host_module(void)
 		advise("modprobe %s", vendor);
 		return false;
 	}
-	if (check(exists(MODULE "kvm/parameters/pv_perf"), "and it is the pair's"))
+	if (check(exists(MODULE "kvm/parameters/pv_perf"), "the loaded KVM is the pair's"))
 		return true;
 
 	if (is_installed("kvm")) {
-		advise("The pair's is installed, but not loaded. With no VM running:\n"
+		advise("The pair's KVM is installed, but not loaded. With no VM running:\n"
 		       "    modprobe -r %s kvm && modprobe %s\n"
 		       "or reboot.", vendor, vendor);
 		check_no_vms();
@@ -589,7 +589,7 @@ static bool check_host_module(void)
 		advise_source();
 		advise("Then: dpkg-reconfigure pv-perf-host-dkms");
 	} else {
-		advise("Install it: apt install ./pv-perf-*.deb, or in the source tree:\n"
+		advise("Install the pair: apt install ./pv-perf-*.deb, or in the source tree:\n"
 		       "make install");
 	}
 	return false;
@@ -639,7 +639,7 @@ static bool check_host_feature(void)
 		       strerror(errno));
 		return false;
 	}
-	if (check(offers, "it offers the feature to VMs"))
+	if (check(offers, "KVM offers the feature to VMs"))
 		return true;
 	if (!is_yes(MODULE "kvm/parameters/pv_perf"))
 		advise("kvm is loaded with pv_perf=0, its default. For all VMs to have the\n"
@@ -649,11 +649,11 @@ static bool check_host_feature(void)
 		       "%s",
 		       vendor_module(), vendor_module(),
 		       kvm_allows(KVM_CAP_PV_PERF_EVENTS) ?
-		       "Without, only those have it whose VMM asks for it, QEMU with the pair's\n"
-		       "patches by -accel kvm,pv-perf-events=64." :
+		       "With pv_perf=0 only a VM has the feature whose VMM asks for it: QEMU with the\n"
+		       "pair's patches asks by -accel kvm,pv-perf-events=64." :
 		       "With enable_pmu=0, as kvm is loaded, no VMM may ask for it, either.");
 	else
-		advise("It was loaded when the host had no PMU. With no VM running:\n"
+		advise("KVM was loaded when the host had no PMU. With no VM running:\n"
 		       "    modprobe -r %s kvm && modprobe %s",
 		       vendor_module(), vendor_module());
 	return false;
@@ -668,16 +668,16 @@ static void tell_host_rdpmc(void)
 		       "patches has: -accel kvm,pv-perf-rdpmc=on\n"
 		       "For VMMs that cannot ask for it: kvm with pv_perf_rdpmc_default=1\n");
 	if (!kvm_allows(KVM_CAP_PV_PERF_RDPMC)) {
-		printf("That takes kvm with pv_perf_rdpmc=1, where the host is none that RDPMC shows\n"
-		       "too much of; what it shows is in the documentation, 4.14.\n");
+		printf("Both need kvm with pv_perf_rdpmc=1. First read in Documentation/security.rst what\n"
+		       "a guest learns of its host by RDPMC.\n");
 		return;
 	}
 	/* Its bit 2 lets them see the watchdog's counter. */
 	if (is_yes("/proc/sys/kernel/nmi_watchdog") &&
 	    !(atoi(first_line(MODULE "kvm/parameters/pv_perf_rdpmc")) & 4))
-		printf("As long as the NMI watchdog has a counter, they cannot:\n"
+		printf("While the NMI watchdog has a counter, guests cannot read by RDPMC. Turn it off:\n"
 		       "    sysctl kernel.nmi_watchdog=0\n"
-		       "or let them see that counter: kvm with pv_perf_rdpmc=5.\n");
+		       "or let guests see the watchdog's counter: kvm with pv_perf_rdpmc=5.\n");
 }
 
 static void tell_host_counts(void)
@@ -685,16 +685,16 @@ static void tell_host_counts(void)
 	uint32_t kept = ALL_COUNTS & ~kvm_allows(KVM_CAP_PV_PERF_COUNTS);
 
 	if (!exists(MODULE "kvm/parameters/pv_perf_counts")) {
-		printf("\nGuests can count no events of the hypervisor (kvm/exits/): this kvm is an older\n"
-		       "one.\n");
+		printf("\nGuests can count no events of the hypervisor (kvm/exits/), because this kvm is\n"
+		       "an older version.\n");
 		return;
 	}
 
 	if (!kept) {
 		printf("\nGuests may count all events of the hypervisor (kvm/exits/), which tell how busy\n"
-		       "this host is. To keep some of them: kvm with pv_perf_counts=MASK; for one VM,\n"
-		       "QEMU with the pair's patches has: -accel kvm,pv-perf-counts=MASK. Which bit is\n"
-		       "which is in the documentation, 3.11.\n");
+		       "this host is. To allow fewer of them: kvm with pv_perf_counts=MASK; for one VM,\n"
+		       "QEMU with the pair's patches has: -accel kvm,pv-perf-counts=MASK.\n"
+		       "Documentation/abi.rst has the bits.\n");
 		return;
 	}
 	if (kept == ALL_COUNTS) {
@@ -703,7 +703,7 @@ static void tell_host_counts(void)
 		printf("\nGuests may count events of the hypervisor (kvm/exits/), but none of these:\n");
 		list_counts(kept);
 	}
-	printf("kvm is loaded with pv_perf_counts=%#x; without that they may count all.\n",
+	printf("kvm is loaded with pv_perf_counts=%#x; without it guests may count all events.\n",
 	       ALL_COUNTS & ~kept);
 }
 
@@ -713,7 +713,7 @@ static void tell_host_branches(void)
 	if (is_amd() && cpuid(0x80000000, 'a') >= 0x80000022 &&
 	    cpuid(0x80000022, 'a') >> 1 & 1)
 		printf("\nThis CPU records branches. Guests' samples %s (perf record -b): kvm is\n"
-		       "loaded with%s pv_perf_branches=1. See the documentation, 12.4, first.\n",
+		       "loaded with%s pv_perf_branches=1. Read Documentation/bringup.rst first.\n",
 		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
 		       "have them" : "have none",
 		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
@@ -746,14 +746,14 @@ static void check_host(bool can_install)
 	if (!is_amd())
 		printf("If QEMU says that LBR is unsupported without pmu=on, add lbr-fmt=0.\n");
 	if (is_amd() && is_yes(MODULE "kvm/parameters/enable_pmu"))
-		printf("If pv-perf-doctor in the guest says that it has another PMU all the same,\n"
-		       "load kvm with enable_pmu=0: some versions of QEMU do not turn AMD's off.\n");
+		printf("If pv-perf-doctor in the guest says that another PMU has perf's events, load kvm\n"
+		       "with enable_pmu=0: some versions of QEMU do not turn AMD's virtual PMU off.\n");
 	printf("Install pv-perf-guest-dkms in the guest, and run pv-perf-doctor there.\n");
 	tell_host_rdpmc();
 	tell_host_counts();
 	tell_host_branches();
-	printf("\nThis has been tried on emulated CPUs alone, AMD's and Intel's: the documentation,\n"
-	       "12, says what to look at on this one.\n");
+	printf("\nThe pair has been tried only on emulated CPUs, AMD's and Intel's.\n"
+	       "Documentation/bringup.rst says what to verify on this CPU.\n");
 }
 
 /*
@@ -812,10 +812,10 @@ static bool check_guest_pmu(void)
 
 	if (check(ours, "perf's hardware events are the pair's"))
 		return true;
-	advise("Another PMU has them: the VM has a virtual PMU. Start it without,\n"
+	advise("Another PMU has them: the VM has a virtual PMU. Start the VM without it,\n"
 	       "with QEMU: -cpu host,migratable=no,pmu=off\n"
-	       "If it is so already, the host is AMD, and its QEMU does not turn AMD's\n"
-	       "PMU off: load kvm with enable_pmu=0 on the host.");
+	       "If QEMU has pmu=off already, the host's CPU is AMD's, and this QEMU does not\n"
+	       "turn AMD's virtual PMU off: load kvm with enable_pmu=0 on the host.");
 	if (exists(PMU "kvm_pmu"))
 		advise("Until then the pair is: perf stat -e kvm_pmu/instructions/");
 	return false;
@@ -828,10 +828,10 @@ static bool check_guest_counts(void)
 	if (check(count >= 2000000, "perf counts instructions"))
 		return true;
 	if (!is_denied(count)) {
-		advise("%s.", count < 0 ? strerror(-count) : "It counts nothing");
+		advise("%s.", count < 0 ? strerror(-count) : "perf counts nothing");
 		advise_last_message();
-		advise("On the host: pv-perf-doctor; is its PMU taken, by perf with events\n"
-		       "pinned to CPUs, or by a VM with the mediated virtual PMU?");
+		advise("Run pv-perf-doctor on the host. The host's PMU may be taken by perf's events\n"
+		       "that are pinned to CPUs, or by a VM with the mediated virtual PMU.");
 	}
 	return false;
 }
@@ -846,7 +846,7 @@ static void tell_guest_rdpmc(void)
 	else if (!strcmp(reads, "kernel"))
 		printf("\nCounters are read by RDPMC, but not in user mode: %s.\n",
 		       locked_down() ? "the module finds no functions of a kernel that is locked down" :
-		       "the host or the module is an older one, or kprobes cannot be used");
+		       "the host or the module is an older version, or kprobes cannot be used");
 	else if (reads[0])
 		printf("\nEach reading of a counter asks the host%s.\n"
 		       "To read without VM exits, by RDPMC, run pv-perf-doctor on the host.\n",
@@ -861,8 +861,8 @@ static void tell_guest_branches(void)
 	if (branches[0])
 		printf("\nSamples have up to %s branches (perf record -b).\n", branches);
 	else
-		printf("\nSamples have no branches (perf record -b). Why not, pv-perf-doctor on the host\n"
-		       "says; in a kernel that is locked down the module does not find what it needs.\n");
+		printf("\nSamples have no branches (perf record -b). pv-perf-doctor on the host says why.\n"
+		       "In a kernel that is locked down the module does not find what it needs.\n");
 }
 
 static bool check_guest_samples(void)
@@ -945,8 +945,8 @@ static bool check_guest_hypervisor(void)
 			return true;
 		check(false, "perf has events of the hypervisor");
 		advise("The kernel's log says: %s\n"
-		       "Is it -17, others have the names of their PMU: see who has kvm and\n"
-		       "kvm_hypervisor in " PMU ". Without one of them:\n"
+		       "If the error is -17, other PMUs have the names: see which have kvm and\n"
+		       "kvm_hypervisor in " PMU ". Unload one of these, then:\n"
 		       "    modprobe -r kvm_pmu && modprobe kvm_pmu", message);
 		free(message);
 		return false;
@@ -963,10 +963,10 @@ static bool check_guest_hypervisor(void)
 		  pmu, event))
 		return true;
 	if (!is_denied(count)) {
-		advise("%s.", count < 0 ? strerror(-count) : "It misses some");
+		advise("%s.", count < 0 ? strerror(-count) : "perf misses some");
 		advise_last_message();
-		advise("If the VM has come here from another host: does this one count them?\n"
-		       "There: pv-perf-doctor host");
+		advise("If the VM has migrated here: does this host let guests count them?\n"
+		       "On the host: pv-perf-doctor host");
 	}
 	return false;
 }
@@ -979,7 +979,7 @@ static void tell_guest_hypervisor(void)
 
 	if (!pmu) {
 		printf("\nThere are no events of the hypervisor (kvm/exits/): the host or its VMM keeps\n"
-		       "them, or the host or the module is an older one. To have them, run\n"
+		       "them, or the host or the module is an older version. To have them, run\n"
 		       "pv-perf-doctor on the host.\n");
 		return;
 	}
@@ -987,7 +987,7 @@ static void tell_guest_hypervisor(void)
 		printf("\nAnother PMU is named kvm: the hypervisor's events are %s/exits/ etc.\n",
 		       pmu);
 	if (kept) {
-		printf("\nOf the events of the hypervisor the host or its VMM keeps:\n");
+		printf("\nThe host or its VMM keeps these events of the hypervisor:\n");
 		list_counts(kept);
 		printf("To have them, run pv-perf-doctor on the host.\n");
 	}
@@ -1003,7 +1003,7 @@ static void check_guest(bool can_install)
 		return;
 	}
 	if (!check(cpuid(base | KVM_CPUID_FEATURES, 'a') >> KVM_FEATURE_PV_PERF & 1,
-		   "its host offers the feature to it")) {
+		   "the host offers the feature to this guest")) {
 		advise("On the host: run pv-perf-doctor. Then start the VM with the feature,\n"
 		       "with QEMU: -cpu host,migratable=no,pmu=off");
 		return;
@@ -1029,11 +1029,11 @@ static void usage(void)
 {
 	printf("pv-perf-doctor [--can-install|--signatures|--no-vms] [host|guest]\n\n"
 	       "Says whether paravirtual perf events work on this machine, and if not,\n"
-	       "what to do; ends with 0 if they do. Without host or guest it finds out\n"
-	       "which this is; a guest whose KVM is the pair's is both.\n\n"
-	       "--can-install  only whether the modules can be installed here\n"
-	       "--signatures   only whether the kernel loads modules signed by dkms\n"
-	       "--no-vms       only whether no VM runs, so that KVM can be exchanged\n");
+	       "what to do. Its exit status is 0 if they work. Without host or guest, the doctor\n"
+	       "finds out which this machine is; a guest whose KVM is the pair's is both.\n\n"
+	       "--can-install  check only whether the modules can be installed here\n"
+	       "--signatures   check only whether the kernel loads modules signed by dkms\n"
+	       "--no-vms       check only that no VM runs, so that KVM can be exchanged\n");
 }
 
 int main(int argc, char **argv)

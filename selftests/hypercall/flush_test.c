@@ -4,11 +4,12 @@
  * what perf has changed: an NMI that ends an event, or throttles a group; and a
  * BPF program that reads a counter, which the host has lost.
  *
- * Usage: flush_test SKID
+ * Usage: flush_test SKID SECONDS
  *
  * @SKID: what the kernel may execute from an overflow until the event has been stopped,
  * in instructions: by the NMI or, where that comes in a flush, at the end of what perf
  * is doing
+ * @SECONDS: for how long a BPF program reads what the host has lost, by the machine's clock
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -191,7 +192,7 @@ static void test_throttle(void)
 	int leader = sample(500, false);
 	int always = count(PERF_COUNT_HW_INSTRUCTIONS, leader, false);
 	int toggled = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, leader, false);
-	double end = seconds() + 1;
+	double end = seconds() + 0.3;
 	bool ok;
 
 	while (seconds() < end)
@@ -315,12 +316,12 @@ static void *reset_host(void *arg)
 }
 
 /* The event that BPF reads counts on while perf changes those of the task. */
-static void test_bpf(void)
+static void test_bpf(double length)
 {
 	int always = count(PERF_COUNT_HW_INSTRUCTIONS, -1, true);
 	int toggled = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, -1, false);
 	int probe = attach(load_program(create_map(always)));
-	double end = seconds() + 3;
+	double end = seconds() + length;
 	unsigned int toggles = 0;
 	pthread_t resetter;
 	bool ok;
@@ -349,8 +350,8 @@ static void test_bpf(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 2)
-		ksft_exit_fail_msg("usage: flush_test SKID\n");
+	if (argc != 3)
+		ksft_exit_fail_msg("usage: flush_test SKID SECONDS\n");
 
 	dev = open("/dev/kvm_perf_hypercall", O_RDWR);
 	if (dev < 0)
@@ -362,6 +363,6 @@ int main(int argc, char **argv)
 	ksft_set_plan(6);
 	test_end(strtoull(argv[1], NULL, 0));
 	test_throttle();
-	test_bpf();
+	test_bpf(strtod(argv[2], NULL));
 	ksft_finished();
 }

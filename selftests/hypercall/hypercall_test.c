@@ -939,8 +939,11 @@ static void test_area(void)
 	area->size = GUEST_PERF_AREA_ALIGN + 1;
 	expect("SET_AREA of more than a page: EINVAL",
 	       call_addr(op, phys(area)), -KVM_EINVAL);
+	/* The size there is a right one. */
+	*(uint32_t *)((char *)area + 64) = GUEST_PERF_AREA_SIZE_VER0;
 	expect("SET_AREA in the middle of a page: EINVAL",
 	       call_addr(op, phys(area) + 64), -KVM_EINVAL);
+	*(uint32_t *)((char *)area + 64) = 0;
 	expect("SET_AREA outside memory: EFAULT",
 	       call_addr(op, NO_MEMORY), -KVM_EFAULT);
 	/* The firmware's ROM: its size is whatever the bytes mean. */

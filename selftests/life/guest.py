@@ -4,9 +4,20 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import time
 
 TREE = os.environ["VM_TREE"]
+# QEMU's own library comes with its source. vmlib is for the tests that import this.
+sys.path[:0] = [os.path.join(TREE, "build", "qemu-src", "python"),
+                os.path.join(TREE, "selftests")]
+# pylint: disable-next=wrong-import-position,no-name-in-module
+from qemu.qmp import QMPError
+# pylint: disable-next=wrong-import-position,no-name-in-module
+from qemu.qmp.legacy import QEMUMonitorProtocol
+# pylint: disable-next=wrong-import-position,unused-import # for the tests
+from vmlib.tap import Tap
+
 LINE = os.path.join(TREE, "build",
                     "linux-" + os.environ["VM_GUEST_KERNEL"])
 QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
@@ -73,37 +84,33 @@ class Qemu:
                  "-serial", "chardev:console",
                  "-chardev", f"socket,id=shell,path={path}.shell,server=on,"
                  "wait=off", "-serial", "chardev:shell",
-                 "-monitor", f"unix:{path}.monitor,server=on,wait=off"]
+                 "-qmp", f"unix:{path}.qmp,server=on,wait=off"]
         if incoming:
             words += ["-incoming", incoming]
         self.process = subprocess.Popen(words)
-        self.port = connect(path + ".monitor")
-        self.prompt()
+        self.qmp = QEMUMonitorProtocol(connect(path + ".qmp"))
+        self.qmp.connect()
+        self.qmp.settimeout(TIMEOUT)
         self.shell = connect(path + ".shell")
         self.shell.settimeout(TIMEOUT)
         if not incoming:
             self.receive()
 
-    def prompt(self):
-        text = ""
-        while not text.endswith("(qemu) "):
-            data = self.port.recv(65536)
-            if not data:
-                raise EOFError(self.name + ": " + text)
-            text += data.decode(errors="replace")
-        return text
-
-    def monitor(self, command):
-        self.port.sendall(command.encode() + b"\n")
-        return self.prompt()
-
-    def wait_monitor(self, command, regex):
+    def wait_status(self, command, *wanted):
+        """Until the status in the command's answer is one of these: which one"""
         for _ in range(int(TIMEOUT * 5)):
-            text = self.monitor(command)
-            if re.search(regex, text):
-                return text
+            answer = self.qmp.cmd(command)
+            if answer.get("status") in wanted:
+                return answer["status"]
             time.sleep(0.2)
-        raise TimeoutError(f"{self.name}: no {regex} in {text}")
+        raise TimeoutError(f"{self.name}: {command}: {answer}")
+
+    def state(self):
+        """For a failure."""
+        registers = {"command-line": "info registers -a"}
+        return "\n".join((str(self.qmp.cmd("query-status")),
+                          str(self.qmp.cmd("query-migrate")),
+                          self.qmp.cmd("human-monitor-command", **registers)))
 
     def send(self, command):
         self.shell.sendall(f"{command}\necho \"@@\"$?\n".encode())
@@ -117,10 +124,8 @@ class Qemu:
             except TimeoutError:
                 data = b""
             if not data:
-                raise EOFError("\n".join((
-                    f"{self.name} does not answer", text,
-                    self.monitor("info status"), self.monitor("info migrate"),
-                    self.monitor("info registers -a"), self.log()[-3000:])))
+                raise EOFError("\n".join((f"{self.name} does not answer", text,
+                                          self.state(), self.log()[-3000:])))
             text += data.decode(errors="replace")
         return re.sub(r"@@\d+\r?\n$", "", text).replace("\r", "")
 
@@ -152,41 +157,27 @@ class Qemu:
                         " echo scan >$k; sleep 6; echo scan >$k; cat $k; }")
 
     def save(self, path):
-        self.monitor("stop")
+        self.qmp.cmd("stop")
         self.migrate(f"exec:cat >{path}")
 
     def migrate(self, uri):
-        self.monitor("migrate_set_parameter downtime-limit 1000")
-        self.monitor(f'migrate -d "{uri}"')
-        text = self.wait_monitor("info migrate", "status: (completed|failed)")
-        if "completed" not in text:
-            raise RuntimeError(f"{self.name}: {text}")
+        self.qmp.cmd("migrate-set-parameters", **{"downtime-limit": 1000})
+        self.qmp.cmd("migrate", uri=uri)
+        if self.wait_status("query-migrate", "completed", "failed") == "failed":
+            raise RuntimeError(f"{self.name}: {self.qmp.cmd('query-migrate')}")
 
     def wait_running(self):
-        self.wait_monitor("info status", "VM status: running")
+        self.wait_status("query-status", "running")
+
+    def go_on(self):
+        """What was saved, once it is all there."""
+        self.wait_status("query-migrate", "completed")
+        self.qmp.cmd("cont")
 
     def quit(self):
-        try:
-            self.monitor("quit")
-        except (EOFError, OSError):
-            pass
+        for end in (lambda: self.qmp.cmd("quit")), self.qmp.close:
+            try:
+                end()
+            except (EOFError, OSError, QMPError):   # QEMU was faster
+                pass
         self.process.wait(60)
-
-
-class Tap:
-    def __init__(self):
-        self.n = self.failed = 0
-
-    def ok(self, good, name, *notes):
-        self.n += 1
-        self.failed |= not good
-        for note in notes if not good else ():
-            print("# " + str(note).replace("\n", "\n# "))
-        print(f"{'' if good else 'not '}ok {self.n} {name}", flush=True)
-
-    def note(self, text):
-        print(f"# {text}", flush=True)
-
-    def finish(self):
-        print(f"1..{self.n}", flush=True)
-        return int(self.failed)

@@ -12,6 +12,7 @@ import types
 from pvperf.record import domain
 from pvperf.record.transport import libvirt
 from pvperf.record.transport.common import LIMIT, Failed
+from vmlib.tap import Tap
 
 DEEP = "[" * 100000
 
@@ -103,6 +104,7 @@ for seed in seeds:
     try:
         attempt(seed)
     except Exception as error:
-        bad.append(f"# seed {seed}: {type(error).__name__}: {error}")
-print("\n".join(bad[:9] + [f"{'not ' if bad else ''}ok 1 {len(seeds)} guests "
-                           "that answer at random", "1..1"]))
+        bad.append(f"seed {seed}: {type(error).__name__}: {error}")
+tap = Tap()
+tap.ok(not bad, f"{len(seeds)} guests that answer at random do no harm", *bad[:9])
+sys.exit(tap.finish())

@@ -5,17 +5,17 @@ import bisect
 import gzip
 import os
 import random
+import sys
 import tempfile
 
 from pvperf.record import clock
+from vmlib.tap import Tap
 
-results = []
+tap = Tap()
 
 
 def check(name, passed, note=""):
-    results.append(passed)
-    print(f"{'' if passed else 'not '}ok {len(results)} {name}"
-          f"{': ' + note if note else ''}")
+    tap.ok(passed, f"{name}: {note}" if note else name)
 
 
 class Guest:
@@ -81,17 +81,17 @@ for second in range(3600):
     a.measure(START + second * 10**9)
 a.measure(START + 3600 * 10**9)
 found, trace, said = understand(a)
-check("the begin, the end, and 4 s of an hour each", len(found) == 902)
+check("the clock has the begin, the end, and points 4 s apart", len(found) == 902)
 error = worst(a, found, 3600)
-check("within 1 us of the truth", error < 1, f"{error:.2f} us")
-check("which it says", error < max(p[2] for p in found) * 1e6 < 2,
+check("the clock is within 1 us of the truth", error < 1, f"{error:.2f} us")
+check("the clock says how exact it is", error < max(p[2] for p in found) * 1e6 < 2,
       f"{max(p[2] for p in found) * 1e6:.2f} us")
-check("the vCPUs' threads", trace.vcpus ==
+check("the trace tells the vCPUs' threads", trace.vcpus ==
       {0: 1000, 1: 1001, 2: 1002, 3: 1003})
-check("it is known for the guest's VMM", trace.is_of(said))
-check("not by some that agree", not trace.is_of(
+check("a trace of the guest's hypercalls is its VMM's", trace.is_of(said))
+check("some hypercalls that agree do not make a VMM the guest's", not trace.is_of(
     {**dict(list(said.items())[:10]), **{-n: None for n in range(11)}}))
-check("nor for that of a guest which says nothing", not trace.is_of({}))
+check("no trace is that of a guest which says nothing", not trace.is_of({}))
 
 b = Guest(2000, START - 9 * 10**9, skew=3000)
 for second in range(11):
@@ -99,15 +99,16 @@ for second in range(11):
 found, _, _ = understand(b)
 error = max(worst(b, found, 10, cpu) for cpu in range(4))
 says = max(p[2] for p in found) * 1e6
-check("vCPUs whose clocks differ by 9 us", error <= says < 10,
+check("the clock of vCPUs that differ by 9 us is as exact as it says", error <= says < 10,
       f"{error:.2f} us, it says {says:.2f}")
 
 found, _, said = understand(a)
 thin = clock.best(found, 100)
-check("few of them are as exact", len(thin) == 92 and worst(a, thin, 3600) <
+check("few points are as exact", len(thin) == 92 and worst(a, thin, 3600) <
       max(p[2] for p in thin) * 1e6 < 1, f"{worst(a, thin, 3600):.2f} us")
-check("of none there are none", clock.best([], 100) == [])
-check("one is one, two are two", [clock.best(found[:n], 100) for n in (1, 2)] ==
+check("of no points the best are none", clock.best([], 100) == [])
+check("of one or two points the best are these",
+      [clock.best(found[:n], 100) for n in (1, 2)] ==
       [found[:1], found[:2]])
 
 busy = Guest(6000, START - 7 * 10**9)
@@ -116,7 +117,8 @@ for second in range(61):
                  (1500, 3000) if second % 4 in (0, 3) else (90000,))
 found, _, _ = understand(busy)
 error = worst(busy, found, 60)
-check("seconds in which all takes long", error < max(p[2] for p in found) * 1e6 < 2,
+check("the clock is exact after seconds in which all takes long",
+      error < max(p[2] for p in found) * 1e6 < 2,
       f"{error:.2f} us")
 
 evil = "".join(["\x1b[2J\n", "1 2\n", "-1 5 6\n", "0 9 8\n", "x" * 5000 + "\n",
@@ -131,9 +133,9 @@ c.measure(START)
 c.measure(START + 10**9)
 hypercall = c.traced[5].replace("3000/", "4000/")
 found, _, _ = understand(c, "", hypercall)
-check("another VM's hypercall is none of it", found == understand(c)[0])
+check("another VM's hypercalls do not count", found == understand(c)[0])
 found, _, _ = understand(c, "", "".join(c.traced[:12]))
-check("what is traced twice is not believed", len(found) == 1)
+check("hypercalls that are traced twice are not believed", len(found) == 1)
 
 d = Guest(5000, START - 10**9)
 d.measure(START)
@@ -151,9 +153,9 @@ def window(text):
 
 
 marks = "b 12.000000001\n", "e 13.000000002\n", "e 13.500000002\n"
-check("the window, of a file that is cut",
+check("the window is found in a file that is cut",
       window("".join(marks)) == [12.000000001, 13.000000002])
-check("none without its end", window(marks[0]) is None)
-check("and nothing else is a mark",
+check("a window without its end is not found", window(marks[0]) is None)
+check("lines that are not marks are passed over",
       window("b 12.000000001 x\nb 12\n x\n" + marks[1]) is None)
-print(f"1..{len(results)}")
+sys.exit(tap.finish())

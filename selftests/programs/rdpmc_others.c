@@ -15,19 +15,13 @@
  * With SECONDS 0, it executes RDPMC of its own counter until that reads 0 or gets a
  * signal, which is when user mode may read no counter any more.
  */
-#include <linux/perf_event.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "self.h"
 
 #define MAX_COUNTERS	16
 #define CALLS		200
@@ -36,7 +30,6 @@
 static uint32_t counters[MAX_COUNTERS];
 static unsigned int nr_counters;
 
-static volatile struct perf_event_mmap_page *page;
 static sigjmp_buf faulted;
 
 static void fault(int signo)
@@ -54,36 +47,6 @@ static uint64_t rdpmc(uint32_t counter)
 
 	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter));
 	return (uint64_t)high << 32 | low;
-}
-
-static void open_event(void)
-{
-	struct perf_event_attr attr = {
-		.type		= PERF_TYPE_HARDWARE,
-		.size		= sizeof(attr),
-		.config		= PERF_COUNT_HW_INSTRUCTIONS,
-		.exclude_kernel	= 1,
-		.exclude_hv	= 1,
-	};
-	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
-
-	if (fd < 0) {
-		perror("perf_event_open");
-		exit(2);
-	}
-	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
-	if (page == MAP_FAILED) {
-		perror("mmap");
-		exit(2);
-	}
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
 /* Which counter is its own: one more, as in the page; 0 for a child. */
@@ -176,7 +139,7 @@ int main(int argc, char *argv[])
 	for (i = 2 + child; i < argc; i++)
 		counters[nr_counters++] = strtoul(argv[i], NULL, 0);
 	signal(SIGSEGV, fault);
-	open_event();
+	count_self();
 	if (!child)
 		return seconds ? look(seconds) : until_revoked();
 

@@ -12,17 +12,11 @@
  *
  * self_monitor not-mapped: executes RDPMC without an event, which gets SIGSEGV.
  */
-#include <linux/perf_event.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "self.h"
 
 #define LOOP		5000	/* of two instructions each */
 /* What a reading that was begun anew, or a read(), executes besides. */
@@ -36,7 +30,6 @@ struct reading {
 };
 
 static int fd;
-static volatile struct perf_event_mmap_page *page;
 static volatile sig_atomic_t interrupted;
 
 static inline uint64_t rdpmc(uint32_t counter)
@@ -99,39 +92,9 @@ static void loop(void)
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
 }
 
-static void open_event(void)
-{
-	struct perf_event_attr attr = {
-		.type		= PERF_TYPE_HARDWARE,
-		.size		= sizeof(attr),
-		.config		= PERF_COUNT_HW_INSTRUCTIONS,
-		.exclude_kernel	= 1,
-		.exclude_hv	= 1,
-	};
-
-	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
-	if (fd < 0) {
-		perror("perf_event_open");
-		exit(2);
-	}
-	page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
-	if (page == MAP_FAILED) {
-		perror("mmap");
-		exit(2);
-	}
-}
-
 static void interrupt(int signo)
 {
 	interrupted = 1;
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
 int main(int argc, char *argv[])
@@ -148,7 +111,7 @@ int main(int argc, char *argv[])
 	}
 
 	signal(SIGINT, interrupt);
-	open_event();
+	fd = count_self();
 	while (!interrupted && now() < end) {
 		before = take_reading();
 		loop();

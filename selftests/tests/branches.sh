@@ -18,7 +18,7 @@ tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
 check=$tree/selftests/programs/check-branches
 
-# What perf -j takes, and which branches of the program it is to record, by number.
+# Filters of perf -j, and the program's branches that each must record, by number.
 filters="any,u:0 1 2 3 4 5 6 8
 any_call,u:0 2
 any_ret,u:1 3
@@ -37,7 +37,7 @@ sample() {
 	echo $? >"$out.status"
 }
 
-# What runs the same way on host and guest; $1 names which it is.
+# Records the same on the host and in the guest; $1 names which.
 record() {
 	local filter
 
@@ -54,7 +54,7 @@ record() {
 	sample "$1.task.call" -e branches:u -c 2003 -j call,u -- "$T/branches" &
 	sample "$1.task.cond" -e branches:u -c 2003 -j cond,u -- "$T/branches"
 	wait
-	# Of the CPU, of whatever runs there: no task's with another's.
+	# All tasks of the CPU: no sample may have a branch of another task.
 	"$T/loop" &
 	sample "$1.cpu" -a -e branches:u -c 2003 -j any,u -- "$T/branches"
 	wait
@@ -67,7 +67,7 @@ record() {
 	kernel_entries >"$1.entries"
 }
 
-# Where the code begins and ends that exceptions and interrupts enter, one a line.
+# The begin and end of each function that exceptions and interrupts enter, one a line.
 kernel_entries() {
 	awk 'begin && $1 != begin { print begin, $1; begin = "" }
 		$3 ~ /^(asm_exc_|asm_sysvec_|asm_.*_interrupt|(irq|spurious)_entries_start)/ {
@@ -150,7 +150,7 @@ judge_all() {
 	more "$1: addresses of the kernel" "$(seen kernel "$1.chain")" 1000
 	is "$1: gaps between one branch and the next" "$(seen gaps "$1.chain")" 0
 	look "$1.kernel" chain "$1.entries"
-	within "$1: in the kernel alone: full stacks" "$(seen full "$1.kernel")" \
+	within "$1: samples of the kernel alone have full stacks" "$(seen full "$1.kernel")" \
 		"$(seen samples "$1.kernel")" 1
 
 	for task in call:0 cond:"6 8"; do
@@ -158,12 +158,13 @@ judge_all() {
 		look "$1.task.${task%:*}" program "$T/branches" ${task#*:}
 		is "$1: beside a task with another filter: other branches than -j ${task%:*}" \
 			"$(seen wrong "$1.task.${task%:*}")" 0
-		more "$1: and samples" "$(seen samples "$1.task.${task%:*}")" 999
+		more "$1: beside a task with another filter: samples of -j ${task%:*}" \
+			"$(seen samples "$1.task.${task%:*}")" 999
 	done
 	perf script -i "$1.cpu" --comm branches -F ip,brstack 2>/dev/null |
 		"$check" program "$T/branches" 0 1 2 3 4 5 6 8 >"$1.cpu.seen"
-	is "$1: of the CPU: branches of another task" "$(seen wrong "$1.cpu")" 0
-	more "$1: and samples" "$(seen samples "$1.cpu")" 999
+	is "$1: samples of a CPU have no branch of another task" "$(seen wrong "$1.cpu")" 0
+	more "$1: samples of a CPU" "$(seen samples "$1.cpu")" 999
 	for filter in $refused lbr; do
 		is "$1: -j $filter is refused" "$(cat "$1.refused.$filter.status")" 255
 	done

@@ -20,7 +20,7 @@ case ${VM_KERNEL-} in
 	;;
 esac
 
-# KASAN's would end the run at once.
+# A report of KASAN would end the run at once.
 "$top/selftests/vm" host --ignore KASAN --console "$console" -- sh -c "
 	modprobe lkdtm
 	echo READ_AFTER_FREE >/sys/kernel/debug/provoke-crash/DIRECT

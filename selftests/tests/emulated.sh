@@ -9,11 +9,9 @@
 # programs: emulated
 # seconds: 350
 . "$VM_TREE/selftests/tap.sh"
-T=$VM_TREE/build/tests
-vm=$VM_TREE/selftests/vm
 cd "$VM_SCRATCH" || exit 1
 
-# What has an exit in a guest; on the host there is none.
+# Instructions that exit in a guest, and not on the host.
 kinds="cpuid in out ins outs load store"
 
 # sampled FILE: a sample after every 1,003 instructions of a loop of 4, by address
@@ -34,36 +32,41 @@ in_guest() {
 	modprobe msr
 
 	for kind in $kinds; do
-		is "$kind: as on the host" "$("$T/emulated" $kind 1000)" \
+		is "$kind counts in the guest as on the host" "$("$T/emulated" $kind 1000)" \
 			"$(cat host.$kind)"
 	done
-	is "a hypercall" "$("$T/emulated" $call 1000)" "4000 instructions, 1000 branches"
-	is "an instruction by the emulator" "$("$T/emulated" nop 1000)" \
+	is "a hypercall counts as an instruction" \
+		"$("$T/emulated" $call 1000)" "4000 instructions, 1000 branches"
+	is "an instruction that KVM emulates counts" "$("$T/emulated" nop 1000)" \
 		"3000 instructions, 1000 branches"
-	is "a branch by it" "$("$T/emulated" jump 1000)" \
+	is "a branch that KVM emulates counts" "$("$T/emulated" jump 1000)" \
 		"3000 instructions, 2000 branches"
-	is "a system call by it is user mode's" "$("$T/emulated" syscall 1000)" \
+	is "a system call that KVM emulates counts in user mode" "$("$T/emulated" syscall 1000)" \
 		"4000 instructions, 2000 branches"
-	is "readings of an MSR, in the kernel" "$("$T/emulated" msr)" "$(cat host.msr)"
+	is "readings of an MSR count in the kernel" "$("$T/emulated" msr)" "$(cat host.msr)"
 
 	perf stat -x, -o out -e instructions:u,instructions:k,branches:u,r00c0:u \
 		"$T/emulated" run cpuid 100000
-	more "perf stat" "$(count instructions:u out)" 400000
-	is "and by its encoding" "$(count r00c0:u out)" "$(count instructions:u out)"
+	more "perf stat counts emulated instructions" "$(count instructions:u out)" 400000
+	is "an event by its encoding counts them, too" \
+		"$(count r00c0:u out)" "$(count instructions:u out)"
 
 	[ "$1" = rdpmc ] || finish
 	sampled guest
 	sed 's/^/# /' guest
-	within "samples of CPUID, as on the host" "$(samples guest)" \
+	within "samples of CPUID are as many as on the host" "$(samples guest)" \
 		"$(samples host)" 1
-	is "at the same addresses" "$(cut -d' ' -f1 guest)" "$(cut -d' ' -f1 host)"
+	is "samples of CPUID are at the same addresses as on the host" \
+		"$(cut -d' ' -f1 guest)" "$(cut -d' ' -f1 host)"
 	while read -r ip want; do
-		within "as many at 0x$ip" "$(awk -v ip="$ip" '$1 == ip { print $2 }' guest)" \
+		within "samples at 0x$ip are as many as on the host" \
+			"$(awk -v ip="$ip" '$1 == ip { print $2 }' guest)" \
 			"$want" 5
 	done <host
-	is "a counter read by RDPMC" "$("$T/emulated" rdpmc cpuid 1000)" \
+	is "a counter that is read by RDPMC has emulated instructions" \
+		"$("$T/emulated" rdpmc cpuid 1000)" \
 		"4000 instructions"
-	is "and with the VMM at work between the readings" \
+	is "the counter has them if the VMM works between the readings" \
 		"$("$T/emulated" rdpmc out 1000)" "3000 instructions"
 	finish
 }
@@ -80,13 +83,8 @@ done
 "$T/emulated" msr >host.msr
 sampled host
 sed 's/^/# /' host
-is "1,000 times CPUID on the host" "$(cat host.cpuid)" "4000 instructions, 1000 branches"
-"$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" rdpmc >rdpmc
-status=$?
-tap_file "with RDPMC" rdpmc
-is "which ends well" $status 0
-"$vm" guest -- "$0" plain >plain
-status=$?
-tap_file "without RDPMC" plain
-is "which ends well, too" $status 0
+is "CPUID 1,000 times on the host is 4,000 instructions" \
+	"$(cat host.cpuid)" "4000 instructions, 1000 branches"
+on_guest "with RDPMC" rdpmc --accel-opt pv-perf-rdpmc=on
+on_guest "without RDPMC" plain
 finish

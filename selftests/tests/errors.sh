@@ -10,7 +10,7 @@
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# What may differ: a regular expression for "who/group/case: host guest".
+# Cases that may differ: regular expressions for "who/group/case: host guest".
 allowed() {
 	# Of Intel's CPUs the records of the branches, LBR call stacks among them, are
 	# registers that are not switched for this.
@@ -76,7 +76,7 @@ record() {
 	echo 1 >/sys/devices/system/cpu/cpu1/online
 }
 
-# "who/group/case: host guest" where they are not the same, or one is missing.
+# Prints "who/group/case: host guest" of each case that differs, or is missing on one side.
 differences() {
 	awk -F': ' -v who="$1" '
 		NR == FNR { host[$1] = $2; next }
@@ -114,7 +114,7 @@ for who in root user; do
 	done <<<"$groups"
 done
 same offline pid_cpu "CPU 1: tasks and CPUs"
-# What this CPU has, so that the above compares more than failures.
+# Events that this CPU has: else both sides might have failed alike above.
 if grep -qw amd_lbr_v2 /proc/cpuinfo; then
 	is "a branch stack can be opened" \
 		"$(grep -c '^branch/sampling, branch stack of any, bit 3: ok' guest.user)" 1

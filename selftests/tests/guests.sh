@@ -33,7 +33,7 @@ start_other() {
 	until_true virsh -c "$other" list >/dev/null 2>&1
 }
 
-# By which remote reaches the other one, as if it were another host's.
+# An ssh server by which the URI $remote reaches the other libvirt, as on another host.
 start_ssh() {
 	mkdir -p ssh /run/sshd
 	ssh-keygen -q -N '' -t ed25519 -f ssh/host_key
@@ -69,7 +69,7 @@ said() {
 	has "$2: $3" "$3" status
 }
 
-# What the VMMs' threads execute in guest mode, of all three, as perf counts it.
+# Has perf count what the threads of the three VMMs execute in guest mode.
 count_guests() {
 	local name pids
 	mkfifo count.control count.ack
@@ -94,7 +94,7 @@ counted_of() {
 }
 
 left_in_web() {
-	in_guest $system web 'find /var/tmp /tmp -name "pv-perf*"; pidof perf || :'
+	in_guest $system web 'find /var/tmp /tmp -name "pv-perf*"; pidof perf; echo nothing else'
 }
 
 # What both sides record: a function of the guest's driver, from entry to return, by
@@ -145,7 +145,7 @@ stop_by_hand() {
 	in_guest "$other" db 'kill -INT $(cat /tmp/hand.pid)'
 }
 
-# What all CPUs execute while the same is done: by the host and its guests.
+# cost_of NAME: how many instructions host and guests have executed in all
 cost_of() {
 	awk -F, '$3 ~ /^instructions/ { print $1 }' "cost.$1"
 }
@@ -194,7 +194,7 @@ compare_both() {
 start_libvirt
 start_other
 start_ssh
-is "two libvirts, and one of them by ssh" "$(for uri in $system "$other" "$remote"; do
+is "two libvirts answer, one of them also by ssh" "$(for uri in $system "$other" "$remote"; do
 	virsh -c "$uri" uri
 done | sed '/^$/d')" "$system
 $other
@@ -202,7 +202,7 @@ $remote"
 start_guest $system web 2 &
 start_guest "$other" db 1 &
 start_guest $system old 1 "agent.no=agent agent.work=longloop" &
-wait_for web db old
+wait_for_guests web db old
 virsh -q suspend old
 
 # Machines that work while the session lasts, and no longer: what else is done takes
@@ -222,13 +222,13 @@ cat >work.sh <<-END
 	echo disable 1<>count.control
 	read -r _ <count.ack
 END
-# Both have the same kernel, and its functions where they were linked to.
+# Host and guest have the same kernel, with its functions at the same addresses.
 grep -v '\[' /proc/kallsyms >old.kallsyms
 record_both
 count_guests
 "$pv_perf" record -c $period -o all --connect $system --connect "$remote" --vm web \
 	--vm db --passive old --symbols old=old.kallsyms -- bash work.sh >all.out 2>&1
-is "a host, two guests of two URIs, and a passive one" $? 0
+is "a session of a host, two guests of two URIs and a passive guest ends well" $? 0
 sed 's/^/# /' all.out
 stop_both
 kill -INT $count
@@ -238,23 +238,24 @@ start_guest $system bare 1 agent.no=pair &
 start_guest $system perfless 1 agent.no=perf &
 start_guest $system dies 1 &
 left_in_web >left
-is "nothing is left in a guest" "$(cat left)" ""
-is "nothing on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
+is "nothing is left in a guest" "$(cat left)" "nothing else"
+is "nothing but the session is left on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
 	"db.samples.gz host.samples.gz old.kallsyms session.json web.samples.gz "
-is "all are well" "$(field all "[x['status'] for x in s['domains']]")" \
+is "all domains have the status ok" "$(field all "[x['status'] for x in s['domains']]")" \
 	"['ok', 'ok', 'ok', 'ok']"
-is "none is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
-more "web: samples of the program, by function" \
+is "no sample is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
+more "web has samples of the program's functions" \
 	"$(lines all web '"(aa|bb|bbb|c|a|b)" "calltree"')" 100
-more "db: samples" "$(lines all db '"_start" "longloop"')" 100
-# As perf 6.1 writes the misc of a guest's user mode.
-more "old: samples on the host, of its user mode" "$(lines all host '\] KGg ')" 100
-more "the host: samples of its own" "$(lines all host '\] [KU] ')" 10
-is "db: by ssh" "$(field all "d['db']['connect']")" "$remote"
-is "vCPUs' threads" "$(field all "[len(x['vcpus']) for x in s['domains']]")" \
+more "db has samples" "$(lines all db '"_start" "longloop"')" 100
+# perf 6.1 writes KGg for a guest's user mode.
+more "the host has samples of old's user mode" "$(lines all host '\] KGg ')" 100
+more "the host has samples of its own" "$(lines all host '\] [KU] ')" 10
+is "db is recorded by ssh" "$(field all "d['db']['connect']")" "$remote"
+is "the session has a thread for each vCPU" \
+	"$(field all "[len(x['vcpus']) for x in s['domains']]")" \
 	"[0, 2, 1, 1]"
 for name in web db old; do
-	is "$name: its process" \
+	is "the session has the process of $name" \
 		"$(tr '\0' '\n' <"/proc/$(field all "d['$name']['pid']")/cmdline" |
 			grep -c "^guest=$name,")" 1
 done
@@ -267,7 +268,7 @@ sum() {
 }
 old=$(field all "'^' + str(d['old']['pid']) + '/.* cycles:G: '")
 total=$(($(sum host ' cycles:H: ') + $(sum host "$old") + $(sum web .) + $(sum db .)))
-within "all samples are what the CPUs did" $total \
+within "the periods of all samples are what the CPUs have counted" $total \
 	"$(field all "sum(s['host']['counted'].values())")" 2
 
 # What comes out is what was done. That is known by perf's counts of the VMMs' threads
@@ -309,7 +310,7 @@ while read -r domain program millions; do
 	domain=${domain/_/ }
 	near "by process: $program of $domain" \
 		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" "$whole"
-	# As much as it has to have.
+	# The program executes as many instructions as it has.
 	within "by process: all of $program of $domain" \
 		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" 5
 done <<-END
@@ -349,12 +350,12 @@ for name in web db; do
 done
 read -r pairs cpus worst median <<<"$(compare_both all)"
 more "the same hypercalls, in both traces" "$pairs" 20
-is "of two vCPUs" "$cpus" 2
+is "the same hypercalls are those of two vCPUs" "$cpus" 2
 echo "# outside: at most $worst ns; the functions take $median ns"
 ok "no hypercall is 10 us before or after its function" test "$worst" -lt 10000
-ok "and half of these take less than 20 us" test "$median" -lt 20000
+ok "half of the functions take less than 20 us" test "$median" -lt 20000
 
-# What a session costs while it lasts.
+# The work during which a session's cost is measured.
 cat >cost.sh <<-END
 	$(declare -f in_guest)
 	VM_TREE=$VM_TREE
@@ -370,15 +371,15 @@ $count_cost -o cost.hand -- bash cost.sh
 stop_by_hand
 "$pv_perf" record -c $period -o cost --connect $system --connect "$other" --vm web \
 	--vm db -- $count_cost -o cost.session -- bash cost.sh >cost.out 2>&1
-is "a session of which the cost is known" $? 0
+is "the session whose cost is measured ends well" $? 0
 echo "# instructions: $(cost_of session), with perf by hand $(cost_of hand)"
-ok "it costs no more than perf on both sides does" awk -v s="$(cost_of session)" \
+ok "a session costs no more than perf on both sides" awk -v s="$(cost_of session)" \
 	-v h="$(cost_of hand)" 'BEGIN { exit !(s > 0 && s + 0 <= h * 1.05) }'
 
 # Guests that fail, beside web, which does not: old has no agent, and db does nothing
 # but ask the host for its clock.
-wait_for bare perfless dies
-# What it does takes no time from the others.
+wait_for_guests bare perfless dies
+# old must not take time from the others.
 # shellcheck disable=SC2046 # words
 renice -n 19 $(ls "/proc/$(pid_of old)/task") >/dev/null
 virsh -q resume old
@@ -396,19 +397,19 @@ END
 "$pv_perf" record -e cycles -F 99 -o some --patience 20 --limit 1 --connect $system \
 	--connect "$other" --vm web --vm bare --vm old --vm perfless --vm dies --vm db \
 	-- bash fail.sh >some.out 2>&1
-is "with guests that fail" $? 0
+is "a session with guests that fail ends well" $? 0
 sed 's/^/# /' some.out
-is "web is well" "$(field some "d['web']['status']")" ok
+is "web has the status ok beside guests that fail" "$(field some "d['web']['status']")" ok
 said some bare 'pv-perf-doctor'
 said some old 'apt install qemu-guest-agent'
 said some perfless 'apt install linux-perf'
 said some dies 'no domain|not running|not connected|responding'
 said some db 'flooded with its hypercalls'
 is "db: its clock is not known" "$(field some "d['db']['clock']")" "[]"
-more "db: samples" "$(lines some db cycles)" 1
-more "web: its clock is, all the time" "$(field some \
+more "db has samples beside guests that fail" "$(lines some db cycles)" 1
+more "the clock of web is known for the whole session" "$(field some \
 	"int(100 * (d['web']['clock'][-1][1] - d['web']['clock'][0][1]) / s['seconds'])")" 90
 "$pv_perf" record -o none --vm nobody true >out 2>&1
-has "a domain that there is not" 'knows no domain nobody' out
-is "nothing is left in web" "$(left_in_web)" ""
+has "a domain that does not exist is named" 'knows no domain nobody' out
+is "nothing is left in web" "$(left_in_web)" "nothing else"
 finish

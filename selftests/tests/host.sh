@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What the host sees: its own counts beside a guest's, two guests at once, a
+# The host's view: its own counts beside a guest's, two guests at once, a
 # VMM that is killed, debugfs and tracepoints.
 # vm: host --host-cpus 2 --timeout 2400
 # tier: test
@@ -43,10 +43,10 @@ for i in 1 2 3; do
 		"$(count instructions:u out)" 10000004
 done
 perf stat -x, -o out -a -e instructions:G,instructions:H,instructions:GH sleep 1
-within ":G and :H on the host add up" \
+within "the host's :G and :H add up to :GH" \
 	$(($(count instructions:G out) + $(count instructions:H out))) \
 	"$(count instructions:GH out)" 2
-more ":G counts the guests" "$(count instructions:G out)" 1000000
+more "the host's :G counts the guests" "$(count instructions:G out)" 1000000
 
 touch stop
 wait $one $two
@@ -69,6 +69,7 @@ taskset -c 1 "$vm" guest -- sh -c "cp $T/loop /dev/shm
 	echo 'p:took perf_sample_event_took ns=%di' >$tracing/kprobe_events
 	echo 'ns > 200000' >$tracing/events/kprobes/took/filter
 	echo 1 >$tracing/events/kprobes/took/enable
+	echo probe \$(cat $tracing/events/kprobes/took/enable)
 	touch competing
 	perf record -q -B -N -o /dev/shm/data -e instructions:u -c 100000 \
 		sh -c 'for _ in \$(seq 6); do /dev/shm/loop; done'
@@ -76,64 +77,68 @@ taskset -c 1 "$vm" guest -- sh -c "cp $T/loop /dev/shm
 	perf report -i /dev/shm/data --stats
 	cat $tracing/trace" >out 2>&1
 kill $competitor
-has "samples while the host takes the CPU away" "SAMPLE events: +6[0-9]{2}" out
+has "a guest has its samples while the host takes its CPU away" "SAMPLE events: +6[0-9]{2}" out
 grep ' took:' out | sed 's/^/# /'
-ok "of which it lengthens 2 at most for the guest's perf" \
-	test "$(grep -c ' took:' out)" -le 2
+ok "the guest's perf finds at most 2 samples long" \
+	test "$(grep -cx 'probe 1' out)" = 1 -a "$(grep -c ' took:' out)" -le 2
 cat $tracing/trace >trace
-has "kvm_pv_perf_op in the trace" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
-has "kvm_pv_perf_open in the trace" 'kvm_pv_perf_open: vcpu 0 id' trace
+has "the tracepoint kvm_pv_perf_op shows ENABLE" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
+has "the tracepoint kvm_pv_perf_open shows the event" 'kvm_pv_perf_open: vcpu 0 id' trace
 echo 0 >$tracing/events/kvm/enable
 
 # More CPUs in the guest than the host has.
 perf stat -x, -o out -e instructions:u "$T/hop"
 $vm guest --cpus 4 -- perf stat -x, -e instructions:u "$T/hop" >guest4 2>&1
-is "4 CPUs: moved 1,000 times, the same count as on the host" \
+is "a program that moves 1,000 times between 4 vCPUs counts as on the host" \
 	"$(count instructions:u guest4)" "$(count instructions:u out)"
 
 # Guests that count more events than there are counters, all the time, and what
 # is left for the host's own perf on their CPU.  Its NMI watchdog has one as well.
 # Then they count what there is room for, until their VMM dies.
+$vm guest -- sh -c "for most in 6 0; do
+		while [ ! -e share.\$most.begin ]; do sleep 0.1; done
+		perf stat -a -e \
+instructions,branches,cycles,instructions,branches,cycles,instructions \
+			sh -c \"while [ ! -e share.\$most.end ]; do $T/loop; done\"
+		touch share.\$most.ended
+	done
+	perf stat -a -e instructions,cycles \
+		sh -c 'touch goes_on; while :; do $T/loop; done'" >out 2>&1 &
+victim=$!
+# share MOST: of a guest that may have so many counters, 0 for the default
 share() {
 	echo "$1" >/sys/module/kvm/parameters/pv_perf_max_counters
-	rm -f stop goes_on
-	$vm guest -- sh -c "perf stat -a -e \
-instructions,branches,cycles,instructions,branches,cycles,instructions \
-		sh -c 'while [ ! -e stop ]; do $T/loop; done'
-		perf stat -a -e instructions,cycles \
-			sh -c 'touch goes_on; while :; do $T/loop; done'" >out 2>&1 &
-	victim=$!
+	touch "share.$1.begin"
 	until_true counting
 	taskset -pac 1 "$(pgrep -f 'accel kvm')" >/dev/null
 	sleep 1
 	perf stat -x, -o share -C 1 -e instructions sleep 2
-	touch stop
+	touch "share.$1.end"
+	wait_for "share.$1.ended"
 	sed 's/^/# /' share
 }
 max_counters=$(cat /sys/module/kvm/parameters/pv_perf_max_counters)
 share 6
 has "the host's perf does not always count beside a guest that may have all counters" \
 	'^<not counted>|,[0-9][0-9]?\.[0-9]*,' share
-pkill -9 -f 'accel kvm'
-wait $victim
 share 0
 # Only perf can say whether a fixed counter is free, and takes one of the host's then,
 # until its next tick.
 least=100
 [ ! -e /sys/module/kvm_intel ] || least=95
-is "and does beside one that wants them" \
+is "the host's perf always counts beside a guest that only wants all counters" \
 	"$(awk -F, -v l=$least '$3 ~ /^instructions/ { print ($5 >= l) }' share)" 1
 echo "$max_counters" >/sys/module/kvm/parameters/pv_perf_max_counters
 
 # The VMM dies while events count, which so far have cost no exit.
-ok "it counts on" until_true [ -e goes_on ]
+ok "the guest's perf counts until its VMM is killed" until_true [ -e goes_on ]
 sleep 2
 echo >$tracing/trace
 echo 1 >$tracing/events/kvm/kvm_pv_perf_op/enable
 sleep 2
 echo 0 >$tracing/events/kvm/kvm_pv_perf_op/enable
-is "and asks nothing of the host meanwhile, though it is busy" \
-	"$(grep kvm_pv_perf_op $tracing/trace | head -n 3)" ""
+none "a busy guest whose events count makes no hypercall" \
+	"$(grep kvm_pv_perf_op $tracing/trace | head -n 3)"
 pkill -9 -f 'accel kvm'
 wait $victim
 gone() {
@@ -145,11 +150,11 @@ used() {
 }
 ok "killed: $kvm_vendor has no users" until_true used
 perf stat -x, -o out -e "{instructions:u,instructions:u,instructions:u,instructions:u,instructions:u}" "$T/loop"
-is "killed: all counters are free" "$(grep -c '^10000004,' out)" 5
+is "killed: all counters of the host are free" "$(grep -c '^10000004,' out)" 5
 ok "killed: no perf_event is left in the slab" until_true no_more perf_event "$slab_before"
 echo "# perf_event slab: $slab_before objects before, $now after"
-ok "the modules unload" rmmod $kvm_vendor kvm
-ok "and the stock ones load" modprobe $kvm_vendor
+ok "the pair's KVM modules unload" rmmod $kvm_vendor kvm
+ok "the stock KVM modules load" modprobe $kvm_vendor
 "$vm" guest --pmu=none -- true >out 2>&1
-is "and run a guest" $? 0
+is "the stock KVM modules run a guest" $? 0
 finish

@@ -53,7 +53,7 @@ used() {
 		done
 		sleep 1
 	done
-	# What each CPU has counted of pages goes to /proc/vmstat late otherwise.
+	# Else the pages that each CPU has counted reach /proc/vmstat late.
 	cat /proc/sys/vm/stat_refresh
 	awk '$1 == "perf_event" { print "perf_events", $2 }' /proc/slabinfo
 	awk '$1 == "nr_foll_pin_acquired" { n += $2 }
@@ -64,7 +64,7 @@ used() {
 
 # on_host HYPERCALLS SEED
 on_host() {
-	# What the first guest leaves in caches is no leak.
+	# The first guest fills caches, which is no leak.
 	"$vm" guest --cpus 2 -- "$self" be_hostile 1000 2 "$2" >first
 	used >used.before
 	dmesg >dmesg.before
@@ -72,9 +72,7 @@ on_host() {
 	"$vm" guest --accel-opt pv-perf-rdpmc=on -- "$self" be_victim \
 		>victim.log 2>&1 &
 	victim=$!
-	while [ ! -e ready ] && kill -0 $victim; do
-		sleep 0.2
-	done
+	wait_for ready $victim
 	count_loop host &
 	"$vm" guest --cpus 2 --accel-opt pv-perf-rdpmc=on -- \
 		"$self" be_hostile "$1" 2 "$2" >hostile
@@ -94,7 +92,7 @@ if [ $# -gt 0 ]; then
 	exit
 fi
 
-# One takes a tenth of a second of a CPU on a kernel with checks.
+# On a kernel with checks a hypercall takes a tenth of a second of a CPU.
 case ${VM_KERNEL-} in
 *-debug)	hypercalls=${HYPERCALLS:-4000} ;;
 *)		hypercalls=${HYPERCALLS:-20000} ;;
@@ -109,7 +107,7 @@ mkdir -p "$dir"
 	--append sysctl.kernel.perf_event_max_sample_rate=4000 \
 	--kvm-opt pv_perf_rdpmc=5 \
 	--scratch "$dir" -- "$self" on_host "$hypercalls" "$seed"
-is "host and guests end well" $? 0
+is "the host and the guests end well" $? 0
 cd "$dir" || exit 1
 
 tap_file "the hostile guest" hostile
@@ -124,15 +122,15 @@ for who in host victim; do
 done
 
 sed 's/^/# the other guest: /' monitor
-has "and reads what is right in user mode" \
+has "the other guest's readings in user mode are right" \
 	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' monitor
 
-is "no VM is left" "$(cat left)" ""
+empty "no VM is left" left
 sed 's/^/# before: /' used.before
 sed 's/^/# after: /' used.after
 is "no perf_event and no pinned page is left" \
 	"$(grep -v slab used.after)" "$(grep -v slab used.before)"
-# A leak at each OPEN would be more.
+# A leak at each OPEN would be more than 2 MB.
 slab() {
 	awk '$1 == "slab" { print $2 }' "$1"
 }
@@ -142,8 +140,8 @@ comm -13 <(sort dmesg.before) <(sort dmesg.after) >log
 # Ours, and those whose rate the host's kernel limits itself.
 grep -vE 'has reached its limit of [0-9]+ events|interrupt took too long|NMI handler .* took too long|callbacks suppressed|drop_caches|Unhandled (RD|WR)MSR' \
 	log | sed 's/^/# unexpected: /' | tee unexpected
-ok "the host's log has no unexpected line" test ! -s unexpected
+empty "the host's log has no unexpected line" unexpected
 grep -o 'kvm: pv_perf: .* has reached its limit of .*' log >limits
-ok "but tells of a limit" test -s limits
-is "once of each" "$(sort limits | uniq -d)" ""
+ok "the host's log tells of a limit" test -s limits
+none "the host's log tells of each limit once" "$(sort limits | uniq -d)"
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What only the hypervisor knows, as events of the guest's perf: exits by reason, halts,
+# The guest's perf has events that only the hypervisor knows: exits by reason, halts,
 # steal; counted and sampled.
 # vm: host --host-cpus 2 --timeout 2400
 # tier: all
@@ -12,7 +12,7 @@ self=$(realpath "$0")
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# Not through 9p, for which the guest halts, too, as long as a file takes.
+# Programs in memory: the guest halts while it waits for a file by 9p.
 [ "$VM_LEVEL" != guest ] || T=/dev/shm
 data=/dev/shm/data
 kinds="other io mmio msr cpuid hlt npf interrupt nmi hypercall"
@@ -40,9 +40,10 @@ check_events() {
 	perf list kvm >list 2>&1
 	has "perf list has them" 'kvm/exits-mmio/' list
 	perf stat -x, -e kvm/config=0x1e/ true >out 2>&1
-	has "one that there is not" 'Invalid argument|not supported|syntax error' out
+	has "perf refuses an event that does not exist" \
+		'Invalid argument|not supported|syntax error' out
 	# Of this program, EOPNOTSUPP: exclude_kernel, remove_on_exec and sigtrap.
-	is "none sends SIGTRAP" "$(perl -e '
+	is "an event of the hypervisor refuses sigtrap with EOPNOTSUPP" "$(perl -e '
 		$attr = pack("LLQQQQQx80", shift, 128, 0x20, 1, 0, 0,
 			     1 << 5 | 1 << 36 | 1 << 37);
 		print syscall(298, $attr, 0, -1, -1, 0) == -1 ? $! + 0 : "opened"' \
@@ -54,12 +55,12 @@ check_doctor() {
 		'^Guests may count all events of the hypervisor' host.doctor
 	"$VM_TREE/build/pv-perf-doctor" guest >doctor
 	is "the doctor in the guest finds all well" $? 0
-	has "and counts exits that it makes" \
+	has "the doctor in the guest counts exits that it makes" \
 		'^ok .* counts events of the hypervisor \(kvm/exits/\)' doctor
-	is "nothing is kept" "$(grep -c keeps doctor)" 0
+	is "the doctor finds no event that the host keeps" "$(grep -c keeps doctor)" 0
 }
 
-# What the C library does as a program starts is in both.
+# Both counts have the exits of the C library as a program starts.
 check_counts() {
 	local pair kind sum=0
 	exits_of none "$T/exits" cpuid 0 io 0 mmio 0 hypercall 0
@@ -83,27 +84,28 @@ check_counts() {
 check_halts() {
 	perf stat -x, -a -o out -e kvm/exits-hlt/,kvm/halt-ns/,kvm/host-ns/ \
 		"$T/exits" halt 100
-	more "100 sleeps: halts" "$(count kvm/exits-hlt/ out)" 99
-	ok "and few more" test "$(count kvm/exits-hlt/ out)" -lt 200
-	within "of a millisecond each, in ns" "$(count kvm/halt-ns/ out)" 105000000 10
+	more "100 sleeps have at least 100 halts" "$(count kvm/exits-hlt/ out)" 99
+	ok "100 sleeps have fewer than 200 halts" test "$(count kvm/exits-hlt/ out)" -lt 200
+	within "kvm/halt-ns/ is 100 sleeps of a millisecond" \
+		"$(count kvm/halt-ns/ out)" 105000000 10
 }
 
 check_groups() {
 	perf stat -x, -o out -e '{instructions:u,kvm/exits-io/u,branches:u}' \
 		"$T/exits" io 100
-	is "in a group with hardware events" "$(count kvm/exits-io/u out)" 100
-	more "which count, too" "$(count branches:u out)" 100
+	is "a group with hardware events counts exits exactly" "$(count kvm/exits-io/u out)" 100
+	more "the hardware events of the group count" "$(count branches:u out)" 100
 	perf record -q -B -N -e '{instructions:u,kvm/exits-io/}:S' -c 20000 -o $data \
 		"$T/exits" io 10000
 	perf script -i $data -F event,period 2>/dev/null >script
 	more "a :S group counts them at each sample" \
 		"$(awk '/exits-io/ { n += $1 } END { print n + 0 }' script)" 5000
-	# perf leaves the last interval out where the program ends as it prints one.
+	# If the program ends while perf prints an interval, perf leaves the last one out.
 	perf stat -x, -I 20 -o series -e instructions:u,kvm/exits-io/ \
 		sh -c "$T/exits io 10000; sleep 0.1"
-	is "intervals add up" \
+	is "the intervals of perf stat -I add up" \
 		"$(awk -F, '$4 == "kvm/exits-io/" { n += $2 } END { print n }' series)" 10000
-	more "intervals" "$(grep -c 'kvm/exits-io/' series)" 2
+	more "perf stat -I has intervals" "$(grep -c 'kvm/exits-io/' series)" 2
 }
 
 # samples LABEL: of data, how many have its address, of the program
@@ -116,42 +118,43 @@ samples() {
 
 check_samples() {
 	perf record -q -B -N -g -c 1 -o $data -e kvm/exits-io/ "$T/exits" io 10000
-	more "of 10,000 writes to a port, samples at the OUT itself" \
+	more "10,000 writes to a port have samples at the OUT itself" \
 		"$(samples io_instruction)" 9899
 	perf script -i $data -F ip,sym 2>/dev/null >chains
 	head -n 4 chains | sed 's/^/# /'
-	more "called by main" "$(grep -c ' main *$' chains)" 9899
+	more "the samples' call chains have main" "$(grep -c ' main *$' chains)" 9899
 	perf record -q -B -N -c 10 -o $data -e kvm/exits/u "$T/exits" cpuid 10000
-	more "one in ten of 10,000 CPUIDs" "$(samples cpuid_instruction)" 989
+	more "one in ten of 10,000 CPUIDs is sampled" "$(samples cpuid_instruction)" 989
 	perf record -q -B -N -F 1000 -o $data -e kvm/exits/u "$T/exits" cpuid 20000
-	more "with a frequency" "$(samples cpuid_instruction)" 20
+	more "CPUIDs are sampled with a frequency" "$(samples cpuid_instruction)" 20
 	perf report -i $data --stdio --sort symbol 2>/dev/null >report
-	within "the periods add up to what was counted" \
+	within "the periods of samples with a frequency add up" \
 		"$(sed -n 's/^# Event count (approx.): //p' report)" 20000 2
 
 	# One for which the NMI has an interrupt wait would be the next.
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-interrupt/ \
 		perf stat -x, -a -o out -e kvm/injected-irqs/ "$T/exits" halt 100
-	is "exits for interrupts are sampled, and it ends" $? 0
-	more "with the interrupts" "$(count kvm/injected-irqs/ out)" 99
+	is "sampling each exit for an interrupt ends" $? 0
+	more "interrupts are counted while exits for them are sampled" \
+		"$(count kvm/injected-irqs/ out)" 99
 
 	# A halt that is sampled is not ended by that.
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-hlt/ \
 		perf stat -x, -a -o halts -e kvm/halt-ns/ "$T/exits" halt 100
 	more "halts are sampled" "$(perf script -i $data 2>/dev/null | wc -l)" 99
-	within "and last as long" "$(count kvm/halt-ns/ halts)" 105000000 10
+	within "sampled halts last as long" "$(count kvm/halt-ns/ halts)" 105000000 10
 	perf record -q -B -N -a -g -c 1 -o $data -e kvm/exits-hlt/ "$T/exits" halt 20
 	perf script -i $data -F ip,sym 2>/dev/null >chains
 	head -n 4 chains | sed 's/^/# /'
-	# By the innermost function; not all kernels have one for HLT alone.
-	is "all by the idle loop, whose interrupt has not begun" \
+	# The innermost function tells: not all kernels have a function for HLT alone.
+	is "each sampled halt is in the idle loop, before the interrupt's handler" \
 		"$(awk '!NF { inner = 1; next }
 			inner && $2 ~ /^((pv_)?native_safe_halt|default_idle)$/ { n++ }
 			{ inner = 0 } END { print n + 0 }' chains)" \
 		"$(awk '$2 == "do_idle" { n++ } END { print n ? n : "some" }' chains)"
 }
 
-# Of a guest with a CPU.
+# How many interrupts this guest with one CPU has seen.
 interrupts() {
 	awk '$1 ~ /^([0-9]+|LOC|RES|CAL|TLB|IWI):$/ { n += $2 } END { print n }' \
 		/proc/interrupts
@@ -180,7 +183,7 @@ check_interrupts() {
 	mapfile -t many < <(irqs_of 400)
 	within "each interrupt counts once, also where it is sampled" \
 		$((many[1] - few[1])) $((many[0] - few[0])) 15
-	more "samples of them" "$(perf script -i $data 2>/dev/null | wc -l)" 399
+	more "each interrupt has a sample" "$(perf script -i $data 2>/dev/null | wc -l)" 399
 }
 
 # All slots are taken, and then they are not.
@@ -192,7 +195,7 @@ check_slots() {
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-io/u sh -c "
 		sleep 0.5; touch slots.go; sleep 0.5; $T/exits io 100"
 	wait
-	is "one that had to wait for a slot takes samples" "$(samples io_instruction)" 100
+	is "an event that had to wait for a slot takes samples" "$(samples io_instruction)" 100
 }
 
 # has_events PID N: it has N perf_events open
@@ -200,7 +203,7 @@ has_events() {
 	[ "$(find "/proc/$1/fd" -lname 'anon_inode:\[perf_event\]' | wc -l)" = "$2" ]
 }
 
-# Of another task, and of a CPU.
+# Events of another task, and of a CPU.
 check_targets() {
 	mkfifo /dev/shm/go
 	sh -c "read go </dev/shm/go; exec $T/exits cpuid 1000" &
@@ -210,10 +213,10 @@ check_targets() {
 	echo >/dev/shm/go
 	wait
 	perf stat -x, -C 0 -A -o cpu -e kvm/exits-cpuid/u "$T/exits" cpuid 1000
-	# What the C library does as a program starts comes on top.
-	within "perf stat -p: a task's" "$(count kvm/exits-cpuid/u task)" 1025 2.5
-	is "and only those" "$(count kvm/exits-io/u task)" 0
-	within "perf stat -C 0: a CPU's" \
+	# The C library has exits, too, as a program starts.
+	within "perf stat -p counts the exits of a task" "$(count kvm/exits-cpuid/u task)" 1025 2.5
+	is "perf stat -p counts no exits of other reasons" "$(count kvm/exits-io/u task)" 0
+	within "perf stat -C 0 counts the exits of a CPU" \
 		"$(awk -F, '/exits-cpuid/ { print $2 }' cpu)" 1025 2.5
 }
 
@@ -237,12 +240,12 @@ check_interval_cost() {
 	with_intervals 1000000000000 >/dev/null
 	without=$(with_intervals 1000000000000)
 	with=$(with_intervals 50000000)
-	more "intervals of 50,000,000 instructions" \
+	more "there are samples every 50,000,000 instructions" \
 		"$(perf script -i $data -F event 2>/dev/null | grep -c instructions)" 8
-	within "cost at most 1.3 %" "$with" "$without" 1.3
+	within "a sample every 50,000,000 instructions costs at most 1.3 %" "$with" "$without" 1.3
 }
 
-# Of all CPUs, in hundredths of a second.
+# The steal time of all CPUs, in hundredths of a second.
 proc_steal() {
 	awk '$1 == "cpu" { print $9 }' /proc/stat
 }
@@ -281,11 +284,11 @@ check_steal() {
 	touch steal.ended
 	wait_for host.steal
 	is "the host's trace has when it begins and ends" "$(awk '{ print $3 }' host.steal)" 2
-	within "steal, in ns, as the host's scheduler has it" \
+	within "kvm/steal-ns/ is what the host's scheduler has" \
 		"$(count kvm/steal-ns/ steal)" "$(awk '{ print $1 }' host.steal)" 1
-	within "and as in /proc/stat" "$(count kvm/steal-ns/ steal)" \
+	within "kvm/steal-ns/ is what /proc/stat has" "$(count kvm/steal-ns/ steal)" \
 		"$(awk 'NR == 1 { n = $1 } END { printf "%.0f", ($1 - n) * 10000000 }' stat)" 1
-	within "preemptions, as in the host's trace of the scheduler" \
+	within "kvm/preemptions/ is what the host's trace of the scheduler has" \
 		"$(count kvm/preemptions/ steal)" "$(awk '{ print $2 }' host.steal)" 1
 }
 
@@ -324,11 +327,10 @@ in_guest() {
 	check_host
 	check_steal
 	perf stat -x, -o out -e instructions:u "$T/loop"
-	is "hardware events count as ever" "$(count instructions:u out)" 10000004
+	is "hardware events count exactly after all that" "$(count instructions:u out)" 10000004
 	sleep 1
 	dmesg >dmesg
-	is "no warning" "$(grep -E 'WARNING:|BUG:|unknown reason|Call Trace' dmesg |
-		grep -v 'WARNING: See https')" ""
+	no_warning "the guest's log has no warning" dmesg
 	finish
 }
 
@@ -348,7 +350,7 @@ kvm-intel)	cpuid=10 ;;
 esac
 
 "$VM_TREE/build/pv-perf-doctor" host >host.doctor
-# What watches the guest takes its time, too.
+# The programs that watch the guest take CPU time, too.
 taskset -pc 0 $$ >/dev/null
 "$VM_TREE/selftests/vm" guest -- "$self" in_guest &
 guest=$!

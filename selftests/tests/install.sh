@@ -21,7 +21,7 @@ in_debian() {
 		PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
-# The tree, and what build is where it is a symbolic link, at their paths.
+# Mounts the tree, and the folder that build may be a symbolic link to, at their paths.
 mount_tree() {
 	local dir
 	for dir in "$tree" "$(realpath "$tree/build")"; do
@@ -65,7 +65,7 @@ on_level() {
 	is "$name: ends well" $status 0
 }
 
-# Where modprobe would take a module from.
+# place MODULE: the folder from which modprobe would take it
 place() {
 	in_debian modprobe -S "$release" -n --show-depends "$1" |
 		sed -n "s,^insmod /lib/modules/$release/\(.*\)/$1.ko.*,\1,p"
@@ -108,7 +108,7 @@ set_version() {
 	for deb in "$debian"/srv/linux-{headers-"$release",source-6.1}_*.deb; do
 		dpkg-deb -R "$deb" deb
 		sed -i "s/^Version: .*/Version: $1/" deb/DEBIAN/control
-		# What depends on this very version of others is there.
+		# The packages on whose version these depend are installed.
 		sed -i '/^\(Depends\|Recommends\|Suggests\):/d' deb/DEBIAN/control
 		rm -f deb/DEBIAN/md5sums
 		find deb -name package.h -exec \
@@ -124,7 +124,7 @@ set_version() {
 		Maintainer: nobody <nobody@example.com>
 		Description: what Debian's has, without its files
 	END
-	# As that of Debian's does.
+	# Debian's package does that, too.
 	cat >deb/DEBIAN/postinst <<-END
 		#!/bin/sh
 		run-parts --exit-on-error --arg=$release --arg=/boot/vmlinuz-$release \
@@ -158,18 +158,18 @@ update_kernel() {
 		in_debian sh -c "dpkg -i /srv/linux-headers-${release}_new.deb /srv/linux-source-6.1_new.deb"
 	is "modprobe takes the pair's again" "$(place kvm)" updates/dkms
 	has "built from the newer source" "^kernel $new source " <(built_from)
-	# Of a source that is another one without a new version.
+	# The source differs, but its version does not.
 	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
 	said "another source of the same version" 0 "is built from linux-source $new" -- \
 		in_debian /usr/lib/pv-perf/host-modules update "$release"
 	said "and nothing to do" 0 -- in_debian /usr/lib/pv-perf/host-modules update "$release"
-	is "nothing is done" "$(cat out)" ""
+	empty "nothing is done" out
 	# Its source is removed to save room.
 	mv "$debian"/usr/src/linux-source-6.1.tar.xz "$debian/srv/"
 	in_debian /usr/lib/pv-perf/host-modules update "$release" >out
 	is "modules of this version stay without its source" "$(place kvm)" updates/dkms
 	mv "$debian"/srv/linux-source-6.1.tar.xz "$debian/usr/src/"
-	# One that does not build.
+	# A source that does not build.
 	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
 	mv "$debian/usr/bin/patch" "$debian/srv/patch"
 	said "a source that does not build" 0 'keeps its own KVM: they do not build' -- \
@@ -185,7 +185,7 @@ update_kernel() {
 		'built from 1.0-1, and the kernel is' 'host-modules update' -- \
 		in_debian pv-perf-doctor host
 	rm -r "$debian/var/lib/pv-perf-host/$(uname -r)" "$debian/lib/modules/$(uname -r)"
-	# As it was.
+	# Back to Debian's packages.
 	said "back to Debian's" 0 "is built from linux-source $version" -- in_debian sh -c "
 		dpkg --purge linux-image-$release
 		dpkg -i /srv/linux-headers-${release}_[0-9]*.deb /srv/linux-source-6.1_[0-9]*.deb"
@@ -197,9 +197,9 @@ remove_from_debian() {
 	said "removed" 0 -- in_debian apt-get remove -y pv-perf-{host-dkms,guest-dkms,doctor}
 	is "modprobe takes the kernel's own KVM again" "$(place kvm)" \
 		kernel/arch/x86/kvm
-	is "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
+	none "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
 		"$debian"/usr/src/pv-perf* "$debian"/var/lib/dkms/pv-perf* \
-		"$debian/var/lib/pv-perf-host" 2>/dev/null)" ""
+		"$debian/var/lib/pv-perf-host" 2>/dev/null)"
 }
 
 # Also what a run has left that was cut short.
@@ -222,13 +222,11 @@ guest() {
 
 on_host() {
 	said "the kernel's own KVM" 1 '^ok .* perf counts instructions here' \
-		"^not ok .* it is the pair's" \
+		"^not ok .* the loaded KVM is the pair's" \
 		'modprobe -r kvm_amd kvm && modprobe kvm_amd' -- doctor
 
 	guest -- "$0" unoffered >guest.out 2>&1 &
-	while [ ! -e unoffered ] && kill -0 $!; do
-		sleep 0.2
-	done
+	wait_for unoffered $!
 	said "while a VM runs" 1 '^not ok .* no VM runs' \
 		'process [0-9]+ \(qemu-system' 'Nothing was changed' -- \
 		in_debian "$tree/tools/install" host
@@ -236,7 +234,7 @@ on_host() {
 	wait $!
 	tap_file "guest of the kernel's own KVM" guest.out
 
-	said "make install" 0 "^ok .* it offers the feature to VMs" \
+	said "make install" 0 "^ok .* KVM offers the feature to VMs" \
 		'^KVM offers the feature to all VMs from now on' \
 		'-cpu host,migratable=no,pmu=off' -- \
 		in_debian "$tree/tools/install" host
@@ -249,7 +247,7 @@ on_host() {
 	rm "$debian/etc/modprobe.d/pv-perf.conf"
 	in_debian modprobe kvm
 	in_debian modprobe kvm_amd
-	said "without the parameter" 1 '^not ok .* it offers the feature' \
+	said "without the parameter" 1 '^not ok .* KVM offers the feature' \
 		'kvm is loaded with pv_perf=0' 'echo options kvm pv_perf=1' \
 		'whose VMM asks for it' -- doctor
 
@@ -262,16 +260,14 @@ on_host() {
 # In a guest.
 
 unoffered() {
-	said "doctor" 1 '^not ok .* its host offers the feature' \
+	said "doctor" 1 '^not ok .* the host offers the feature' \
 		'-cpu host,migratable=no,pmu=off' -- doctor
 	touch unoffered
-	until [ -e unoffered.end ]; do
-		sleep 0.2
-	done
+	wait_for unoffered.end
 }
 
 offered() {
-	said "without the module" 1 '^ok .* its host offers the feature' \
+	said "without the module" 1 '^ok .* the host offers the feature' \
 		'^not ok .* the module kvm_pmu is loaded' 'modprobe kvm_pmu' -- \
 		doctor
 	in_debian modprobe kvm_pmu
@@ -290,7 +286,7 @@ vpmu() {
 # On a host with Linux 7.3, which has the mediated virtual PMU.
 
 mediated() {
-	said "doctor" 1 '^ok .* it offers the feature to VMs' \
+	said "doctor" 1 '^ok .* KVM offers the feature to VMs' \
 		'^not ok .* may take the whole PMU' 'enable_mediated_pmu=0' -- \
 		"$tree/build/pv-perf-doctor"
 }

@@ -11,7 +11,5 @@
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-"$VM_TREE/build/tests/life_test" >out 2>&1
-is "life_test ends well" $? 0
-tap_file life_test out
+ends_well life_test "$T/life_test"
 finish

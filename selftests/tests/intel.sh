@@ -39,7 +39,7 @@ counts() {
 
 one_more() {
 	perf stat -x, -o out -e "{$fixed,$general,r10000c4:u}" "$T/loop"
-	more "$1: with one more it is refused" "$(grep -c '^<not' out)" 0
+	more "$1: a group with one event more is refused" "$(grep -c '^<not' out)" 0
 }
 
 samples() {
@@ -57,7 +57,7 @@ samples() {
 
 doctor() {
 	"$VM_TREE/build/pv-perf-doctor" >out 2>&1
-	is "$1: the doctor finds nothing" $? 0
+	is "$1: the doctor finds nothing wrong" $? 0
 	grep '^not ok' out | sed 's/^/# /'
 }
 
@@ -71,7 +71,7 @@ fi
 
 dmesg >dmesg
 has "the kernel finds the Intel PMU" 'Intel PMU driver' dmesg
-is "it reads no MSR that is not there" "$(grep -c 'unchecked MSR' dmesg)" 0
+is "the kernel reads no MSR that does not exist" "$(grep -c 'unchecked MSR' dmesg)" 0
 counts host
 samples host
 perf record -q -b -e branches:u -c 100000 -o data "$T/loop"
@@ -99,16 +99,14 @@ is "a guest that opens an event 100 times has perf set up the PMU once" \
 tracing=/sys/kernel/tracing/events/kvm
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
-"$VM_TREE/selftests/vm" guest -- "$0" >guest.tap
-is "the guest ends well" $? 0
-tap_file guest guest.tap
+on_guest guest in_guest
 # hits HIST REGEX: of the line that matches
 hits() {
 	awk -v r="$2" '!/^#/ && $0 ~ r { print $NF; exit }' "$tracing/$1/hist"
 }
 overflows=$(hits kvm_pv_perf_overflow hitcount)
-more "overflows that were delivered" "${overflows:-0}" 999
+more "the host has delivered overflows" "${overflows:-0}" 999
 # That of a fault, and of the host's own counters, is the same reason.
-within "one exit for each, EXCEPTION_NMI" \
+within "each overflow has one exit, EXCEPTION_NMI" \
 	"$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')" "$overflows" 1
 finish

@@ -19,8 +19,7 @@ no_vm() {
 		[ "$(cat /sys/module/${kvm_vendor/-/_}/refcnt)" = 0 ]
 }
 
-"$T/life_test" >out 2>&1
-tap_file life_test out
+ends_well life_test "$T/life_test"
 
 # VMMs that are killed.
 free_kb() {
@@ -109,7 +108,7 @@ for i in 1 2 3; do
 done
 rmmod $kvm_vendor kvm && insmod "$built/kvm.ko" pv_perf=1 && insmod "$built/$kvm_vendor.ko" &&
 	"$T/life_test" spin 1 >out 2>&1
-is "and kvm" $? 0
+is "kvm and $kvm_vendor unloaded and loaded again: VMs count" $? 0
 
 # Who has the feature.  1000 is KVM_ENOSYS.
 load_kvm() {
@@ -120,14 +119,15 @@ load_kvm pv_perf=1
 is "with pv_perf=1 a VMM that passes on KVM's CPUID offers the feature" \
 	"$(sed -n 's/^unasked: //p' offer)" "CPUID 1, KVM_ENABLE_CAP 0, KVM_PERF_OP -0"
 load_kvm
-is "by default it does not" "$(sed -n 's/^unasked: //p' offer)" \
+is "by default a VMM that passes on KVM's CPUID does not offer the feature" \
+	"$(sed -n 's/^unasked: //p' offer)" \
 	"CPUID 0, KVM_ENABLE_CAP 0, KVM_PERF_OP -1000"
-is "one that asks for it does" "$(sed -n 's/^asked: //p' offer)" \
+is "by default a VMM that asks for the feature offers it" "$(sed -n 's/^asked: //p' offer)" \
 	"CPUID 0, KVM_ENABLE_CAP 0, KVM_PERF_OP -0"
 load_kvm enable_pmu=0
-is "with enable_pmu=0 it may not ask" "$(sed -n 's/^asked: //p' offer)" \
+is "with enable_pmu=0 a VMM may not ask for the feature" "$(sed -n 's/^asked: //p' offer)" \
 	"CPUID 0, KVM_ENABLE_CAP -1, KVM_PERF_OP -1000"
 load_kvm enable_pmu=0 pv_perf=1
-is "unless the administrator says pv_perf=1" "$(sed -n 's/^unasked: //p' offer)" \
+is "with enable_pmu=0 and pv_perf=1 a VMM offers the feature" "$(sed -n 's/^unasked: //p' offer)" \
 	"CPUID 1, KVM_ENABLE_CAP 0, KVM_PERF_OP -0"
 finish

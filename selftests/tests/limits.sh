@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What host and VMM allow a guest, and what a guest that uses all of it costs
+# Limits that host and VMM set for a guest, and what a guest that uses all of them costs
 # another guest.  With LONG=1 also what one costs that opens events all the time, and
 # to within 2 %.
 # vm: host --host-cpus 2 --timeout 2400
@@ -103,7 +103,7 @@ duel() {
 		touch "$phase.go"
 		wait_for "$phase.attacked"
 		sleep 0.5
-		# What it takes to wait for one another is no cost.
+		# The time in which the guests wait for one another is not counted.
 		perf stat -x, -C 0 -e instructions:GH -o "$phase.cpu0" \
 			sh -c "touch $phase.counted; while [ ! -e $phase.done ]; do sleep 0.2; done" &
 		wait_for "$phase.counted"
@@ -132,17 +132,18 @@ cd "$VM_SCRATCH" || exit 1
 has "a VMM cannot allow more than the host" \
 	'pv-perf-events=65: KVM on this host allows at most 64' out
 "$vm" guest --accel-opt pv-perf-counts=0x20010 -- true >out 2>&1
-has "nor an event of the hypervisor that there is not" \
+has "a VMM cannot allow an event of the hypervisor that does not exist" \
 	'pv-perf-counts=0x20010: KVM on this host allows only 0x1ffff' out
 # The bit is there, but not the feature.
 "$vm" guest --accel-opt pv-perf-events=0 -- true >out 2>&1
-has "no events, in spite of CPUID: the guest says what the host answers" \
+has "a guest without events, in spite of CPUID, says what the host answers" \
 	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
 "$vm" guest --accel-opt dirty-ring-size=4096 -- true >out 2>&1
-has "nor with dirty rings" \
+has "a guest of a VM with dirty rings says what the host answers" \
 	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
 dmesg >dmesg
-has "which the host's log says" 'has dirty rings, and so no paravirtual events' \
+has "the host's log says that a VM has dirty rings" \
+	'has dirty rings, and so no paravirtual events' \
 	dmesg
 
 # Exits for CPUID, and steal.
@@ -158,21 +159,25 @@ has "which the host's log says" 'has dirty rings, and so no paravirtual events' 
 	perf stat -x, -e kvm/event=0x1/ true
 	$VM_TREE/build/pv-perf-doctor guest >doctor
 	true' >out 2>&1
-has "3 events, no overflows: the guest is told" \
+has "a guest with 3 events and no overflows is told so" \
 	'at most 3 events, counting only \(the host does not let this VM sample' out
-is "it counts" "$(count instructions:u out)" 10000004
-has "and refuses to sample" 'instructions:u: PMU Hardware doesn.t support sampling' out
-is "2 events of the hypervisor: it has these" \
+is "a guest without overflows counts exactly" "$(count instructions:u out)" 10000004
+has "a guest without overflows refuses to sample" \
+	'instructions:u: PMU Hardware doesn.t support sampling' out
+is "a guest with 2 events of the hypervisor has these" \
 	"$(grep -v '\.' events | paste -sd' ')" "exits-cpuid steal-ns"
-has "and refuses another" '^<not supported>,,kvm/event=0x1/' out
-has "the doctor counts one" '^ok .* the hypervisor \(kvm/exits-cpuid/\)' doctor
-has "and lists those that it has not" '^    exits-other exits-io exits-mmio ' doctor
+has "a guest with 2 events of the hypervisor refuses another" '^<not supported>,,kvm/event=0x1/' out
+has "the doctor counts an event that the guest may have" \
+	'^ok .* the hypervisor \(kvm/exits-cpuid/\)' doctor
+has "the doctor lists the events that the guest does not have" \
+	'^    exits-other exits-io exits-mmio ' doctor
 
 mount -t tmpfs none /lib/modules
 duel
 is "the attacking guest ends well" "$(cat attacker.status)" 0
 is "the other guest ends well" "$(cat victim.status)" 0
-has "debugfs shows the limits" "^overflows [0-9]+ of $limit per second and vCPU, throttled [1-9]" debugfs
+has "debugfs shows the limits" \
+	"^overflows [0-9]+ of $limit per second and vCPU, throttled [1-9]" debugfs
 sed 's/^/# /' debugfs
 printf '# %-15s %12s %16s %12s\n' phase 'ms' 'instr. of CPU 0' overflows/s
 for phase in $(phases); do
@@ -204,6 +209,7 @@ for where in same other; do
 		$where-overflow.overflows)
 	more "$where CPU: overflows come" "$rate" $((limit / 20))
 	# A burst of 10 ms, beside what the rate allows.
-	ok "and not more often than the VM may have them" test "$rate" -le $((limit + limit / 100))
+	ok "$where CPU: overflows come at most as often as the VM may have them" \
+		test "$rate" -le $((limit + limit / 100))
 done
 finish

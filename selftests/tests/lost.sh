@@ -31,7 +31,7 @@ times() {
 ready() {
 	local name=$1 events=$2
 	shift 2
-	# Not in a file of 9p, where a pipe has no other end.
+	# In memory: a pipe by 9p has no other end.
 	mkfifo "/dev/shm/$name.control" "/dev/shm/$name.ack" 2>/dev/null
 	perf stat -x, -o "$name" --control "fifo:/dev/shm/$name.control,/dev/shm/$name.ack" \
 		-D -1 -e "$events" "$@" 2>/dev/null &
@@ -74,7 +74,7 @@ in_guest() {
 	echo >"$VM_SCRATCH/robbed.begin"
 	perf stat -x, -o robbed -e instructions:u,branches:u \
 		sh -c "./longerloop; ./longerloop"
-	# What the host has given back is found within 0.1 seconds.
+	# The guest finds a counter that the host has given back within 0.1 seconds.
 	sleep 0.2
 	perf stat -x, -o after -e instructions:u,branches:u ./loop
 	perf record -q -B -N -e instructions:u -c 100000 -o data ./loop
@@ -130,7 +130,7 @@ in_guest() {
 			./longloop
 		perf report -i data -D >dump 2>/dev/null
 		for what in THROTTLE UNTHROTTLE SAMPLE; do
-			# By time, without where in the file, which may have some twice.
+			# By time, without the place in the file: the file may have a record twice.
 			echo "$what $(grep "PERF_RECORD_$what\\b" dump |
 				sed 's/ 0x.*//' | sort -u | wc -l)"
 		done >"$by"
@@ -180,8 +180,8 @@ tell host enable
 pause 0.02
 tell host disable
 wait_for parked.end
-is "no word of a counter that the host takes away where nobody uses it" \
-	"$(grep -c 'needed the counter' parked)" 0
+is "the guest's log does not tell of a counter that nobody uses" \
+	"$(grep -c "$says_lost" parked)" 0
 
 wait_for pinned.begin
 shortage=0
@@ -196,9 +196,9 @@ while [ ! -e pinned.end ]; do
 done
 read -r outages us <pinned
 echo "# a pinned event: $outages shortages of $shortage us at most; of $us us at most for it"
-more "a pinned event that perf gives up, for want of a counter, and that is enabled again" \
+more "a pinned event without a counter is given up by perf, and enabled again" \
 	"$outages" 5
-more "counts as soon as the host has one" $((shortage + 20000)) "$us"
+more "a pinned event counts as soon as the host has a counter" $((shortage + 20000)) "$us"
 
 wait_for robbed.begin
 until is_counting; do pause 0.1; done
@@ -213,10 +213,10 @@ is "pinned events of the host have all counters" \
 	"$(grep -c ',100.00' host)" $((counters + more))
 is_scaled "instructions that lost their counter for a second" instructions:u \
 	4000000008 robbed
-is_scaled "branches that did" branches:u 2000000002 robbed
-has "the guest's log says that they did" "$says_lost" log
-is "counts of later are exact" "$(count instructions:u after)" 10000004
-is "and samples" "$(cat samples)" 100
+is_scaled "branches that lost their counter for a second" branches:u 2000000002 robbed
+has "the guest's log says that events lost their counter" "$says_lost" log
+is "counts after the shortage are exact" "$(count instructions:u after)" 10000004
+is "samples of later are exact" "$(cat samples)" 100
 
 # Its watchdog takes a counter; on an Intel CPU a fixed one.
 echo 1 >/proc/sys/kernel/nmi_watchdog
@@ -228,17 +228,18 @@ phase taken
 sed 's/^/# /' all less singles two
 is "a group of $counters, the host having one counter: not counted" \
 	"$(grep -c "^<not counted>,,$event" all)" $counters
-is "a group of one less" "$(grep -c "^$in_loop,,$event,[0-9]*,100.00" less)" \
+is "a group of one less counts all the time" "$(grep -c "^$in_loop,,$event,[0-9]*,100.00" less)" \
 	$((counters - 1))
 is "$counters by themselves take turns" "$(awk -F, -v e=$event \
 	'$3 == e && $5 < 100 { n++ } END { print n + 0 }' singles)" $counters
-is "and none of them is 0" "$(grep -c '^0,' singles)" 0
-is "of two groups none is 0" "$(grep -c '^0,' two)" 0
-is "and the events of a group count for the same time" \
+is "no event that takes turns is 0" "$(grep -c '^0,' singles)" 0
+is "no event of two groups is 0" "$(grep -c '^0,' two)" 0
+is "the events of a group count for the same time" \
 	"$(awk -F, 'NF > 4 { print $4 }' two | uniq -c | awk '{ print $1 }' | paste -sd,)" 3,3
 sed 's/^/# /' fixed again
-has "cycles count, whoever has their counter" '^[1-9][0-9]*,,cycles:u,[0-9]+,(9[0-9]|100)\.' fixed
-# Of a loop that is 50 times as long.
+has "cycles count all the time, whoever has their counter" \
+	'^[1-9][0-9]*,,cycles:u,[0-9]+,(9[0-9]|100)\.' fixed
+# longloop is 50 times as long as loop.
 is "events take turns also where the module was loaded anew" "$(awk -F, -v e=$event \
 	-v all=$((in_loop * 50)) '$3 == e && $5 < 99 && $1 > all * .8 && $1 < all * 1.2 { n++ }
 	END { print n + 0 }' again)" $counters
@@ -264,9 +265,9 @@ for by in limit perf; do
 		"$(number THROTTLE)" 0
 	ok "stopped by the host's $by: as often as it goes on, but for the end" \
 		test $(($(number THROTTLE) - $(number UNTHROTTLE))) -le 1
-	more "and there are samples in between, of a pinned event" \
+	more "stopped by the host's $by: a pinned event has samples in between" \
 		"$(number SAMPLE)" 50
-	has "what another counts meanwhile is not scaled" \
+	has "stopped by the host's $by: another event's count is not scaled" \
 		'^[0-9]{9},,instructions:u,[0-9]+,100.00' $by.counts
 done
 finish

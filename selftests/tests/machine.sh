@@ -13,7 +13,7 @@ cd "$VM_SCRATCH" || exit 1
 dmesg >dmesg
 if [ $kvm_vendor = kvm-intel ]; then
 	has "the stock kernel finds the Intel PMU" 'Intel PMU driver' dmesg
-	is "it reads no MSR that is not there" "$(grep -c 'unchecked MSR' dmesg)" 0
+	is "the stock kernel reads no MSR that does not exist" "$(grep -c 'unchecked MSR' dmesg)" 0
 	# Loads that missed the TLB.
 	not_modelled=r0108
 else
@@ -39,7 +39,7 @@ if [ $kvm_vendor = kvm-amd ]; then
 fi
 
 perf stat -x, -o out -e $not_modelled "$T/loop"
-is "an event that is not modelled reads 0" "$(count $not_modelled out)" 0
+is "an event that the machine does not model reads 0" "$(count $not_modelled out)" 0
 
 perf record -q -e instructions:u -c 10000 -o data "$T/loop"
 perf script -i data -F time,ip --ns 2>/dev/null | sort -u | awk '{ print $2 }' |

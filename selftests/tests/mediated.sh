@@ -14,7 +14,7 @@ self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
 loop=$tree/build/tests/loop
 
-# A guest in which the pair is not there; --pmu=none, as vm would load it.
+# A guest without the pair. With --pmu=none vm does not load the module.
 with_pair() {
 	insmod "$tree/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" >alone 2>&1
 }
@@ -52,8 +52,8 @@ cd "$dir" || exit 1
 
 has "where KVM has the mediated virtual PMU, no VM has the pair" \
 	'No such device' alone
-has "the doctor says why" 'not ok .* no VM may take the whole PMU' doctor
-is "a guest counts by that PMU" \
+has "the doctor says why no VM has the pair" 'not ok .* no VM may take the whole PMU' doctor
+is "a guest counts by the mediated virtual PMU" \
 	"$(awk -F, '/instructions/ { print $1 }' both)" 10000004
-has "and does not have the pair" 'No such device' insmod
+has "a guest with the mediated virtual PMU does not have the pair" 'No such device' insmod
 finish

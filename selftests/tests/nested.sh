@@ -15,10 +15,10 @@ self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
 kvm=/sys/kernel/debug/kvm
 
-# What is to be seen on the screen of perf top.
+# A line that the screen of perf top must have.
 top_shows=' [0-9.]+% +longerloop +\[\.\] _start'
 
-# What each level leaves in the scratch folder has its name.
+# Files in the scratch folder begin with the name of the level that writes them.
 
 # FILE COMMAND...: waits for it; the file then tells whether it has come true.
 answer() {
@@ -98,7 +98,7 @@ nested_measures() {
 	kill $!
 	wait $!
 	kill $loops
-	# The sleep has it open, and what is not closed would die with the guest.
+	# The sleep has the file open: without sync its content would be lost with the guest.
 	sync nested.top
 	dmesg >nested.dmesg
 }
@@ -215,13 +215,13 @@ for i in 1 2 3; do
 done
 has "the guest reads in user mode while its nested guest runs" \
 	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' guest.monitor
-has "the nested guest by read(), its host being a guest" \
+has "the nested guest reads by read(), because its host is a guest" \
 	'^0 readings by RDPMC, [1-9][0-9]* by read\(\), 0 wrong$' nested.monitor
-# What the C library does as a program starts comes on top.
+# The C library has exits, too, as a program starts.
 within "the nested guest counts its exits to its own hypervisor" \
 	"$(count kvm/exits-cpuid/u nested.exits)" 1025 2.5
-is "by reason" "$(count kvm/exits-io/u nested.exits)" 0
-more "which the guest sees as a nested guest's" \
+is "the nested guest counts exits by reason" "$(count kvm/exits-io/u nested.exits)" 0
+more "the guest sees these exits as a nested guest's" \
 	"$(count kvm/exits-nested/ guest.split)" 1000
 within "the guest's :G and :H add up while its nested guest counts, too" \
 	$(($(count instructions:uG guest.split) + $(count instructions:uH guest.split))) \
@@ -242,15 +242,15 @@ for pair in a:20 aa:10 b:10 bb:20 bbb:10 c:30; do
 		awk -v g="$got" -v w="${pair#*:}" \
 		'BEGIN { exit !(g != "" && g >= w - 2 && g <= w + 2) }'
 done
-has "perf top in the nested guest" "$top_shows" nested.top
+has "perf top in the nested guest shows the program that runs" "$top_shows" nested.top
 
 # $1 has ended, as the level below it, $2, has seen
 ended() {
-	is "the $1 counts" "$(cat "$2.counting")" yes
+	is "the $1 counts until it is killed" "$(cat "$2.counting")" yes
 	long || return
-	is "it reboots meanwhile: its events in the $2 are closed" \
+	is "the $1 reboots while it counts: its events in the $2 are closed" \
 		"$(cat "$2.reboot")" yes
-	is "and counts again" "$(cat "$2.counting2")" yes
+	is "the $1 counts again after the reboot" "$(cat "$2.counting2")" yes
 }
 ended "nested guest" guest
 ended guest host
@@ -264,9 +264,7 @@ for level in guest host; do
 		"$(count instructions:u $level.kill.counts)" 10000004
 	is "$below KVM unloads" "$(cat $level.kill.rmmod)" 0
 done
-is "then the guest's driver does, too" "$(cat guest.rmmod)" 0
-is "and all loads again" "$(cat guest.load)" ""
-is "no warning on the guest and the nested guest" "$(cat ./*.dmesg |
-	grep -E 'WARNING:|BUG:|Call Trace|unknown reason' |
-	grep -v 'WARNING: See https://kernel.org/doc')" ""
+is "the guest's driver unloads after KVM" "$(cat guest.rmmod)" 0
+empty "the driver and KVM load again" guest.load
+no_warning "the logs of the guest and the nested guest have no warning" guest.dmesg nested.dmesg
 finish

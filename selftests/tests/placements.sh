@@ -48,17 +48,13 @@ sampled() {
 	is "a thread that moves between vCPUs has all its samples" "$(samples_of data)" \
 		$(($(count instructions:u out) / 10000))
 	perf report -i data --sort cpu --stdio 2>/dev/null | grep -E '^ +[0-9.]+% +[01]' >cpus
-	is "of both vCPUs" "$(wc -l <cpus)" 2
+	is "the samples of a thread that moves are of both vCPUs" "$(wc -l <cpus)" 2
 }
 
-# on_guest TITLE PART CPUS [VM_OPTION...]: a part in a guest whose QEMU runs on CPUS
-on_guest() {
-	local title=$1 part=$2 cpus=$3
-
-	shift 3
-	taskset -c "$cpus" "$vm" guest "$@" -- "$0" "$part" >"$title.tap" 2>&1
-	is "$title: the guest ends well" $? 0
-	tap_file "$title" "$title.tap"
+# on_cpus CPUS TITLE PART [VM_OPTION...]: a part in a guest whose QEMU runs on these CPUs
+on_cpus() {
+	taskset -pc "$1" $$ >/dev/null
+	on_guest "${@:2}"
 }
 
 mount -t tmpfs none /lib/modules
@@ -68,14 +64,14 @@ if [ $# -gt 0 ]; then
 	finish
 fi
 
-on_guest "one vCPU on one CPU" one_vcpu 0
-on_guest "two vCPUs on one CPU" two_vcpus 0 --cpus 2
-on_guest "two vCPUs on two CPUs" two_vcpus 0-1 --cpus 2
-on_guest "sampled" sampled 0-1 --cpus 2
+on_cpus 0 "one vCPU on one CPU" one_vcpu
+on_cpus 0 "two vCPUs on one CPU" two_vcpus --cpus 2
+on_cpus 0-1 "two vCPUs on two CPUs" two_vcpus --cpus 2
+on_cpus 0-1 "sampled" sampled --cpus 2
 "$vm" guest --scratch "$VM_SCRATCH" -- "$0" two_threads >other.tap 2>&1 &
 other=$!
 taskset -p 1 $other >/dev/null
-on_guest "two guests on one CPU" two_threads 0
+on_cpus 0 "two guests on one CPU" two_threads
 wait $other
 is "the other guest on this CPU ends well" $? 0
 tap_file "the other guest on this CPU" other.tap

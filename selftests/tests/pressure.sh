@@ -13,17 +13,14 @@ cd "$VM_SCRATCH" || exit 1
 modprobe zram
 echo 64M >/sys/block/zram0/disksize
 mkswap /dev/zram0 >mkswap.log 2>&1 && swapon /dev/zram0
-is "there is swap" $? 0
+is "the host has swap space" $? 0
 
 # Compaction moves what it can all the while.
 while [ ! -e stop ]; do
 	echo 1 >/proc/sys/vm/compact_memory
 	sleep 0.2
 done &
-"$T/pressure_test" >out 2>&1
-status=$?
+ends_well pressure_test "$T/pressure_test"
 touch stop
 wait
-tap_file pressure_test out
-is "pressure_test ends well" $status 0
 finish

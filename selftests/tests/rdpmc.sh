@@ -3,7 +3,7 @@
 # A guest that reads counters by RDPMC, in its kernel and in user mode: counts are as
 # exact as by the host, also where the host profiles meanwhile; it reads nobody else's;
 # and it may only where the host and the VMM allow it.  With LONG=1 the host profiles for
-# minutes of the machine's time.
+# minutes of the machine's time, and programs read for three times as long.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 5400
 # tier: test
 # machines: amd intel
@@ -54,7 +54,7 @@ reads_two() {
 	[ "$(held)" = 2 ]
 }
 
-# What self_monitor has said in the file.
+# readings FILE TITLE: self_monitor has written FILE
 readings() {
 	sed 's/^/# /' "$1"
 	has "$2: no reading in user mode was wrong" ' 0 wrong$' "$1"
@@ -90,21 +90,24 @@ all_others() {
 }
 
 in_user_mode() {
-	local pmu=/sys/bus/event_source/devices/cpu
+	local pmu=/sys/bus/event_source/devices/cpu seconds=0.3
+
+	! long || seconds=1
 
 	"$T/self_monitor" not-mapped 2>/dev/null
 	is "RDPMC in user mode, without an event, is an error" $? 139
-	"$T/self_monitor" 1 >monitor
+	"$T/self_monitor" $seconds >monitor
 	readings monitor "alone"
-	has "all were by RDPMC" '^[1-9][0-9]* readings by RDPMC, 0 by read' monitor
-	"$T/self_monitor" 1 >other &
-	"$T/self_monitor" 1 >monitor
+	has "alone: all readings in user mode are by RDPMC" \
+		'^[1-9][0-9]* readings by RDPMC, 0 by read' monitor
+	"$T/self_monitor" $seconds >other &
+	"$T/self_monitor" $seconds >monitor
 	wait
 	readings monitor "two that take turns"
 	readings other "the other of them"
-	perf record -q -B -N -F 1000 -e cycles -o data "$T/self_monitor" 1 >monitor
+	perf record -q -B -N -F 1000 -e cycles -o data "$T/self_monitor" $seconds >monitor
 	readings monitor "while it is sampled, with a frequency"
-	perf record -q -B -N -c 500 -e cycles -o data "$T/self_monitor" 1 >monitor 2>/dev/null
+	perf record -q -B -N -c 500 -e cycles -o data "$T/self_monitor" $seconds >monitor 2>/dev/null
 	readings monitor "and too often"
 	perf test 'User space counter reading' >out 2>&1
 	is "perf's own tests of it, by libperf" \
@@ -112,12 +115,13 @@ in_user_mode() {
 	# Debian's 3 is none that PAPI knows.
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 	strace -o calls "$T/papi_read" >out
-	is "PAPI counts a loop" "$(cat out)" 10000000
-	is "without a system call" "$(sed -n '/reading/,$p' calls |
-		grep -c '^read(\|^ioctl(')" 0
+	is "PAPI counts a loop exactly" "$(cat out)" 10000000
+	is "PAPI reads without a system call" \
+		"$(grep -c '"reading' calls) $(sed -n '/reading/,$p' calls |
+		grep -c '^read(\|^ioctl(')" "1 0"
 
-	is "the file rdpmc, as of x86's own PMU" "$(cat $pmu/rdpmc)" 1
-	ok "2, for all programs, is refused" \
+	is "the file rdpmc is 1, as of x86's own PMU" "$(cat $pmu/rdpmc)" 1
+	ok "the file rdpmc refuses 2, for all programs" \
 		sh -c "! echo 2 2>/dev/null >$pmu/rdpmc"
 	"$T/rdpmc_others" 0 >revoked &
 	until_true grep -q reads revoked
@@ -125,19 +129,20 @@ in_user_mode() {
 	monitor=$!
 	sleep 0.2
 	echo 0 >$pmu/rdpmc
-	ok "0, for none, keeps RDPMC from a program that has executed it" \
+	ok "0 in the file rdpmc keeps RDPMC from a program that has executed it" \
 		until_true grep -q revoked revoked
-	"$T/self_monitor" 1 >monitor
+	"$T/self_monitor" $seconds >monitor
 	readings monitor "not allowed"
-	has "all were by read()" '^0 readings by RDPMC, [1-9]' monitor
+	has "not allowed: all readings are by read()" '^0 readings by RDPMC, [1-9]' monitor
 	kill -INT $monitor
 	wait
 	readings other "while it was forbidden"
-	has "first by RDPMC, then by read()" \
+	has "a program that RDPMC is taken from goes on with read()" \
 		'^[1-9][0-9]* readings by RDPMC, [1-9][0-9]* by read' other
 	echo 1 >$pmu/rdpmc
-	"$T/self_monitor" 1 >monitor
-	has "1 allows it again" '^[1-9][0-9]* readings by RDPMC, 0 by read' monitor
+	"$T/self_monitor" $seconds >monitor
+	has "1 in the file rdpmc allows RDPMC again" \
+		'^[1-9][0-9]* readings by RDPMC, 0 by read' monitor
 	all_others "in a guest" 'in 0 another counter moved, in 0 it held something'
 }
 
@@ -145,10 +150,11 @@ in_guest() {
 	$load
 	mount -t tmpfs none /lib/modules
 	dmesg >dmesg
-	has "the guest's log says that it does" \
+	has "the guest's log says that counters are read by RDPMC" \
 		'kvm_pmu: counters are read by RDPMC, also in user mode' dmesg
 	"$VM_TREE/build/pv-perf-doctor" guest >out
-	has "so does the doctor" 'by RDPMC, also by programs themselves' out
+	has "the doctor says that counters are read by RDPMC" \
+		'by RDPMC, also by programs themselves' out
 	for i in 1 2 3; do
 		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
 		is "run $i: exact instructions and branches" \
@@ -156,19 +162,19 @@ in_guest() {
 			"10000004 5000001"
 	done
 	perf stat -x, -o out -e '{instructions:u,branches:u,r00c0:u}' "$T/loop"
-	is "a group" "$(awk -F, '/:u/ { print $1 }' out | paste -sd' ')" \
+	is "a group of three events is exact" "$(awk -F, '/:u/ { print $1 }' out | paste -sd' ')" \
 		"10000004 5000001 10000004"
 	perf stat -x, -o out -e instructions:u sh -c "$T/loop & $T/loop; wait"
-	more "inherited by children" "$(count instructions:u out)" 20000007
+	more "events are inherited by children" "$(count instructions:u out)" 20000007
 	# Half a second; perf leaves the last interval out where another has just ended.
 	perf stat -x, -I 150 -o out -e instructions:u "$T/longloop"
-	is "the intervals add up" "$(awk -F, '/instructions:u/ { n += $2 }
+	is "the intervals of perf stat -I add up" "$(awk -F, '/instructions:u/ { n += $2 }
 		END { print n }' out)" 500000004
 	perf record -q -B -N -e instructions:u -c 10000 -o data "$T/loop"
-	is "samples" "$(samples_of data)" 1000
+	is "perf record takes each sample" "$(samples_of data)" 1000
 	in_user_mode
 
-	# What the host counts on this CPU begins and ends in the middle of it.
+	# The host's events on this CPU begin and end while these programs run.
 	local times=1 program=longloop want="500000004 250000001"
 	begin profiled
 	"$T/self_monitor" 1000 >monitor &
@@ -187,7 +193,8 @@ in_guest() {
 	touch profiled.end
 	readings monitor "while the host profiles the CPU now and then"
 	readings other "of another"
-	is "both by RDPMC and by read()" "$(cat monitor other |
+	is "while the host profiles the CPU now and then, readings are by RDPMC and by read()" \
+		"$(cat monitor other |
 		grep -c '^[1-9][0-9]* readings by RDPMC, [1-9]')" 2
 
 	# Without an event of the guest's it reads none, once its driver has stopped
@@ -195,20 +202,22 @@ in_guest() {
 	ok "RDPMC without events faults, or reads 0" until_true reads_none
 	perf stat -a -e instructions,cycles sleep 1000 &
 	perf=$!
-	ok "it reads its own counters" until_true reads_two
+	ok "RDPMC with two events reads two counters" until_true reads_two
 	echo "# while the guest counts: $(counters | paste -sd' ')"
-	is "and none that nobody has, or that somebody had" "$(held)" 2
+	is "RDPMC reads no counter that nobody has, or that somebody had" "$(held)" 2
 	# shellcheck disable=SC2086 # several words
-	is "nor other CPUs'" "$("$T/rdpmc" $others | grep -cv fault)" 0
+	"$T/rdpmc" $others >out
+	is "RDPMC of counters that a CPU does not have faults" \
+		"$(wc -w <<<"$others") $(grep -cv fault out)" "$(grep -c fault out) 0"
 	begin secret
-	is "beside an event of the host it reads none at all" \
+	is "beside an event of the host RDPMC reads no counter" \
 		"$(for _ in $(seq 50); do counters; done | grep -v fault |
 			sort -u)" 0
 	touch secret.end
 	wait_for residue.ready
 	sleep 0.5
 	echo "# after it: $(counters | paste -sd' ')"
-	is "after that event, nothing of it is left" "$(held)" 2
+	is "after the host's event RDPMC reads the guest's own two counters" "$(held)" 2
 	touch residue.end
 	kill $perf
 	finish
@@ -220,9 +229,9 @@ fi
 
 "$VM_TREE/build/pv-perf-doctor" host >doctor
 has "the doctor on the host says how to allow it" 'pv-perf-rdpmc=on' doctor
-has "and that guests count none of the hypervisor's events" \
+has "the doctor on the host says that guests count no events of the hypervisor" \
 	'^kvm is loaded with pv_perf_counts=0;' doctor
-# Of the host's own there is none.
+# No event of the host's own may be there.
 echo 0 >/proc/sys/kernel/nmi_watchdog
 all_others "on the host" 'in 0 another counter moved, in [0-9]* it held something'
 taskset -c 0 "$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" >guest.tap 2>&1 &
@@ -265,20 +274,23 @@ echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 		$T/rdpmc $own >>beside
 		sleep 0.1
 	done" >/dev/null 2>&1
-more "beside the host's NMI watchdog it tries to read counters" \
+more "beside the host's NMI watchdog the guest tries to read counters" \
 	"$(wc -l <beside)" 99
-is "and reads none by RDPMC" "$(grep -cv ' 0$\| fault$' beside)" 0
+is "beside the host's NMI watchdog RDPMC reads no counter" "$(grep -cv ' 0$\| fault$' beside)" 0
 echo '!hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 
-# Only where both allow it.
+# RDPMC needs both the host and the VMM.
 "$vm" guest -- sh -c "dmesg | grep kvm_pmu >not-asked; $load
 	$VM_TREE/build/pv-perf-doctor guest >doctor
 	perf stat -a -e instructions sleep 1000 & sleep 2
 	$T/rdpmc 0 1 2 3 4 5 >without" >/dev/null 2>&1
-has "not where the VMM has not asked for it" \
+has "the guest's log says that the VMM has not asked for RDPMC" \
 	'counters are read by the host: the VMM has not asked' not-asked
-has "the doctor tells it, too" 'asks the host: the VMM has not asked' doctor
-has "and that the host keeps the hypervisor's events" \
+has "the doctor says that the VMM has not asked for RDPMC" \
+	'asks the host: the VMM has not asked' doctor
+has "the doctor says that the host keeps the hypervisor's events" \
 	'^There are no events of the hypervisor .*: the host or its VMM keeps$' doctor
-is "there RDPMC tells nothing" "$(grep -cv ' 0$\| fault$' without)" 0
+is "RDPMC reads no counter if the VMM has not asked for it" \
+	"$(grep -c ' 0$\| fault$' without) of $(wc -l <without)" \
+	"6 of 6"
 finish

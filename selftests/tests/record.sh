@@ -9,7 +9,7 @@
 # seconds: 450, on intel 919
 #
 # Runs itself on the machine's host, and there in guests, and looks at what
-# they have recorded here, where perf report takes no time.  With LONG=1 five times as
+# they have recorded here, where perf report takes no time.  With LONG=1 ten times as
 # many overflows with events opened and closed at random.
 self=$(realpath "$0")
 tree=${self%/selftests/*}
@@ -22,7 +22,7 @@ prepare() {
 		echo 1000000 >/sys/module/kvm/parameters/pv_perf_max_rate
 }
 
-# What runs the same way on host and guest; $1 names which it is.
+# Records the same on the host and in the guest; $1 names which.
 record_programs() {
 	local percent=10
 
@@ -51,7 +51,7 @@ sample_kernel() {
 		2>/dev/null
 }
 
-# What is to be seen on the screens of perf top.
+# Lines that the screens of perf top must have.
 top_shows=' [0-9.]+% +loop +\[\.\] _start'
 tui_shows='Samples:.*cycles|loop'
 
@@ -77,11 +77,22 @@ turns() {
 	echo $(($(cat $overflows) - before)) >"guest.turns.$1.overflows"
 }
 
+# While the host profiles the guest: work in its kernel, sampled.
+be_profiled() {
+	cat /proc/kallsyms >kallsyms
+	cat /proc/modules >modules
+	touch profiled.ready
+	wait_for profiled.go
+	perf record -q -B -N -e cycles -c 100000 -o data \
+		dd if=/dev/zero of=/dev/shm/zero bs=64k count=300 2>/dev/null
+	touch profiled.done
+}
+
 # In a guest with a CPU: what is one after another.
 guest_first() {
 	local options='' loops
 
-	# With checks, what perf top takes by default is all that would be done.
+	# With checks, samples at perf top's default rate would leave no time for anything else.
 	case $VM_KERNEL in
 	*-debug)	options="-F 100" ;;
 	esac
@@ -102,6 +113,7 @@ guest_first() {
 	show guest.top.tui "$tui_shows" script -qc \
 		"stty cols 100 rows 30; exec perf top $options" /dev/null </dev/null
 	kill "$loops"
+	be_profiled
 }
 
 # In a guest with several: samples and NMIs at the same time.
@@ -112,24 +124,12 @@ guest_stress() {
 	wait $!
 	dmesg >"stress$1.sysrq"
 	"$T/overflow_stress" "$2" >"stress$1.samples"
-	# What has stopped no later than this overflows no more.
+	# An event that has been stopped by then does not overflow any more.
 	sleep 3
 	cat /sys/kernel/debug/kvm_pmu/overflows >"stress$1.handled"
 	dmesg >"stress$1.dmesg"
 	touch "stress$1.done"
 	wait_for "stress$1.compared"
-}
-
-# In a guest while the host profiles it: work in the kernel, sampled.
-guest_profiled() {
-	prepare
-	cat /proc/kallsyms >kallsyms
-	cat /proc/modules >modules
-	touch profiled.ready
-	wait_for profiled.go
-	perf record -q -B -N -e cycles -c 100000 -o data \
-		dd if=/dev/zero of=/dev/shm/zero bs=64k count=300 2>/dev/null
-	touch profiled.done
 }
 
 # In a guest that gets an NMI from the QEMU monitor, while it samples.
@@ -147,9 +147,7 @@ stress() {
 	echo "$2" >"stress$1.wanted"
 	"$vm" guest --cpus "$1" --ignore 'NMI backtrace|Call Trace' -- \
 		"$self" guest_stress "$1" "$2" &
-	while [ ! -e "stress$1.done" ] && kill -0 $! 2>/dev/null; do
-		sleep 0.2
-	done
+	wait_for "stress$1.done" $!
 	awk '$1 == "overflows" { print $2 }' /sys/kernel/debug/kvm/*/pv_perf \
 		>"stress$1.delivered"
 	touch "stress$1.compared"
@@ -157,9 +155,9 @@ stress() {
 	echo $? >"stress$1.status"
 }
 
+# profile_guest PID: the guest's vm
 profile_guest() {
-	"$vm" guest -- "$self" guest_profiled &
-	wait_for profiled.ready
+	wait_for profiled.ready "$1" || return
 	touch profiled.go
 	perf kvm --host --guest --guestkallsyms=kallsyms \
 		--guestmodules=modules record -q -a -e cycles -c 1000000 \
@@ -167,7 +165,6 @@ profile_guest() {
 	profiler=$!
 	perf record -q -B -N -e instructions:u -c 10000 -o host.loop "$T/loop"
 	wait $profiler
-	wait
 }
 
 monitor_nmi() {
@@ -187,12 +184,15 @@ PY
 }
 
 on_host() {
-	local many=20000
+	local many=10000 guest
 
 	! long || many=100000
 	prepare
 	record_programs host
-	"$vm" guest -- "$self" guest_first
+	"$vm" guest -- "$self" guest_first &
+	guest=$!
+	profile_guest $guest
+	wait $guest
 	echo $? >guest.status
 	# Fewer with checks: one takes longer than events of the guest's kernel
 	# take to overflow again, and nothing else would be done.
@@ -204,7 +204,6 @@ on_host() {
 	esac
 	stress 2 "$many"
 	stress 4 $((many / 10))
-	profile_guest
 	monitor_nmi
 }
 
@@ -269,14 +268,15 @@ ok "the guest's skid, $(skid guest), is no larger than the host's, $(skid host)"
 
 samples=$(samples_of guest.turns.1000)
 more "a task that another takes turns with, at 1,000 Hz: samples" "$samples" 300
-is "and no overflow for the other" "$(cat guest.turns.1000.overflows)" "$samples"
+is "a task that another takes turns with: the other has no overflow" \
+	"$(cat guest.turns.1000.overflows)" "$samples"
 
 perf report -i guest.calltree --stdio 2>/dev/null >out
-has "none lost" 'Total Lost Samples: 0' out
-more "perf record with no options: samples" \
+has "perf record in the guest loses no sample" 'Total Lost Samples: 0' out
+more "perf record with no options takes samples" \
 	"$(samples_of guest.default)" 20
 sed 's/^/# perf record: /' guest.default.err
-is "and does not complain" \
+is "perf record with no options does not complain" \
 	"$(grep -ciE 'error|not supported|failed' guest.default.err)" 0
 falls_back_or_says_why() {
 	case $(cat guest.precise.status) in
@@ -287,13 +287,14 @@ falls_back_or_says_why() {
 	esac
 }
 sed 's/^/# perf record -e cycles:pp: /' guest.precise.err
-ok "perf record of precise events falls back or says why" falls_back_or_says_why
-is "the guest's hard-lockup watchdog is off: it looks for a PMU earlier" \
+ok "perf record of cycles:pp takes samples, or perf says that the PMU does not support it" \
+	falls_back_or_says_why
+is "the guest's hard-lockup watchdog is off, because it looks for a PMU before the module is there" \
 	"$(cat guest.watchdog)" 0
 has "perf top --stdio shows the program that runs" "$top_shows" guest.top
 is "perf top with no options starts and does not complain" \
 	"$(grep -ciE 'error|not supported|failed' guest.top.tui)" 0
-has "and draws its screen" "$tui_shows" guest.top.tui
+has "perf top with no options draws its screen" "$tui_shows" guest.top.tui
 
 for cpus in 2 4; do
 	is "$cpus CPUs: ends well" "$(cat stress$cpus.status)" 0

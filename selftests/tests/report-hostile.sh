@@ -12,25 +12,27 @@ tree=${self%/selftests/*}
 . "$tree/selftests/report/functions"
 begin report-hostile
 
-# What may be wrong is said, and marked.
+# report says which numbers may be wrong, and marks them.
 "$make_session" --graph --seconds 2 short
 copy odd 's["host"]["counted"] = {"0": 10**9}'
 said "a guest that says more than the CPUs did" 'is in doubt' odd
-is "it is marked" "$(shown 1 'guest web user')" ~1000$M
-# One is not believed more of itself than its VMM did in guest mode.
+is "the numbers of a guest that says more than the CPUs did are marked" \
+	"$(shown 1 'guest web user')" ~1000$M
+# A guest cannot have executed more than its VMM did in guest mode.
 copy lies 's["domains"][1]["counted"] = 10**9; s["domains"][2]["counted"] = 2200 * 10**6'
 said "a guest that says more than its VMM did" \
 	'guest web says 2,000,000,000 of itself, .* 1,000,000,000: its numbers are scaled' lies
-is "its numbers are scaled, and marked" "$(for what in user kernel idle; do
+is "the numbers of a guest that says more than its VMM did are scaled and marked" \
+	"$(for what in user kernel idle; do
 	shown 1 "guest web $what"; done | paste -sd' ')" "~500$M ~300$M ~200$M"
-is "in each table" "$(for n in 1 2 3; do table $n out | awk '/guest web/ {
+is "they are scaled in each table" "$(for n in 1 2 3; do table $n out | awk '/guest web/ {
 	sub(/~/, ""); n += $1 } END { printf "%.0f ", n }'; done)" "1000$M 1000$M 1000$M "
-is "and others' are as they were" "$(shown 1 'guest db user') $(shown 1 'host user')" \
+is "the numbers of others are not scaled" "$(shown 1 'guest db user') $(shown 1 'host user')" \
 	"2000$M 160$M"
 is "percentages are of what was counted" "$(awk '/ host user$/ { print $2; exit }' out)" 1.95%
 "$pv_perf" report --flamegraph lies.html --pprof lies.pb.gz lies >out
 go tool pprof -top -tagfocus vm=web lies.pb.gz >top 2>&1
-has "and in a profile for pprof" 'ngx_http_parse' top
+has "a scaled guest is in a profile for pprof" 'ngx_http_parse' top
 copy odd2 's["domains"][1]["clock"] = [[1, 1, 1], [0, 0, 0]]; s["domains"][1]["lost"] = "x"'
 said "a clock that goes back" 'guest web: session.json: clock does not go on' odd2
 copy odd3 's["event"] = "instructions"'
@@ -39,7 +41,7 @@ copy odd4 's["domains"][1]["samples"] = "../session/web.samples.gz"'
 refused "a file elsewhere" 'samples are elsewhere' odd4
 copy odd5 's["domains"] = [{"name": "x", "kind": "host", "status": "\x1b[2Jno perf"}]'
 refused "a session without samples" '.\[2Jno perf' odd5
-is "without what a terminal obeys" "$(grep -c $'\e' out)" 0
+is "no status has code for the terminal" "$(grep -c $'\e' out)" 0
 refused "no session" 'No such file' nowhere
 cp -r short odd6
 head -c 9999999 /dev/zero | tr '\0' '[' >odd6/session.json
@@ -93,20 +95,22 @@ END
 "$pv_perf" report --top 0 --flamegraph evil.html --timeline evil.json \
 	--pprof evil.pb.gz hostile >out 2>&1
 is "names that are code do no harm" $? 0
-has "they are there" 'guest web user +</script><script>alert\(1\)</script>' out
-is "not as code for the terminal" \
+has "names that are code are in the table" \
+	'guest web user +</script><script>alert\(1\)</script>' out
+is "the table has no code for the terminal" \
 	"$(LC_ALL=C grep -c "[$(printf '\001-\010\013-\037')]" out)" 0
-is "nor the page" "$(grep -o '<script' evil.html | wc -l)" 2
-is "nor the timeline" "$(LC_ALL=C grep -c $'\e' evil.json)" 0
-ok "which is JSON" /usr/bin/python3 -c 'import json; json.load(open("evil.json"))'
+is "the flame graph has no script of a name" "$(grep -o '<script' evil.html | wc -l)" 2
+is "the timeline has no code for the terminal" "$(LC_ALL=C grep -c $'\e' evil.json)" 0
+ok "the timeline with names that are code is JSON" \
+	/usr/bin/python3 -c 'import json; json.load(open("evil.json"))'
 browse evil.html >evil.dom
 more "the browser shows them as text" "$(grep -c '&lt;script&gt;alert' evil.dom)" 0
 go tool pprof -top evil.pb.gz >top 2>&1
-is "and pprof reads them" $? 0
+is "pprof reads names that are code" $? 0
 
 head -c 1000000000 /dev/zero | gzip -1 | hostile
 said "a gigabyte of one line" 'guest web: lines that are none' hostile
-small "and takes little memory" 60 "$pv_perf" report hostile
+small "a gigabyte of one line takes little memory" 60 "$pv_perf" report hostile
 
 # What is small and packed well, as anybody may send it: little comes out of it.
 /usr/bin/python3 -c '
@@ -119,14 +123,16 @@ edit hostile 's["window"] = None; s["domains"][1]["clock"] = [[5000, 5000, 1e-6]
 echo "# $(stat -c %s hostile/web.samples.gz) bytes become $(stat -c %s blown.json)"
 ok "a timeline has no more than its share of a guest" \
 	test "$(stat -c %s blown.json)" -lt $((40 << 20))
-has "it is said" 'guest web: of the timeline only its first 24 MB' out
-ok "which is JSON all the same" /usr/bin/python3 -c 'import json; json.load(open("blown.json"))'
+has "a timeline that leaves something out says so" \
+	'guest web: of the timeline only its first 24 MB' out
+ok "a timeline that leaves something out is JSON" \
+	/usr/bin/python3 -c 'import json; json.load(open("blown.json"))'
 yes x | head -n 50000000 | gzip | hostile
 said "a hundred million bytes of lines that are nothing" 'the rest of it is not read' hostile
 cpu_ms=$( { TIMEFORMAT='%U %S'; time "$pv_perf" report hostile >out; } 2>&1 |
 	awk '{ printf "%.0f", ($1 + $2) * 1000 }')
 echo "# $cpu_ms ms of CPU"
-ok "and take little time" test "$cpu_ms" -lt 3000
+ok "lines that are nothing take little time" test "$cpu_ms" -lt 3000
 
 # A guest where all is new all the time: processes, functions and stacks.
 cat >new.py <<-'END'
@@ -138,8 +144,8 @@ END
 /usr/bin/python3 new.py | gzip -1 | hostile
 small "a guest where all is new takes little memory" 300 \
 	"$pv_perf" report --flamegraph new.html --pprof new.pb.gz hostile
-has "what is not kept apart is said" 'guest web: there are more stacks than' out
-is "and is in the sums" "$(shown 1 'guest web user')" ~10000$M
+has "report says what it does not keep apart" 'guest web: there are more stacks than' out
+is "what report does not keep apart is in the sums" "$(shown 1 'guest web user')" ~10000$M
 
 # Memory does not grow with time: a hundredth and a tenth of the 14,400,000 samples of
 # an hour of four domains.
@@ -150,16 +156,17 @@ for seconds in 36 360; do
 done
 is "1,440,000 samples are read, of which 36,000 are a guest's own" \
 	"$(awk '/ all$/ { print $3 }' out | head -n 1)" 1404000
-within "of ten times as long a session, in MB" "${mb[360]}" "${mb[36]}" 10
-ok "and less than 500" test "${mb[360]}" -lt 500
-# As many stacks as large programs have.
+within "the memory for a session ten times as long, in MB, is the same" "${mb[360]}" "${mb[36]}" 10
+ok "the memory for the longer session is less than 500 MB" test "${mb[360]}" -lt 500
+# A session with as many stacks as large programs have.
 "$make_session" --graph --flat --seconds 20 flat
 small "a session where stacks are many takes little memory" 500 \
 	"$pv_perf" report --flamegraph new.html --pprof new.pb.gz flat
 
 "$pv_perf" report --limit 1 long >out
-has "a limit holds" 'only its first 1 MB are read \(--limit\)' out
-is "and what is cut is marked" "$(table 1 out | grep -c '^~.* guest web user')" 1
+has "a guest's samples beyond --limit are not read" 'only its first 1 MB are read \(--limit\)' out
+is "the numbers of a guest whose samples are cut are marked" \
+	"$(table 1 out | grep -c '^~.* guest web user')" 1
 
 /usr/bin/python3 "$tree/selftests/report/fuzz" >fuzz.out 2>fuzz.err
 tail -n 30 fuzz.err | sed 's/^/# /'

@@ -18,9 +18,9 @@ begin report
 "$pv_perf" report --flamegraph flame.html --timeline trace.json \
 	--pprof profile.pb.gz session >out 2>err
 is "a session becomes tables, a flame graph, a timeline and a profile" $? 0
-is "and nothing is said to be wrong" "$(cat err)" ""
+empty "report says nothing of a session without faults" err
 
-# Of 10,000 samples on each CPU.
+# Each CPU has 10,000 samples.
 while read -r what want; do
 	is "by domain: $what" "$(shown 1 "${what//_/ }")" "$want"
 done <<END
@@ -43,13 +43,13 @@ is "by process: the host's kernel for a VM" \
 	"$(shown 2 'host kernel CPU 0\/KVM (web)')" 6000$M
 is "by process: a name with a newline" \
 	"$(shown 2 'guest db user new?line')" 2500$M
-is "by function: of a module" \
+is "by function: a function of a module" \
 	"$(shown 3 'host kernel svm_vcpu_run \[kvm_amd\]')" 6000$M
 is "by function: a passive guest's kernel, by its kallsyms" \
 	"$(shown 3 'passive old kernel old_kernel_work \[guest.kernel\]')" 4000$M
 is "by function: a passive guest's program stays an address" \
 	"$(shown 3 'passive old user 0x401234')" 2000$M
-is "by function: what is inlined" \
+is "by function: an inlined function" \
 	"$(shown 3 'guest db user hash_search (inlined)')" 7500$M
 is "by function: a name and a file with parentheses" \
 	"$(shown 3 'host user operator()<int (\*)(int)> \/opt\/a (b)\/prog (deleted)')" 800$M
@@ -58,34 +58,35 @@ for n in 1 2 3; do
 		awk '{ sub(/^~/, ""); if ($NF == "all") all = $1; else n += $1 }
 			END { printf "%.0f %.0f", n, all }')" "41000$M 41000$M"
 done
-# What it costs, in all and of whom.
+# cost TABLE FILE NAME: what a VM costs, in all and by domain
 cost() {
 	table "$1" "$2" | sed -n "s/ $3\$//p"
 }
 is "what a VM costs" "$(cost 4 out web)" "18000$M 24.39% 4.88% 14.63% 0.00%"
-is "and one that has lost samples" "$(cost 4 out db)" "12000$M 26.83% 2.44% 0.00% 0.00%"
+is "what a VM costs that has lost samples" "$(cost 4 out db)" "12000$M 26.83% 2.44% 0.00% 0.00%"
 cp -r session helped
 edit helped 's["domains"][1]["helpers"] = [42]'
 "$pv_perf" report helped >helped.out
-is "with what others do for it" "$(cost 4 helped.out web)" \
+is "what a VM costs with what others do for it" "$(cost 4 helped.out web)" \
 	"18800$M 24.39% 4.88% 14.63% 1.95%"
 cp -r session elsewhere
 edit elsewhere 's["domains"][1]["pid"] = None'
 "$pv_perf" report elsewhere >elsewhere.out
 is "a guest of another host is not in this one's tables" \
 	"$(for n in 1 2 3 4; do table $n elsewhere.out; done | grep -c 'guest web')" 0
-is "and has some of its own" "$(table 5 elsewhere.out | awk '{ print $1 }' | paste -sd' ')" \
+is "a guest of another host has a table of its own" \
+	"$(table 5 elsewhere.out | awk '{ print $1 }' | paste -sd' ')" \
 	"3000$M 5000$M 2000$M 10000$M"
-is "of which its percentages are" \
+is "the percentages of a guest of another host are of its own table" \
 	"$(grep -E ' guest web user$' elsewhere.out | awk '{ print $2 }')" 50.00%
-has "nor what was before all recorded" \
+has "report leaves out samples from before all recorded" \
 	'guest web: samples from before or after all recorded, left out: 50$' out
-has "what guests have sampled themselves is not counted twice" \
+has "report leaves out what guests have sampled themselves" \
 	'sampled themselves, left out: 1,000$' out
 "$pv_perf" report session | head -n 1 >/dev/null
-is "somebody may read less of it" "${PIPESTATUS[0]}" 0
+is "report ends well if its output is not read to the end" "${PIPESTATUS[0]}" 0
 "$pv_perf" report --top 3 session >top
-is "others are one line, and all adds up" \
+is "with --top others are one line, and all adds up" \
 	"$(table 3 top | awk '/others/ { print $1 }')" 20500$M
 
 # The domains of a page, with their events.
@@ -98,20 +99,20 @@ browse flame.html >flame.dom
 is "the browser shows each domain of the tables" "$(bars flame.dom 17)" \
 	"$(table 1 out | grep -v ' all$' |
 		sed 's/^~*\([0-9]*\) [0-9-]* \(.*\)/\2 \1/' | sort)"
-is "and its processes" "$(bars flame.dom 34 | grep -c '^nginx')" 2
+is "the browser shows the processes of a domain" "$(bars flame.dom 34 | grep -c '^nginx')" 2
 browse 'flame.html#search=do_sys' >search.dom
-is "it searches" "$(sed -n 's/.*id="matched">\([^<]*\).*/\1/p' search.dom)" \
+is "the flame graph finds functions" "$(sed -n 's/.*id="matched">\([^<]*\).*/\1/p' search.dom)" \
 	"found: 21.95% of all"
-is "and marks what it finds" "$(grep -o 'class="found"' search.dom | wc -l)" 2
+is "the flame graph marks what it finds" "$(grep -o 'class="found"' search.dom | wc -l)" 2
 id=$(grep -o '<div title="guest web user: [^>]*' flame.dom |
 	sed 's/.*data-id="\([0-9]*\)".*/\1/')
 browse "flame.html#zoom=$id" >zoom.dom
-is "it shows a domain alone" "$(grep -o '<div title="[^:]*' zoom.dom |
+is "the flame graph shows a domain alone" "$(grep -o '<div title="[^:]*' zoom.dom |
 	sed 's/.*"//' | sort | paste -sd' ')" \
 	"all guest web user main nginx ngx_http_parse"
-is "nothing is loaded from elsewhere" \
+is "the flame graph loads nothing from elsewhere" \
 	"$(grep -Ec '(src|href)="?(https?:|//)' flame.html)" 0
-is "and no error in the browser" "$(grep -c CONSOLE browser.log)" 0
+is "the browser logs no error of the flame graph" "$(grep -c CONSOLE browser.log)" 0
 echo '<script>console.error("on purpose")</script>' >error.html
 browse error.html >/dev/null
 has "an error that a page reports is in the log" 'CONSOLE.*on purpose' browser.log
@@ -126,43 +127,44 @@ for _ in 1 2 3; do
 	! grep -q '^end' slices || break
 done
 has "a viewer reads the timeline" '^end' slices
-is "without a warning" "$(grep -Ec '^(warning|error)' slices)" 0
+is "the viewer has no warning of the timeline" "$(grep -Ec '^(warning|error)' slices)" 0
 # slices_of DOMAIN TRACK NAME: for how many ms
 slices_of() {
 	awk -F'|' -v d="$1" -v t="$2" -v n="$3" '$1 == d && $2 == t && $3 == n {
 		ms += $5 } END { printf "%.0f", ms }' slices
 }
-within "as long as nginx ran in a guest" \
+within "the timeline has nginx in a guest as long as it ran" \
 	"$(slices_of 'guest web' 'vCPU 0' nginx)" 800 1
-within "and each of its functions" \
+within "the timeline has each function of it as long as it ran" \
 	"$(slices_of 'guest web' 'vCPU 0' tcp_sendmsg)" 300 1
-within "and idle of the host" "$(slices_of host 'CPU 0' native_safe_halt)" 100 5
-is "what happened at one time is there on each clock" \
+within "the timeline has the idle time of the host" \
+	"$(slices_of host 'CPU 0' native_safe_halt)" 100 5
+is "the timeline has what happened at one time at that time on each clock" \
 	"$(awk -F'|' '/hypercall/ { printf "%s %.3f;", $1, $4 }' slices)" \
 	"host 500.000;guest web 500.000;guest db 500.000;"
 has "how exact that is is said" 'guest web: .* exact to 2.5 microseconds' out
 
 go tool pprof -top profile.pb.gz >top 2>&1
 is "pprof reads the profile" $? 0
-is "with the functions of the table" \
+is "pprof has the functions of the table" \
 	"$(awk '$NF == "svm_vcpu_run" { print $1, $2 }' top)" "6000$M 14.63%"
-has "all of it" 'Total samples = 41000000000' top
+has "pprof has all samples" 'Total samples = 41000000000' top
 go tool pprof -tags profile.pb.gz >tags 2>&1
 for label in '5000000000.*: guest web user$' '18000000000.*: web$' '7500000000.*: postgres$'; do
-	has "with labels: ${label#*: }" "$label" tags
+	has "pprof has the label ${label#*: }" "$label" tags
 done
-has "and of vCPUs" 'vcpu: Total 34000000000' tags
+has "pprof has labels of vCPUs" 'vcpu: Total 34000000000' tags
 
-# What comes while perf record looks for new samples is twice in its file.
+# perf record writes samples twice that come while it looks for new ones.
 "$make_session" twice
 zcat twice/web.samples.gz |
 	awk '/^\t/ { print; if (n > 1000 && n <= 1007) print head "\n" $0; next }
 		{ print; head = $0; n++ }' >twice.text
 gzip -1 <twice.text >twice/web.samples.gz
 "$pv_perf" report twice >out
-has "samples that are there twice are told of" \
+has "report tells of samples that are there twice" \
 	'guest web: samples of one thread at one time, .* twice: 7$' out
-is "and that guest's numbers, and no others, may be wrong" "$(table 1 out |
+is "report marks the numbers of that guest, and no others" "$(table 1 out |
 	awk '{ print ($1 ~ /^~/), /guest web|lost/ }' | sort -u)" "$(printf '0 0\n1 1')"
 
 # perf itself, and odd names: of processes, and of files and functions, in which there
@@ -237,5 +239,5 @@ fi
 
 dpkg-deb -x "$tree"/build/deb/pv-perf_*_all.deb installed
 installed/usr/bin/pv-perf report --flamegraph packaged.html session >out
-is "it is packaged" $? 0
+is "the packaged pv-perf makes a report" $? 0
 finish

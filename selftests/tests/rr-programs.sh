@@ -55,8 +55,8 @@ backwards() {
 		kill
 	END
 	has "gdb finds the last write by reverse execution" '[0-9].*overwritten' gdb.out
-	has "and what it has overwritten" 'first 400$' gdb.out
-	has "and the write before that" 'second 361, i 39' gdb.out
+	has "gdb finds what that write has overwritten" 'first 400$' gdb.out
+	has "gdb finds the write before that" 'second 361, i 39' gdb.out
 }
 
 in_guest() {
@@ -142,22 +142,22 @@ fi
 exact
 every_program
 backwards
-on_guest "in a guest" in_guest
+on_guest "in a guest" in_guest --mem 1024
 # shellcheck disable=SC2086 # words, here and below
-on_guest "in a guest that reads counters" in_guest $rdpmc
-on_guest "in a guest with two CPUs" beside_perf --cpus 2
+on_guest "in a guest that reads counters" in_guest --mem 1024 $rdpmc
+on_guest "in a guest with two CPUs" beside_perf --mem 1024 --cpus 2
 # shellcheck disable=SC2086
-on_guest "in one that reads counters" beside_perf --cpus 2 $rdpmc
+on_guest "in one that reads counters" beside_perf --mem 1024 --cpus 2 $rdpmc
 move_threads &
 mover=$!
-on_guest "in a guest whose threads move" moved --cpus 2
+on_guest "in a guest whose threads move" moved --mem 1024 --cpus 2
 # shellcheck disable=SC2086
-on_guest "in one that reads counters and whose threads move" moved --cpus 2 $rdpmc
+on_guest "in one that reads counters and whose threads move" moved --mem 1024 --cpus 2 $rdpmc
 kill $mover
 take_counters &
 taker=$!
-on_guest "in a guest whose host takes counters" honest
+on_guest "in a guest whose host takes counters" honest --mem 1024
 # shellcheck disable=SC2086
-on_guest "in one that reads counters and whose host takes some" honest $rdpmc
+on_guest "in one that reads counters and whose host takes some" honest --mem 1024 $rdpmc
 kill $taker
 finish

@@ -23,5 +23,5 @@ fi
 
 exact
 same_race "on the host, a race"
-on_guest "in a guest" in_guest
+on_guest "in a guest" in_guest --mem 1024
 finish

@@ -46,22 +46,22 @@ test_of bare intel 'machines: intel' <<<'echo ok 1 a; echo 1..1'
 
 run --tier quick
 is "the tier quick" "$(ran)" good
-is "its results are counted in the last line" "$status $(tail -n 1 out)" \
+is "the results of the tier quick are counted in the last line" "$status $(tail -n 1 out)" \
 	"0 2 passed, 0 failed"
-is "what it needs has been built" "$(sort made | paste -sd' ')" \
+is "what the tier quick needs has been built" "$(sort made | paste -sd' ')" \
 	"build/tests/one build/tests/two"
 run
 is "the tier test, which is the default, has quick's" "$(ran)" "emulated good"
 run --tier all --continue
 is "the tier all, without those that the last run has run" "$(ran)" slow
-is "the last line counts them, too" "$status $(tail -n 1 out)" \
+is "the last line counts the results of the last run, too" "$status $(tail -n 1 out)" \
 	"0 3 passed, 0 failed, 1 skipped"
-has "before it is what took longest" '^==> the longest: slow [12] s$' out
+has "the line before the last names what took longest" '^==> the longest: slow [12] s$' out
 run --tier all
-is "all of it" "$(ran)" "emulated good slow"
+is "without --continue the tier all runs all its tests" "$(ran)" "emulated good slow"
 has "the results of a tier are written for make results" \
 	'^    \["emulated", 1, 0, 0, [0-9]*\],$' build/results/tests-amd-6.1.json
-has "with the command that repeats them" '"command": "make test-all",' \
+has "the results of a tier have the command that repeats them" '"command": "make test-all",' \
 	build/results/tests-amd-6.1.json
 rm build/results/tests-amd-6.1.json
 VM_CPU=intel run --tier intel
@@ -69,7 +69,7 @@ is "the tier intel" "$(ran)" "bare emulated"
 VM_KERNEL=6.1-debug run --tier all
 is "with a kernel with checks, what runs on an emulated machine" "$(ran)" "emulated slow"
 run slow
-is "one test by its name" "$(ran)" slow
+is "a test that is named runs alone" "$(ran)" slow
 is "a test by its name has no results to record" \
 	"$(test -e build/results/tests-amd-6.1.json; echo $?)" 1
 is "if nothing passes, the run fails" "$status $(tail -n 1 out)" \
@@ -78,8 +78,9 @@ is "if nothing passes, the run fails" "$status $(tail -n 1 out)" \
 test_of lacks quick 'packages: no-such-package' <<<'echo ok 1 a; echo 1..1'
 run --tier quick
 is "a quick test that lacks a package does not run" "$(ran)" good
-has "it says what to install" '^==> lacks: .* apt install no-such-package$' out
-is "it is counted as skipped" "$(tail -n 1 out)" "2 passed, 0 failed, 1 skipped"
+has "the run says what to install" '^==> lacks: .* apt install no-such-package$' out
+is "a test that lacks a package is counted as skipped" \
+	"$(tail -n 1 out)" "2 passed, 0 failed, 1 skipped"
 rm selftests/tests/lacks.sh
 
 test_of fails test <<<'echo "not ok 1 that"; echo ok 2 this; echo 1..2; exit 1'
@@ -89,13 +90,13 @@ test_of unbuilt test 'needs: broken' <<<'echo ok 1 a; echo 1..1'
 run
 is "a test that cannot be built keeps none from running" "$(ran)" \
 	"dies emulated fails good stops"
-is "what fails is counted" "$status $(tail -n 1 out)" "1 6 passed, 4 failed"
+is "tests that fail are counted" "$status $(tail -n 1 out)" "1 6 passed, 4 failed"
 has "a result that fails is named" 'FAILED: that$' out
 has "fewer results than planned are a failure" \
 	'FAILED: ended with status 0 after 1 results of 2' out
-has "so is a status without a result that fails" \
+has "a status without a result that fails is a failure" \
 	'FAILED: ended with status 3 after 1 results of 1' out
-has "what is not built is told with the end of what make has printed" \
+has "a test that is not built is told with the end of what make has printed" \
 	'^        no compiler$' out
 
 printf '#!/bin/sh\n# vm: none\n# seconds: 1\n' >selftests/tests/bad.sh

@@ -37,7 +37,7 @@ done
 
 series/build-kernel --together "build/linux-$line/source" $out/kernel x86_64 \
 	>"$log" 2>&1
-is "all of the kernel's build" $? 0
+is "the kernel's patches build" $? 0
 sed -n '/error: /s/^/# /p' "$log"
 
 series/build-selftests $out/kernel pv_perf_test >"$log" 2>&1

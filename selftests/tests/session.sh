@@ -15,7 +15,7 @@ tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
 . "$tree/selftests/report/functions"
 
-# As ssh, for guests by what their names say; $FAKES has what tests change.
+# Acts as ssh. A guest's name says how it fails; tests change files in $FAKES.
 fake_ssh() {
 	while [ "$1" != -- ]; do
 		[ "$1" != exit ] || exit 0
@@ -62,7 +62,7 @@ fake_ssh() {
 	exec sh -c "$3"
 }
 
-# What is left of sessions on this machine.
+# Prints the folders and processes that sessions have left on this machine.
 left() {
 	local file
 	ls -d /var/tmp/pv-perf.* 2>/dev/null
@@ -107,7 +107,7 @@ ln -s "$self" bin/ssh
 mkdir tmp
 export PATH=$work/bin:$PATH FAKES=$work/fakes TMPDIR=$work/tmp
 
-# What goes well.
+# A session without faults.
 before=$EPOCHREALTIME
 record good --vm ssh:one --vm ssh:two -- \
 	sh -c 'date +%s.%N >begin; sleep 3; date +%s.%N >end; exit 3'
@@ -116,14 +116,15 @@ after=$EPOCHREALTIME
 is "host and two guests" $status 0
 for name in host one two; do
 	more "$name: samples" "$(samples good $name)" 500
-	is "$name: none lost" "$(field good "d['$name']['lost']")" 0
+	is "$name has lost no sample" "$(field good "d['$name']['lost']")" 0
 done
-ok "all of the time that the command took, and no more than all of it did" \
+ok "the session is as long as its command, and no longer than pv-perf ran" \
 	awk -v n="$(field good "s['seconds']")" -v begin="$(cat begin)" -v end="$(cat end)" \
 	-v before="$before" -v after="$after" 'BEGIN {
 		exit !(end - begin >= 3 && n >= end - begin && n <= after - before) }'
 # On a busy machine perf may begin long before the command, and end long after it.
-ok "and perf's count of it" awk -v n="$(field good "sum(s['host']['counted'].values())")" \
+ok "perf's count is that of the session" \
+	awk -v n="$(field good "sum(s['host']['counted'].values())")" \
 	-v least="$(field good "s['seconds'] * s['host']['cpus'] * 1e9")" \
 	-v most="$(field good "($after - $before) * s['host']['cpus'] * 1e9")" 'BEGIN {
 		print "# " n ", of " least " to " most
@@ -134,15 +135,15 @@ has "samples have all fields" \
 	'^[0-9]+/[0-9]+ \[[0-9]+\] [KUHGg]+ [0-9]+\.[0-9]{9}: [0-9]+ cpu-clock: "[^"]+"$' \
 	<(zcat good/one.samples.gz)
 is "the folder is root's alone" "$(stat -c %a good)" 700
-is "it has nothing else" "$(echo good/*)" \
+is "the folder has nothing else" "$(echo good/*)" \
 	"good/host.samples.gz good/one.samples.gz good/session.json good/two.samples.gz"
 is "no hidden file" "$(find good -name '.*' | wc -l)" 0
 until_true nothing_left
-is "nothing is left" "$(left)" ""
+none "nothing is left" "$(left)"
 record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s[0-9a-f]{6,} "[^ ]+' <(zcat chains/one.samples.gz)
 
-# As perf 7 does, where there are processes in other mount namespaces.
+# perf 7 does so if there are processes in other mount namespaces.
 cat >bin/perf <<-'END'
 	#!/bin/sh
 	here=$PWD
@@ -153,8 +154,9 @@ cat >bin/perf <<-'END'
 END
 chmod +x bin/perf
 record elsewhere --vm ssh:one --seconds 1
-is "a perf that goes elsewhere for a moment" $? 0
-is "that does no harm" "$(field elsewhere "d['host']['status'], d['one']['samples']")" \
+is "a session with a perf that goes elsewhere for a moment ends well" $? 0
+is "a perf that goes elsewhere for a moment does no harm" \
+	"$(field elsewhere "d['host']['status'], d['one']['samples']")" \
 	"ok one.samples.gz"
 rm bin/perf
 
@@ -177,9 +179,11 @@ cat >System.map <<-END
 END
 record symbols -e cycles --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
 is "a passive guest with symbols" $? 0
-is "they are in the folder" "$(field symbols "d['pid:$passive']['symbols']")" \
+is "the session names the symbols of a passive guest" \
+	"$(field symbols "d['pid:$passive']['symbols']")" \
 	pid_$passive.kallsyms
-ok "as they were given" cmp System.map symbols/pid_$passive.kallsyms
+ok "the symbols in the session are those that were given" \
+	cmp System.map symbols/pid_$passive.kallsyms
 zcat symbols/host.samples.gz | grep -v '^	' |
 	sed -n "$(($(samples symbols host) / 2))p" |
 	sed -nE "s/.*\] [A-Za-z-]+ ([0-9.]+: [0-9]+ cycles):.*/$passive\/$passive [000] G \1:G: \"CPU 0\"\n\tffffffff81000123/p" |
@@ -191,7 +195,7 @@ echo nothing >System.map
 record nonsense -e cycles --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
 "$pv_perf" report nonsense >symbols.out 2>&1
 is "symbols that are none: report ends" $? 1
-has "it says what to do" 'Remedy: cat /proc/kallsyms' symbols.out
+has "report says what to do if symbols are none" 'Remedy: cat /proc/kallsyms' symbols.out
 kill $passive
 rm bin/perf
 
@@ -200,7 +204,7 @@ patience=$((15 * ${VM_PATIENCE:-1}))
 record failed --patience $patience --seconds 2 --limit 50 --vm ssh:fine --vm ssh:refuses \
 	--vm ssh:hangs --vm ssh:floods --vm ssh:binary --vm ssh:greedy --vm ssh:cut \
 	--vm ssh:lies --vm ssh:outside --vm ssh:perfless
-is "with guests that fail" $? 0
+is "a session with guests that fail ends well" $? 0
 more "the good one: samples" "$(samples failed fine)" 300
 more "the host: samples" "$(samples failed host)" 300
 is "no terminal is sent what they say" "$(grep -c $'\e' failed.out)" 0
@@ -218,7 +222,7 @@ said perfless "apt install linux-perf"
 is "lies: it has lost none" "$(field failed "d['lies']['lost']")" 0
 more "no more than it may" $((50 << 20 | 1)) "$(stat -c %s failed/greedy.samples.gz)"
 
-# What comes goes to the file at once.
+# pv-perf writes to the file what a guest sends, and keeps nothing of it.
 small "a guest that sends 300 MB takes little memory" 100 \
 	"$pv_perf" record -e cpu-clock -F 200 -o large --seconds 1 --limit 300 \
 	--vm ssh:large
@@ -252,11 +256,11 @@ is "Ctrl-C: it is said" "$(field cut "s['interrupted']")" True
 more "Ctrl-C: samples of the guest" "$(samples cut one)" 200
 more "Ctrl-C: samples of the host" "$(samples cut host)" 200
 until_true nothing_left
-is "Ctrl-C: nothing is left" "$(left)" ""
+none "Ctrl-C: nothing is left" "$(left)"
 record_and 'records cpu-clock' TERM
 is "SIGTERM: ends well" $? 0
 more "SIGTERM: samples" "$(samples cut one)" 200
-is "SIGTERM: nothing in /tmp" "$(ls tmp)" ""
+none "SIGTERM: nothing in /tmp" "$(ls tmp)"
 touch fakes/one.hangs
 rm -rf cut fakes/log
 "$pv_perf" record -e cpu-clock -o cut --vm ssh:one >cut.out 2>&1 &
@@ -264,8 +268,8 @@ until_true grep -q '^one start' fakes/log
 kill -INT $!
 wait $!
 is "Ctrl-C before it begins: nothing was recorded" $? 1
-has "and that is said" 'nothing was recorded' cut.out
-ok "nothing is written" test ! -e cut
+has "Ctrl-C before it begins: pv-perf says that nothing was recorded" 'nothing was recorded' cut.out
+ok "Ctrl-C before it begins: nothing is written" test ! -e cut
 rm fakes/one.hangs
 
 # Twice: what this machine has needs nobody.
@@ -296,10 +300,11 @@ until_true test -e started
 kill -INT $!
 wait $!
 is "Ctrl-C before anything is started" $? 130
-is "and nothing but that is said" "$(cat cut.out)" "pv-perf: interrupted"
+is "Ctrl-C before anything is started: pv-perf says that, and nothing else" \
+	"$(cat cut.out)" "pv-perf: interrupted"
 rm bin/perf
 
-# What ends early. A guest's disk has 20 MB, of which perf may have a tenth.
+# perf ends early if a disk is small: this one has 20 MB, of which perf may use a tenth.
 cat >bin/df <<-'END'
 	#!/bin/sh
 	echo "Filesystem 1024-blocks Used Available Capacity Mounted on"
@@ -309,21 +314,24 @@ chmod +x bin/df
 record early --vm ssh:small -F 5000 -g -- sh -c "for n in \$(seq 40); do
 	! grep -q 'small: its perf has ended early' early.out || exit 0; sleep 1; done; exit 9"
 is "a guest where the disk is small" $? 0
-is "that its perf has ended is said while others go on" \
+is "pv-perf says that a guest's perf has ended while others go on" \
 	"$(grep -c 'ended with status' early.out)" 0
-is "and in the session" "$(field early "'size limit' in d['small']['status']")" True
+is "the session says that a guest's perf has ended" \
+	"$(field early "'size limit' in d['small']['status']")" True
 "$pv_perf" report early >out
 has "report marks its numbers" '^ +~[0-9,]+ .* guest small' out
 is "the host's are not" "$(grep -cE '^ +~.* host (user|kernel)' out)" 0
 rm bin/df
 record hostearly --vm ssh:one -- sh -c '
 	sleep 2; kill -INT $(cut -d" " -f1 hostearly/.host/record.pid); exec sleep 60'
-is "the host's perf that ends" $? 0
-has "ends the session" 'host: its perf has ended early' hostearly.out
-ok "at once" test "$(field hostearly "int(s['seconds'])")" -lt 8
-is "and is in it" "$(field hostearly "'ended early' in d['host']['status']")" True
+is "a session whose host's perf ends ends well" $? 0
+has "the end of the host's perf ends the session" 'host: its perf has ended early' hostearly.out
+ok "the end of the host's perf ends the session at once" \
+	test "$(field hostearly "int(s['seconds'])")" -lt 8
+is "the session says that the host's perf has ended early" \
+	"$(field hostearly "'ended early' in d['host']['status']")" True
 
-# What it takes from guests.
+# The CPU time that recording takes from guests.
 record nice --vm ssh:one -- sh -c 'ps -eo ni,args | grep "[p]erf record -a" >nices'
 is "perf has the lowest priority in guests, and on the host its own" \
 	"$(awk '{ print $1 }' nices | sort -nu | paste -sd' ')" "0 19"
@@ -335,10 +343,10 @@ for _ in $(seq 20); do
 	nothing_left && break
 	sleep 5
 done
-is "SIGKILL: not for long" "$(left)" ""
+none "SIGKILL: not for long" "$(left)"
 more "SIGKILL: what ssh needs stays in /tmp" "$(find tmp -name 'pv-perf*' | wc -l)" 0
 record_and 'records cpu-clock' INT
-is "and no longer than until the next" "$(ls tmp)" ""
+none "SIGKILL: what is in /tmp goes with the next session" "$(ls tmp)"
 
 # The real ssh.
 mkdir -p ssh /run/sshd ~/.ssh
@@ -359,15 +367,15 @@ unshare -m sh -c "mount --bind ssh ~/.ssh
 	$pv_perf record -e cpu-clock -F 200 -o real --seconds 3 \
 		--vm ssh://root@127.0.0.1:20022 --vm ssh://root@127.0.0.1:1" \
 	>real.out 2>&1
-is "the real ssh" $? 0
+is "a session by the real ssh ends well" $? 0
 more "samples" "$(samples real 127_0_0_1_20022)" 500
-has "where there is none" '127.0.0.1:1: .*Connection refused' real.out
+has "pv-perf says that there is no ssh server" '127.0.0.1:1: .*Connection refused' real.out
 kill "$(cat ssh/pid)"
 sleep 1
-is "no connection is left" "$(pgrep -f "ControlPath=$TMPDIR/pv-per[f]")" ""
-is "nor anything in /tmp" "$(ls tmp)" ""
+none "no connection of ssh is left" "$(pgrep -f "ControlPath=$TMPDIR/pv-per[f]")"
+none "nothing of ssh is left in /tmp" "$(ls tmp)"
 
-# What it refuses.
+# Arguments and users that pv-perf refuses.
 refused() {
 	local name=$1 what=$2
 	shift 2
@@ -406,10 +414,9 @@ refused "no libvirt" "virsh -c" \
 	"$pv_perf" record --vm a --connect qemu+unix:///system?socket=/nonsense -- true
 
 # Clocks.
-PYTHONPATH=$tree/tools python3 -B "$tree/selftests/programs/clock_test.py" >clock.tap
-tap_file "clock" clock.tap
-PYTHONPATH=$tree/tools python3 -B "$tree/selftests/programs/agent_test.py" 300 >agent.tap
-tap_file "agent" agent.tap
+export PYTHONPATH=$tree/tools:$tree/selftests
+ends_well clock python3 -B "$tree/selftests/programs/clock_test.py"
+ends_well agent python3 -B "$tree/selftests/programs/agent_test.py" 300
 until_true nothing_left
-is "at the end, nothing is left" "$(left)" ""
+none "at the end, nothing is left" "$(left)"
 finish

@@ -79,19 +79,17 @@ echo 40000 >$tracing/buffer_size_kb
 for event in kvm_exit kvm_entry kvm_vcpu_wakeup kvm_pv_perf_overflow; do
 	echo 1 >$tracing/events/kvm/$event/enable
 done
-"$VM_TREE/selftests/vm" guest -- "$0" >guest.tap
-is "the guest ends well" $? 0
+on_guest guest in_guest
 echo 0 >$tracing/tracing_on
-tap_file guest guest.tap
 overflows=$(hits kvm_pv_perf_overflow hitcount)
 nmis=$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')
 echo "# overflows: $overflows, exits for NMIs: $nmis"
-more "of them the host got the interrupt itself" $((overflows - nmis)) 200
-more "and of the others the guest has exited" "$nmis" 1000
-# One that comes as its event ends, or finds perf's buffer full, has none.
-within "as many samples as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" \
+more "overflows whose interrupt the host got itself" $((overflows - nmis)) 200
+more "overflows for which the guest has exited" "$nmis" 1000
+# An overflow has no sample if its event ends at once, or if perf's buffer is full.
+within "samples are as many as overflows" "$(sed -n 's/^# samples: //p' guest.tap)" \
 	"$overflows" 0.3
 read -r halts late < <(late_halts $tracing/trace)
-more "the interrupt came behind a HLT" "$halts" 2
-is "which does not halt the vCPU then" "$late" 0
+more "interrupts that came behind a HLT" "$halts" 2
+is "an overflow behind a HLT does not wait for another wake-up" "$late" 0
 finish

@@ -59,14 +59,14 @@ refused() {
 	has "$1: it says why" "$2" out
 }
 
-# As root, in a container perhaps, and with nothing left of it.
+# Chromium runs as root, perhaps in a container, and leaves no files outside this folder.
 browser() {
 	timeout 300 chromium --headless --no-sandbox --disable-gpu \
 		--disable-dev-shm-usage --user-data-dir="$PWD/chromium" "$@" \
 		2>/dev/null
 }
 
-# What the browser makes of a page.
+# browse PAGE: writes the page as the browser shows it to PAGE.dom
 browse() {
 	browser --dump-dom "file://$PWD/$1" >"$1.dom"
 }
@@ -93,22 +93,22 @@ for event in instructions:u branches:u dTLB-load-misses; do
 		"$(awk -F, -v e="$event" '$4 == e && $2 ~ /^[0-9]/ { n += $2 }
 			END { printf "%d", n }' stat)"
 done
-more "and that is of three loops" "$(shown instructions:u stat.html)" 1500000000
+more "the count in the page is that of three loops" "$(shown instructions:u stat.html)" 1500000000
 has "instructions and branches rise together" \
 	'<th>instructions:u</th><td[^>]*>1.00</td><td[^>]*>1.00</td>' stat.html.dom
-is "a chart for each" "$(grep -c 'per second</text>' stat.html.dom)" 3
-is "nothing is loaded from elsewhere" \
+is "the page has a chart for each event" "$(grep -c 'per second</text>' stat.html.dom)" 3
+is "the page loads nothing from elsewhere" \
 	"$(grep -Ec '(src|href)="?(https?:|//)' stat.html)" 0
 browser --window-size=1000,800 --screenshot=shot.png "file://$PWD/stat.html"
 for picture in stat.png shot.png; do
 	is "$picture is a picture" "$(head -c 4 $picture | tail -c 3)" PNG
-	more "that is not empty" "$(stat -c %s $picture)" 10000
+	more "$picture is not empty" "$(stat -c %s $picture)" 10000
 done
 
 "$pv_perf" timeline -o many.html many >out
-has "what perf has estimated is said" 'intervals are perf.s estimate' out
+has "timeline says what perf has estimated" 'intervals are perf.s estimate' out
 browse many.html
-has "and marked" 'hollow: estimated' many.html.dom
+has "the page marks what perf has estimated" 'hollow: estimated' many.html.dom
 
 "$pv_perf" timeline -o exits.html --png exits.png exits >out
 browse exits.html
@@ -125,16 +125,16 @@ ok "exits and TLB misses rise together: $together" \
 is "a group that was sampled becomes a page" $? 0
 browse data.html
 # The first of 50 samples is of a time that is not known.
-is "with its counts" "$(shown instructions:u data.html)" 490000000
-within "of each member" "$(shown branches:u data.html)" 245000000 0.001
+is "the page has the counts of a sampled group" "$(shown instructions:u data.html)" 490000000
+within "the page has the counts of each member" "$(shown branches:u data.html)" 245000000 0.001
 
 # On this machine, with what it has.
 if perf stat -x, -e task-clock true 2>/dev/null; then
 	"$pv_perf" timeline -I 20 -e task-clock,page-faults -o run.html -- \
 		timeout 1 sh -c 'while :; do :; done' >out 2>&1
-	is "it runs a program" $? 0
+	is "timeline runs a program" $? 0
 	browse run.html
-	more "and shows what that has used, in ms" \
+	more "the page shows what the program has used, in ms" \
 		"$(shown task-clock run.html | sed 's/\..*//')" 50
 else
 	ok "it runs a program # SKIP perf counts nothing on this machine" true
@@ -142,9 +142,9 @@ fi
 
 dpkg-deb -x "$tree"/build/deb/pv-perf_*_all.deb installed
 installed/usr/bin/pv-perf timeline -o packaged.html data >out
-is "it is packaged" $? 0
-ok "with a manual page" test -s installed/usr/share/man/man1/pv-perf.1.gz
-is "the doctor is a command of it" \
+is "the packaged pv-perf makes a timeline" $? 0
+ok "the package has a manual page" test -s installed/usr/share/man/man1/pv-perf.1.gz
+is "the doctor is a command of pv-perf" \
 	"$("$pv_perf" doctor --help | sed -n '1s/ .*//p')" pv-perf-doctor
 
 refused "what perf has not written" 'no line of perf stat' 'hello\n'
@@ -152,7 +152,7 @@ refused "what is no number" 'no line of perf stat' \
 	'nan,5,,cycles,100,100.00,,\n'
 refused "what is code for a terminal" 'interval of .\[2Jcycles' \
 	'1,5,,\033[2Jcycles,100,100.00,,\n1,5,,\033[2Jcycles,100,100.00,,\n'
-is "and does not reach it" "$(grep -c $'\e' out)" 0
+is "code for a terminal does not reach it" "$(grep -c $'\e' out)" 0
 refused "what is too short" 'less than three intervals' \
 	'0.1,5,,cycles,1,100.00,,\n0.2,5,,cycles,1,100.00,,\n'
 refused "what goes back in time" 'the one before' \
@@ -160,7 +160,8 @@ refused "what goes back in time" 'the one before' \
 printf '%b' '0.1,5,,<script>\e[2J,1,100,,\n0.2,6,,<script>\e[2J,1,100,,\n0.3,5,,<script>\e[2J,1,100,,\n' >evil
 "$pv_perf" timeline -o evil.html evil >out
 is "a name that is code becomes a page" $? 0
-is "with its name, not its code" "$(grep -c '<script' evil.html)" 0
-is "and none for the terminal" "$(grep -c $'\e' out evil.html | paste -sd' ')" \
+is "the page shows a name that is code, and is not changed by it" "$(grep -c '<script' evil.html)" 0
+is "neither the page nor the message has code for the terminal" \
+	"$(grep -c $'\e' out evil.html | paste -sd' ')" \
 	"out:0 evil.html:0"
 finish

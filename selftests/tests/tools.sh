@@ -24,7 +24,7 @@ prepare() {
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 }
 
-# What runs the same way on host and guest; $1 names which it is.
+# Runs the same on the host and in the guest; $1 names which.
 run_papi() {
 	papi_avail -a >"$1.papi_avail"
 	papi_command_line PAPI_TOT_INS PAPI_BR_INS >"$1.papi"
@@ -93,7 +93,7 @@ let_go() {
 
 watch_guest() {
 	wait_for ready
-	# Not to read through all that has run.
+	# Else perf reads all programs that have run.
 	perf config record.build-id=skip
 	perf kvm stat record -a -o kvm.stat \
 		perf kvm --guest record -q -a -e instructions:uG -c 1000000 \
@@ -145,8 +145,8 @@ presets() {
 sed -n 's/^PAPI version *: /# PAPI /p' guest.papi_avail
 has "papi_avail finds the counters" '^Number Hardware Counters : 6$' \
 	guest.papi_avail
-has "and a preset for instructions" '^PAPI_TOT_INS ' guest.papi_avail
-is "and the presets of the host" "$(presets guest)" "$(presets host)"
+has "papi_avail has a preset for instructions" '^PAPI_TOT_INS ' guest.papi_avail
+is "papi_avail has the presets of the host" "$(presets guest)" "$(presets host)"
 for event in PAPI_TOT_INS PAPI_BR_INS; do
 	within "papi_command_line $event, guest against host" \
 		"$(papi $event guest)" "$(papi $event host)" 0.0001
@@ -182,8 +182,8 @@ within "perf kvm record: the guest's program, at every 1,000,000 instructions" \
 	"$(loop_samples)" 510 1
 more "perf stat -e instructions:uG" "$(count instructions:uG kvm.count)" \
 	510000000
-is "meanwhile the guest counts exactly" \
+is "the guest counts exactly while the host's perf kvm watches" \
 	"$(count instructions:u watched.stat)" 500000004
-is "and takes its samples" \
+is "the guest takes its samples while the host's perf kvm watches" \
 	"$(samples_of watched.data)" 1000
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# What programs of a guest without privileges may count of its hypervisor.
+# Programs without privileges may count some of the hypervisor's events, and not others.
 # vm: guest --timeout 1200
 # tier: all
 # machines: amd
@@ -28,20 +28,20 @@ open_all() {
 		LC_ALL=C sort
 }
 
-# Those that tell of the host.
+# Events that tell of the host need CAP_PERFMON.
 check_privileges() {
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 	open_all >opened
-	is "without CAP_PERFMON one counts what the guest causes" \
+	is "a user without CAP_PERFMON may count what the guest causes" \
 		"$(awk '$2 == 0 { print $1 }' opened | tr '\n' ' ')" \
 		"exits-cpuid exits-hlt exits-hypercall exits-io exits-mmio exits-msr exits-pv-perf halt-ns injected-irqs "
-	is "and is refused what tells of the host: EACCES" \
+	is "a user without CAP_PERFMON gets EACCES for what tells of the host" \
 		"$(awk '$2 == 13 { print $1 }' opened | tr '\n' ' ')" \
 		"exits exits-interrupt exits-nested exits-nmi exits-npf exits-other host-ns preemptions steal-ns "
 	perf stat -x, -o out -e kvm/exits/ \
 		setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'true & wait; exit 5'
-	is "one that is counted by root can fork" $? 5
-	more "and is counted" "$(count kvm/exits/ out)" 0
+	is "a user's program that root counts can fork" $? 5
+	more "a user's program that root counts is counted" "$(count kvm/exits/ out)" 0
 }
 
 check_privileges

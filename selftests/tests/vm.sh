@@ -80,7 +80,7 @@ finds_build() {
 		grep -c 'cannot write .* Remedy: ' "$out") $(wc -l <"$out")" "1 1"
 }
 
-# What --cpu is by default; and so many seconds are enough for a boot.
+# The default of --cpu, and how many seconds are enough for a boot.
 export VM_CPU=${VM_CPU:-amd}
 boot=20
 [ $VM_CPU != intel ] || boot=90

@@ -21,7 +21,7 @@ make_initrd() {
 	mkdir -p $root/{bin,dev,proc,sys}
 	cp /bin/busybox $root/bin/
 	cp "$kernel/guest/kvm_pmu.ko" "$VM_TREE/build/pv-perf-doctor" $root/
-	# What it is linked to.
+	# The doctor's libraries.
 	ldd $root/pv-perf-doctor | grep -o '/[^ ]*' | xargs cp --parents -Lt $root
 	cat >$root/init <<-'END'
 		#!/bin/busybox sh
@@ -79,7 +79,7 @@ run_libvirt() {
 		cgroup_controllers = []
 		stdio_handler = "file"
 	END
-	# As the package libvirt-daemon-system, which is its daemons, does.
+	# The package libvirt-daemon-system adds this user, too.
 	useradd -r libvirt-qemu
 	# It stays when the guest has gone.
 	timeout 200 virt-qemu-run --root /dev/shm/libvirt domain.xml &
@@ -105,21 +105,21 @@ qemu-system-x86_64 --version | sed -n 's/^/# /p'
 watch_with_kvm_stat run_qemu host,migratable=no,pmu=off >out 2>&1
 has "QEMU -cpu host,migratable=no,pmu=off: the doctor finds all well" \
 	'^status 0' out
-has "with samples" '^ok .* perf takes samples' out
+has "QEMU: perf takes samples" '^ok .* perf takes samples' out
 has "and exits" '^ok .* perf counts events of the hypervisor' out
 sed 's/^/# /' kvm_stat.out
 is "kvm_stat counts operations, opened events and overflows" \
 	"$(awk '{ op += $3; open += $4; overflow += $5 }
 	END { print (op > 2), (open > 0), (overflow > 0) }' kvm_stat.out)" "1 1 1"
 run_qemu host,pmu=off >out 2>&1
-has "without migratable=no: it misses the feature" \
-	'^not ok .* its host offers the feature' out
+has "without migratable=no: the doctor misses the feature" \
+	'^not ok .* the host offers the feature' out
 for cpu in host,pmu=off EPYC,kvm-pv-perf=on,pmu=off; do
 	run_qemu "$cpu" "$VM_TREE/build/qemu/qemu-system-x86_64" \
 		pv-perf-counts=0 >out 2>&1
 	has "QEMU with our patches, -cpu $cpu: the doctor finds all well" \
 		'^status 0' out
-	has "and no events of the hypervisor, which QEMU keeps" \
+	has "QEMU with our patches, -cpu $cpu: QEMU keeps the hypervisor's events" \
 		'^There are no events of the hypervisor' out
 done
 virsh --version | sed 's/^/# libvirt /'

@@ -994,7 +994,10 @@ static void test_set_area(void)
 	mem->area.size = GUEST_PERF_AREA_ALIGN + 1;
 	is("one that is larger than a page: EINVAL", set_area(GPA(area)),
 	   -KVM_EINVAL);
+	/* The size there is a right one. */
+	*(u32 *)((char *)&mem->area + 2048) = GUEST_PERF_AREA_SIZE_VER0;
 	is("at half a page: EINVAL", set_area(GPA(area) + 2048), -KVM_EINVAL);
+	*(u32 *)((char *)&mem->area + 2048) = 0;
 	is("where no memory is: EFAULT", set_area(NO_MEMORY), -KVM_EFAULT);
 	*(u32 *)kvm->memslots.slot[1].memory = sizeof(mem->area);
 	is("in memory that is not to be written: EFAULT", set_area(RO_MEMORY),
