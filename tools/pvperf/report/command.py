@@ -29,6 +29,9 @@ def add_command(commands):
     a = parser.add_argument
     a("--top", metavar="N", type=count, default=20, help="show at most N "
       "processes and functions, 0 for all (default: 20)")
+    a("--inclusive", action="store_true", help="show functions in the order of their "
+      "events with those of all that they called, if there are call chains")
+    a("--threads", action="store_true", help="tell the threads of each process apart")
     a("--flamegraph", metavar="FILE.html", help="a page with a flame graph: "
       "domain, process, stack")
     a("--timeline", metavar="FILE.json", help="host and guests over time, on "
@@ -88,8 +91,8 @@ class Options:
     """What of a samples file is wanted."""
 
     def __init__(self, args, session):
-        self.stacks = bool(args.flamegraph or args.pprof)
-        self.vcpus = bool(args.pprof)
+        self.stacks = bool(args.flamegraph or args.pprof or session.callgraph)
+        self.vcpus, self.threads = bool(args.pprof), args.threads
         self.limit = args.limit << 20
         self.kallsyms = read_kallsyms(session, args.kallsyms)
 
@@ -193,5 +196,5 @@ def report(args):
                   "addresses are in none of its functions"
                   for k in options.kallsyms.values() if k.outside]
         files.close(accounts, others, notes)
-    return [headline(session), table.report(accounts, others, args.top),
+    return [headline(session), table.report(accounts, others, args),
             *([""] if notes else []), *(f"- {n}" for n in notes)]

@@ -12,10 +12,11 @@ from pvperf.report.tree import Tree
 NODES, FRAMES, GROUPS = 600000, 160000, 80000
 CACHED, CPUS = 20000, 8192
 
-Group = collections.namedtuple("Group", "area vm vcpu process part")
+Group = collections.namedtuple("Group", "area vm vcpu process part thread",
+                               defaults=[None])
 Group.__doc__ = """Whose samples are together. area is what is shown of domain and
 mode; vm and vcpu are None where it is nobody's in particular; part is what of the
-cost of vm it is: one of PARTS, or None."""
+cost of vm it is: one of PARTS, or None; thread is "PID/TID" where threads are wanted."""
 # The guest, its VMM in user mode, the host's kernel for the VMM, and other processes
 # and threads of the kernel that work for it.
 PARTS = GUEST, VMM, KERNEL, HELPERS = "guest", "VMM", "host kernel", "helpers"
@@ -46,14 +47,17 @@ class Tally:
 class Profile:
     """Of one samples file, of the host or a guest."""
 
-    def __init__(self, session, domain, shares, stacks, vcpus, kallsyms):
-        """shares: how many there are for the memory; stacks: keep them; vcpus: keep
-        them apart; kallsyms: {name of a passive guest: Kallsyms}."""
+    def __init__(self, session, domain, shares, options):
+        """shares: how many there are for the memory; options has stacks: keep them;
+        vcpus and threads: keep them apart; kallsyms: {name of a passive guest:
+        Kallsyms}."""
         self.session, self.domain = session, domain
-        self.vcpus, self.kallsyms = vcpus, kallsyms
+        self.vcpus, self.threaded = options.vcpus, options.threads
+        self.kallsyms = options.kallsyms
         self.frames = Frames(max(FRAMES // shares, 20))
         self.most_groups = max(GROUPS // shares, 10)
-        self.tree = Tree(NODES // shares, self.frames.more) if stacks else None
+        self.tree = Tree(NODES // shares, self.frames.more) \
+            if options.stacks else None
         self.groups, self.totals = [], []
         self.numbers, self.cache = {}, {}
         self.symbols = collections.defaultdict(Tally)
@@ -149,7 +153,7 @@ class Profile:
         found = self.numbers.get(group)
         if found is not None:
             return found
-        rest = group._replace(process="[others]", vcpu=None)
+        rest = group._replace(process="[others]", vcpu=None, thread=None)
         if len(self.groups) >= self.most_groups and group != rest:
             self.notes["processes"] += 1
             return self.number(rest)
@@ -169,7 +173,11 @@ class Profile:
             else self.in_guest(sample)
         if group is None:
             return None
-        return self.number(group if self.vcpus else group._replace(vcpu=None))
+        if not self.vcpus:
+            group = group._replace(vcpu=None)
+        if self.threaded:
+            group = group._replace(thread=f"{sample.pid}/{sample.tid}")
+        return self.number(group)
 
     def on_host(self, sample):
         owner, vcpu = self.threads.get(sample.tid, (None, None))
@@ -216,6 +224,27 @@ class Profile:
         if self.tree:
             self.tree.events = list(shares(self.tree.events, counted, whole))
         return whole, counted
+
+
+    def inclusive(self):
+        """{(area, frame): events with those of all that it called}; a function that
+        calls itself has them once."""
+        result = collections.Counter()
+        if not self.tree:
+            return result
+        tree, totals = self.tree, self.tree.totals()
+        areas = [None] * len(totals)
+        for node in range(1, len(totals)):
+            parent, frame = tree.parents[node], tree.frames[node]
+            if not parent:
+                areas[node] = self.groups[frame].area
+                continue
+            areas[node] = areas[parent]
+            while tree.parents[parent] and tree.frames[parent] != frame:
+                parent = tree.parents[parent]
+            if not tree.parents[parent]:
+                result[areas[node], frame] += totals[node]
+        return result
 
 
 def mode_of(misc):

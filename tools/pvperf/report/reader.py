@@ -44,10 +44,9 @@ class Progress:
 
 
 def read(session, domain, shares, options, trace):
-    """The Profile of a domain's own samples. options: stacks, vcpus, kallsyms and
+    """The Profile of a domain's own samples. options: as Profile has them, and
     limit; trace has each sample, where there is one."""
-    profile = Profile(session, domain, shares, options.stacks, options.vcpus,
-                      options.kallsyms)
+    profile = Profile(session, domain, shares, options)
     lines = Lines(session.path(domain), options.limit)
     parser = Parser(lines, profile.frames.intern)
     progress = Progress(lines, domain.title())

@@ -150,6 +150,7 @@ class Session:
         self.event = printable(get(where, "event", str, "cycles"))
         self.period = get(where, "period", int)
         self.frequency = get(where, "frequency", NUMBER)
+        self.callgraph = get(where, "callgraph", bool, False)
         self.began = printable(get(where, "began", str, ""))
         self.window = read_window(where)
         self.seconds = max(get(where, "seconds", NUMBER, 0), 1e-3)

@@ -106,6 +106,7 @@ class Writer:
 
     def labels(self, group):
         words = {"domain": group.area, "vm": group.vm, "process": group.process,
+                 "thread": group.thread,
                  "vcpu": None if group.vcpu is None else str(group.vcpu)}
         return b"".join(
             message(3, number(1, self.string(key)), number(2, self.string(word)))
