@@ -66,6 +66,9 @@ class Profile:
         self.events = {}            # those seen: are they the session's?
         self.most = session.most()
         self.window = domain.clock and session.window
+        self.only = options.only
+        self.kept = []              # of each group: is it wanted?
+        self.said, self.said_samples = 0, 0
         self.time = 0.0
         self.last = {}              # of each CPU: time and tid
         self.owners, self.threads, self.helpers = {}, {}, {}
@@ -112,6 +115,10 @@ class Profile:
         if number is None:
             self.notes["double"] += 1
             return None
+        self.said += sample.period
+        self.said_samples += 1
+        if not self.kept[number] or not self.in_part(sample.time):
+            return None
         frames = sample.frames or [self.frames.none]
         if is_passive(sample.misc):
             self.resolve(number, frames, sample.misc)
@@ -130,6 +137,16 @@ class Profile:
         elif len(self.last) >= CPUS:
             self.last.clear()
         self.last[sample.cpu] = this
+
+    def in_part(self, time):
+        """Of the session, in seconds since its start."""
+        if not self.only.time:
+            return True
+        if self.domain.clock is None:
+            self.notes["untimed"] += 1
+            return False
+        return self.only.in_time(
+            self.session.since_start(self.domain.clock.host(time)))
 
     def in_window(self, time):
         first, last = self.window
@@ -160,6 +177,7 @@ class Profile:
         self.numbers[group] = len(self.groups)
         self.groups.append(group)
         self.totals.append(Tally())
+        self.kept.append(self.only.wants(group))
         return len(self.groups) - 1
 
     def idle(self, number):
@@ -211,8 +229,7 @@ class Profile:
         """Of a guest: no more than its VMM has done in guest mode, by the host's count.
         Returns what it has said, with the samples that it has lost, and what of that
         can be."""
-        said = sum(t.events for t in self.totals)
-        samples = sum(t.samples for t in self.totals)
+        said, samples = self.said, self.said_samples
         whole = said + (self.domain.lost * said // samples if samples else 0)
         counted = self.domain.counted
         if self.domain.kind != "guest" or counted is None or whole <= counted:

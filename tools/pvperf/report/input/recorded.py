@@ -134,6 +134,7 @@ class Session:
 
     def __init__(self, folder):
         self.folder = folder
+        self.start = None           # of the timeline, by the host's clock
         where = read_json(os.path.join(folder, "session.json"))
         try:
             self.fill(where)
@@ -153,6 +154,7 @@ class Session:
         self.callgraph = get(where, "callgraph", bool, False)
         self.began = printable(get(where, "began", str, ""))
         self.window = read_window(where)
+        self.start = self.window and self.window[0]
         self.seconds = max(get(where, "seconds", NUMBER, 0), 1e-3)
         self.interrupted = get(where, "interrupted", bool, False)
         host = get(where, "host", dict, {})
@@ -183,6 +185,12 @@ class Session:
         """What a sample can stand for."""
         return min(self.counted or math.inf,
                    FASTEST * max(self.seconds, 1), COUNT - 1)
+
+    def since_start(self, time):
+        """Of a time of the host's clock: when in the session that is."""
+        if self.start is None:
+            self.start = time
+        return time - self.start
 
     def path(self, domain):
         return os.path.join(self.folder, domain.samples)

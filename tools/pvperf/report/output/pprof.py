@@ -7,6 +7,7 @@ one samples file after another, and not collected first."""
 import datetime
 
 from pvperf.report.event import unit
+from pvperf.report.output.proto import message, number, varint
 
 # Of int64.
 MOST = (1 << 63) - 1
@@ -14,29 +15,6 @@ MOST = (1 << 63) - 1
 # Fields of Profile.
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = 1, 2, 3, 4, 5, 6
 TIME, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
-
-
-SHORT = [bytes([n]) for n in range(128)]
-
-
-def varint(n):
-    if n < 128:
-        return SHORT[n]
-    result = bytearray()
-    while n > 127:
-        result.append(n & 127 | 128)
-        n >>= 7
-    result.append(n)
-    return bytes(result)
-
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def message(field, *parts):
-    body = b"".join(parts)
-    return varint(field << 3 | 2) + varint(len(body)) + body
 
 
 class Writer:

@@ -67,8 +67,8 @@ def costs(accounts):
 
 def report(accounts, others, args):
     """All of them."""
-    top = args.top
-    parts = [three(accounts, args), costs(accounts)]
+    top = 20 if args.top is None else args.top
+    parts = [three(accounts, args, top), costs(accounts)]
     if others.areas:
         whole, event = others.whole(), others.session.event
         parts += [table("guests of other hosts, or whose VMM is not known", event,
@@ -80,9 +80,9 @@ def report(accounts, others, args):
     return "\n".join(filter(None, parts))
 
 
-def three(accounts, args):
+def three(accounts, args, top):
     """By domain, process and function."""
-    top, whole, event = args.top, accounts.whole(), accounts.session.event
+    whole, event = accounts.whole(), accounts.session.event
     unseen = list(accounts.unseen())
     return "\n".join([
         table("by domain", event, accounts.by_domain(), whole),
