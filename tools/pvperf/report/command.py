@@ -10,6 +10,7 @@ import sys
 from pvperf.error import Error
 from pvperf.report import reader
 from pvperf.report.accounts import Accounts
+from pvperf.report.input import debug
 from pvperf.report.input.kallsyms import Kallsyms
 from pvperf.report.input.recorded import Session
 from pvperf.report.output import data, file, firefox, flamegraph, folded, \
@@ -58,6 +59,9 @@ def add_command(commands):
     a("--kallsyms", metavar="NAME=FILE", action="append", default=[],
       help="the symbols of the kernel of a guest that has not sampled itself: "
       "its /proc/kallsyms, or System.map (default: DIR/NAME.kallsyms)")
+    a("--debug", metavar="DIR", action="append", default=[],
+      help=f"a folder with debug symbols by build ID, DIR/.build-id/... (also: "
+      f"{debug.FOLDER}, and debuginfod if DEBUGINFOD_URLS is set)")
     a("--limit", metavar="MB", type=count, default=64 << 10, help="read at "
       "most MB of each domain's samples, unpacked (default: 65536)")
     a("dir", metavar="DIR", help="the session")
@@ -148,6 +152,7 @@ class Options:
         self.vcpus, self.threads = bool(args.pprof), args.threads
         self.limit = args.limit << 20
         self.kallsyms = read_kallsyms(session, args.kallsyms)
+        self.finder = debug.Finder(args.debug)
 
 
 class Files:

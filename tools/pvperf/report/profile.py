@@ -5,6 +5,7 @@ import collections
 from pvperf import text
 from pvperf.report.event import plain
 from pvperf.report.frames import Frames
+from pvperf.report.input.maps import Maps
 from pvperf.report.input.script import is_passive
 from pvperf.report.tree import Tree
 
@@ -54,6 +55,8 @@ class Profile:
         self.session, self.domain = session, domain
         self.vcpus, self.threaded = options.vcpus, options.threads
         self.kallsyms = options.kallsyms
+        self.maps = domain.maps and Maps(session.path(domain, domain.maps))
+        self.finder, self.resolved = options.finder, {}
         self.frames = Frames(max(FRAMES // shares, 20))
         self.most_groups = max(GROUPS // shares, 10)
         self.tree = Tree(NODES // shares, self.frames.more) \
@@ -120,8 +123,8 @@ class Profile:
         if not self.kept[number] or not self.in_part(sample.time):
             return None
         frames = sample.frames or [self.frames.none]
-        if is_passive(sample.misc):
-            self.resolve(number, frames, sample.misc)
+        if min(frames) < 0:
+            self.resolve(number, frames, sample)
         if sample.pid == 0 and self.frames.is_idle(frames[0]):
             number = self.idle(number)
         self.count(number, frames, sample.period)
@@ -155,15 +158,29 @@ class Profile:
     def count(self, number, frames, events):
         self.totals[number].add(events)
         group = self.groups[number]
-        self.symbols[group.area, frames[0]].add(events)
+        self.symbols[group.area, self.frames.bases.get(frames[0], frames[0])].add(events)
         if self.tree:
             self.tree.add(self.tree.group(number), frames, events)
 
-    def resolve(self, number, frames, misc):
+    def resolve(self, number, frames, sample):
+        if not is_passive(sample.misc):
+            frames[:] = [f if f >= 0 else self.known(~f, sample.pid) for f in frames]
+            return
+        misc = sample.misc
         kallsyms = self.kallsyms.get(self.groups[number].vm) \
             if b"G" in misc else None
         frames[:] = [f if f >= 0 else self.frames.passive(~f, kallsyms)
                      for f in frames]
+
+    def known(self, number, pid):
+        key = number, pid
+        found = self.resolved.get(key)
+        if found is None:
+            if len(self.resolved) >= CACHED:
+                self.resolved.clear()
+            found = self.resolved[key] = self.frames.resolve(
+                number, self.maps, pid, self.finder)
+        return found
 
     def number(self, group):
         """Of a Group."""
@@ -250,14 +267,16 @@ class Profile:
         if not self.tree:
             return result
         tree, totals = self.tree, self.tree.totals()
-        areas = [None] * len(totals)
+        areas, bases = [None] * len(totals), self.frames.bases
         for node in range(1, len(totals)):
             parent, frame = tree.parents[node], tree.frames[node]
             if not parent:
                 areas[node] = self.groups[frame].area
                 continue
             areas[node] = areas[parent]
-            while tree.parents[parent] and tree.frames[parent] != frame:
+            frame = bases.get(frame, frame)
+            while tree.parents[parent] and bases.get(
+                    tree.frames[parent], tree.frames[parent]) != frame:
                 parent = tree.parents[parent]
             if not tree.parents[parent]:
                 result[areas[node], frame] += totals[node]

@@ -86,6 +86,7 @@ def explain(profile, lines, parser, streams):
              "rest of it as [more]")):
         if wrong:
             note(domain, doubt, text)
+    explain_symbols(profile)
     for key, count in profile.notes.items():
         doubt, text = COUNTED[key]
         note(domain, doubt, text.format(f"{count:,}"))
@@ -98,6 +99,22 @@ def explain(profile, lines, parser, streams):
                  f"samples left out: {stream.cut[domain.title()]:,}")
     if streams and domain.kind == "guest":
         explain_clock(domain)
+
+
+def explain_symbols(profile):
+    """Which files had none, and how to get them."""
+    domain, frames = profile.domain, profile.frames
+    if domain.maps and profile.maps.problem:
+        note(domain, False, f"{domain.maps}: {profile.maps.problem}")
+    missing = {}
+    for frame, (place, _) in frames.places.items():
+        missing.setdefault(place.build_id, frames.objects[frame])
+    if missing:
+        note(domain, False, "no symbols of " + ", ".join(
+            f"{where} (build ID {build_id})"
+            for build_id, where in list(missing.items())[:5]) +
+            (f" and {len(missing) - 5:,} more" if len(missing) > 5 else "") +
+            ": have their debug symbols here (--debug, DEBUGINFOD_URLS)")
 
 
 def note(domain, doubt, text):

@@ -96,6 +96,7 @@ class Domain:
         self.helpers = get_list(where, "helpers", int, HELPERS)
         self.samples = get_file(where, "samples")
         self.symbols = get_file(where, "symbols")
+        self.maps = get_file(where, "maps")
         self.notes = []             # what is wrong with it
         self.doubtful = False       # and whether its numbers are
         self.claims(where)
@@ -192,8 +193,8 @@ class Session:
             self.start = time
         return time - self.start
 
-    def path(self, domain):
-        return os.path.join(self.folder, domain.samples)
+    def path(self, domain, name=None):
+        return os.path.join(self.folder, name or domain.samples)
 
 
 def nothing(text):

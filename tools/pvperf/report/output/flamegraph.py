@@ -85,6 +85,7 @@ class Writer:
         tree, frames = profile.tree, profile.frames
         totals = tree.totals()
         places, rests, room = {}, {}, self.size
+        unknown = {}                # of one file, all addresses are one node
         # A parent is not smaller than what it calls, and before it.
         for node in sorted(range(1, len(totals)), key=lambda n: -totals[n]):
             parent, events = tree.parents[node], totals[node]
@@ -97,9 +98,16 @@ class Writer:
                 continue
             frame = tree.frames[node]
             text = label(frames.names[frame], frames.objects[frame])
+            key = places[parent], frames.bases.get(frame, frame)
+            if key in unknown:
+                places[node] = unknown[key]
+                self.events[places[node]] += events
+                continue
             room -= NODE + (0 if text in self.ids else 4 * len(text))
             if room > 0:
                 places[node] = self.node(places[parent], text, events)
+                if frames.names[frame] == "[unknown]":
+                    unknown[key] = places[node]
             else:
                 rests[places[parent]] = rests.get(places[parent], 0) + events
                 self.dropped += 1

@@ -13,6 +13,8 @@ from pvperf.report.output.proto import message, number, string
 CHUNK = 448 << 10
 # Names that are given a number: those beyond it stand where they are used.
 NAMES = 100000
+# Of a time in ns.
+MOST = (1 << 63) - 1
 # Fields of TracePacket.
 TIMESTAMP, SEQUENCE, EVENT, INTERNED, FLAGS, COMPRESSED, DESCRIPTOR = \
     8, 10, 11, 12, 13, 50, 60
@@ -66,7 +68,7 @@ class Sink:
 
     def event(self, kind, pid, tid, time, name=b"", interned=b"", args=b""):
         return self.put(
-            number(TIMESTAMP, round(time * 1e9)), interned,
+            number(TIMESTAMP, min(round(time * 1e9), MOST)), interned,
             b"" if kind == END else number(FLAGS, NEEDED),
             message(EVENT, number(9, kind), number(11, self.uuid(pid, tid)), name, args))
 

@@ -155,7 +155,7 @@ class Writer:
         if not self.fixed and gap > 0:
             # Close to the median.
             self.gap *= 1.05 if gap > self.gap else 0.95
-        begin, same = track.end, 0
+        begin, same = max(track.end, 0), 0
         if gap > 1.5 * self.gap:
             begin = max(time - self.gap, track.end, 0)
         else:
