@@ -249,6 +249,15 @@ def run(args):
     return 0
 
 
+def read(folder, args):
+    """(Session, Accounts of this host and of others, notes), without any file written."""
+    session = Session(folder)
+    options = Options(args, session)
+    accounts, others = read_all(session, options, Files(args, session, 1, None, None))
+    return session, accounts, others, \
+        [options.only.note()] * bool(options.only) + notes_of(session, accounts)
+
+
 def report(args):
     """Writes the files; what is to be printed, in parts."""
     session = Session(args.dir)
