@@ -13,6 +13,8 @@ from pvperf.report.output.proto import message, number, string
 CHUNK = 448 << 10
 # Names that are given a number: those beyond it stand where they are used.
 NAMES = 100000
+# Bytes of the end of a slice, for which there has to be room when it begins.
+END_SIZE = 24
 # Of a time in ns.
 MOST = (1 << 63) - 1
 # Fields of TracePacket.
@@ -79,10 +81,10 @@ class Sink:
                     number(4, value) if isinstance(value, int) and value >= 0
                     else string(6, str(value)))
             for key, value in (args or {}).items())
-        return self.event(BEGIN, pid, tid, time, field, interned, noted)
+        return END_SIZE + self.event(BEGIN, pid, tid, time, field, interned, noted)
 
     def end(self, pid, tid, time, *_):
-        return self.event(END, pid, tid, time)
+        self.event(END, pid, tid, time)
 
     def mark(self, pid, tid, time, name):
         return self.event(INSTANT, pid, tid, time, *self.name(name))

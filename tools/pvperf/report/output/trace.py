@@ -45,15 +45,14 @@ class Json:
         self.meta("thread_name", pid, tid, name)
 
     @staticmethod
-    def begin(*_):
-        """A slice is written when it ends."""
-        return 0
+    def begin(pid, tid, _, name, args):
+        """A slice is written when it ends, for which there has to be room now."""
+        return 60 + len(json.dumps([name, pid, tid, args]))
 
     def end(self, pid, tid, time, since, name, args):
-        return self.write(ph="X", name=name, pid=pid, tid=tid,
-                          ts=round(since * 1e6, 3),
-                          dur=round((time - since) * 1e6, 3),
-                          **({"args": args} if args else {}))
+        self.write(ph="X", name=name, pid=pid, tid=tid, ts=round(since * 1e6, 3),
+                   dur=round((time - since) * 1e6, 3),
+                   **({"args": args} if args else {}))
 
     def mark(self, pid, tid, time, name):
         return self.write(ph="i", name=name, s="t", pid=pid, tid=tid,
@@ -179,8 +178,7 @@ class Writer:
         """Writes what is over."""
         for (name, args), since, begun in reversed(track.open[keep:]):
             if begun:
-                self.used[track.title] += self.sink.end(
-                    track.number, track.tid, track.end, since, name, args)
+                self.sink.end(track.number, track.tid, track.end, since, name, args)
                 self.slices += 1
         del track.open[keep:]
 
