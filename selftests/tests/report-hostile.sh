@@ -144,6 +144,11 @@ END
 /usr/bin/python3 new.py | gzip -1 | hostile
 small "a guest where all is new takes little memory" 300 \
 	"$pv_perf" report --flamegraph new.html --pprof new.pb.gz hostile
+ok "the page is small enough for a browser" test "$(stat -c %s new.html)" -lt $((32 << 20))
+browse 'new.html#search=f1_' >new.dom
+is "a search says how much it cannot know of" \
+	"$(sed -n 's/.*id="matched">\([^<]*\).*/\1/p' new.dom | sed 's/[0-9.]*%/N/g')" \
+	"found: N of all, and at most N more in what was left out"
 has "report says what it does not keep apart" 'guest web: there are more stacks than' out
 is "what report does not keep apart is in the sums" "$(shown 1 'guest web user')" ~10000$M
 

@@ -93,7 +93,7 @@ is "with --top others are one line, and all adds up" \
 bars() {
 	grep -o '<div title="[^>]*' "$1" |
 		sed -n 's/.*title="\(.*\): .*data-events="\([0-9]*\)".*top: '"$2"'px.*/\1 \2/p' |
-		sed 's/: [0-9,]* cycles.* \([0-9]*\)$/ \1/' | sort
+		sed 's/: ~*[0-9,]* cycles.* \([0-9]*\)$/ \1/' | sort
 }
 browse flame.html >flame.dom
 is "the browser shows each domain of the tables" "$(bars flame.dom 17)" \
@@ -104,6 +104,45 @@ browse 'flame.html#search=do_sys' >search.dom
 is "the flame graph finds functions" "$(sed -n 's/.*id="matched">\([^<]*\).*/\1/p' search.dom)" \
 	"found: 21.95% of all"
 is "the flame graph marks what it finds" "$(grep -o 'class="found"' search.dom | wc -l)" 2
+# called WHAT: which share functions have with all that they call
+called() {
+	awk '/^$/ { n++ } n == 3' out | grep -E "$1" | awk '{ print $3 }'
+}
+is "the inclusive column of a function has what it calls" \
+	"$(called 'guest db user +ExecScan') $(called 'host kernel +ioctl')" "18.29% 14.63%"
+"$pv_perf" report --inclusive session >inclusive.out
+is "report sorts by the inclusive column" \
+	"$(table 3 inclusive.out | awk '{ print $NF == "all" ? $NF : $1 }' | sed -n '2p;$p' |
+		paste -sd' ')" "0 all"
+found() {
+	browse "$1#search=$2" | sed -n 's/.*id="matched">\([^<]*\).*/\1/p'
+}
+is "the flame graph searches for a regular expression" "$(found flame.html '/^(do_sys|ngin)/')" \
+	"found: 34.15% of all"
+has "the flame graph refuses what is no regular expression" 'regular expression' <(found flame.html '/(/')
+is "the search does not find the bar of the whole" "$(found flame.html '/^all$/')" "found: 0.00% of all"
+sed -n 's|.*<table id="vms">||; s|</table>.*||p' search.dom |
+	sed 's|</tr>|\n|g; s/<[^>]*>/ /g' | awk 'NF { $1 = $1; print }' >vms
+is "the search says which share of each VM it has found" "$(paste -sd';' vms)" \
+	"VM cycles of all found of it;web 18,000,000,000 43.90% 9,000,000,000 50.00%;db \
+~12,000,000,000 29.27% 0 0.00%;old 6,000,000,000 14.63% 0 0.00%"
+text() {
+	grep -o "<div title=\"$2:[^>]*>[^<]*" "$1" | sed 's/.*>//' | paste -sd' '
+}
+is "the flame graph labels no narrow bar" \
+	"$(text flame.dom 'guest db user')|$(text flame.dom 'other guests user')" "guest db user|"
+"$pv_perf" report --threads --flamegraph threads.html session >threads.out
+is "report tells threads apart" "$(table 2 threads.out | sed -n 's/ [0-9-]* guest db user / /p' |
+	paste -sd' ')" "7500$M postgres 20/20 2500$M new?line 21/21"
+browse threads.html >threads.dom
+is "the flame graph tells threads apart" "$(bars threads.dom 51 | grep 20/20)" "20/20 7500$M"
+# What is too narrow to be drawn is there.
+"$make_session" --graph --flat --seconds 20 flat
+"$pv_perf" report --flamegraph flat.html flat >flat.out
+is "the search finds what is too narrow to be shown" "$(found flat.html inner_30_)" \
+	"found: 80.00% of all"
+browse 'flat.html#search=inner_1_7' >flat.dom
+more "the rest of a bar is marked where the search finds some of it" "$(grep -c 'class="rest found"' flat.dom)" 0
 id=$(grep -o '<div title="guest web user: [^>]*' flame.dom |
 	sed 's/.*data-id="\([0-9]*\)".*/\1/')
 browse "flame.html#zoom=$id" >zoom.dom
@@ -161,11 +200,14 @@ zcat twice/web.samples.gz |
 	awk '/^\t/ { print; if (n > 1000 && n <= 1007) print head "\n" $0; next }
 		{ print; head = $0; n++ }' >twice.text
 gzip -1 <twice.text >twice/web.samples.gz
-"$pv_perf" report twice >out
+"$pv_perf" report --flamegraph twice.html twice >out
+browse twice.html >twice.dom
 has "report tells of samples that are there twice" \
 	'guest web: samples of one thread at one time, .* twice: 7$' out
 is "report marks the numbers of that guest, and no others" "$(table 1 out |
 	awk '{ print ($1 ~ /^~/), /guest web|lost/ }' | sort -u)" "$(printf '0 0\n1 1')"
+is "the flame graph marks them, too" "$(text twice.dom 'guest web user')" "~guest web user"
+has "the flame graph marks each number of that guest" 'title="ngx_http_parse: ~' twice.dom
 
 # perf itself, and odd names: of processes, and of files and functions, in which there
 # are lines as of perf script and as of a samples file.

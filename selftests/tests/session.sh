@@ -136,7 +136,9 @@ has "samples have all fields" \
 	<(zcat good/one.samples.gz)
 is "the folder is root's alone" "$(stat -c %a good)" 700
 is "the folder has nothing else" "$(echo good/*)" \
-	"good/host.samples.gz good/one.samples.gz good/session.json good/two.samples.gz"
+	"good/host.maps.gz good/host.samples.gz good/one.maps.gz good/one.samples.gz \
+good/session.json good/two.maps.gz good/two.samples.gz"
+has "the folder says where programs were mapped" '^m [0-9]+( [0-9a-f]+){4} /' <(zcat good/one.maps.gz)
 is "no hidden file" "$(find good -name '.*' | wc -l)" 0
 until_true nothing_left
 none "nothing is left" "$(left)"

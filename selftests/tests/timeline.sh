@@ -38,7 +38,7 @@ in_guest() {
 	mount -t tmpfs none /lib/modules
 	perf stat -x, -I 50 -e instructions:u,branches:u,dTLB-load-misses:u \
 		-o stat "$self" work
-	perf stat -x, -I 50 -o many -e cycles:u,instructions:u,branches:u \
+	perf stat -j -I 50 -o many -e cycles:u,instructions:u,branches:u \
 		-e branch-misses:u,r76:u,rc0:u,rc2:u,rc3:u "$T/longloop"
 	perf stat -x, -I 10 -o exits -a -e instructions:u,dTLB-load-misses \
 		-e kvm/exits/,kvm/halt-ns/ "$self" compute_and_read

@@ -35,6 +35,8 @@ class Domain:
         self.samples = self.lost = self.kernel = self.cpus = None
         # The file with those of its kernel, of a passive one.
         self.symbols = None
+        # And that of where programs are in its processes.
+        self.maps = None
         self.clock = []
         self.paired = False
         # Has it anything of us?
@@ -126,7 +128,7 @@ class Domain:
         return {"name": self.name, "kind": self.kind, "connect": self.connect,
                 "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
                 "counted": self.counted, "helpers": sorted(self.helpers),
-                "samples": self.samples, "symbols": self.symbols,
+                "samples": self.samples, "symbols": self.symbols, "maps": self.maps,
                 "lost": self.lost or 0, "clock": self.clock}
 
 

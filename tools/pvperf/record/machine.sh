@@ -208,7 +208,11 @@ start() {
 		tell clock enable
 		part stat stat -a -A -x, -o stat.txt -e "$event" || fail "$why"
 	fi
-	part record record -a -N -B -o record.data "--max-size=${limit}M" "$@" || fail "$why"
+	# Which program an address is of, for those that have no symbols here.
+	buildids=--buildid-mmap
+	perf record -q $buildids -o /dev/null -e dummy -- true >/dev/null 2>&1 || buildids=
+	# shellcheck disable=SC2086 # or none
+	part record record -a -N -B $buildids -o record.data "--max-size=${limit}M" "$@" || fail "$why"
 	set -- /sys/bus/event_source/devices/*/clock
 	[ ! -e "$1" ] || echo pair
 	echo "kernel $(uname -r)"
@@ -335,6 +339,51 @@ join_names() {
 	}' 2>lost
 }
 
+# Where programs are in processes:
+#
+#	m PID START LENGTH OFFSET BUILDID PATH
+#	f PID PARENT
+#
+# Anybody can have chosen a PATH with newlines, but not without making lines more than perf
+# has counted: "forged" is then the last line.
+maps() {
+	$nice perf report --stats -i record.data </dev/null >stats 2>/dev/null
+	$nice perf script -i record.data -F pid,tid,time --show-mmap-events --show-task-events \
+		</dev/null 2>/dev/null | awk -v stats=stats '
+		BEGIN {
+			while ((getline line <stats) > 0) {
+				split(line, word)
+				# Those of all events come first.
+				if (word[2] == "events:" && !(word[1] in want))
+					want[word[1]] = word[3]
+			}
+		}
+		$1 !~ /^-?[0-9]+\/-?[0-9]+$/ || $2 !~ /^[0-9.]+:$/ { next }
+		$3 == "PERF_RECORD_MMAP2" {
+			seen["MMAP2"]++
+			split($4, id, "/")
+			split($5, at, /[[(]/)
+			if ($8 ~ /^<[0-9a-f]+>\]:$/ && $9 ~ /x/ && id[1] >= 0) {
+				sub(/^0x/, "", at[2]); sub(/^0x/, "", at[3]); sub(/\)$/, "", at[3])
+				sub(/^0x/, "", $7)
+				path = $0
+				sub(/^[^>]*>\]: [^ ]* /, "", path)
+				gsub(/[^0-9a-f]/, "", $8)
+				print "m", id[1], at[2], at[3], $7, $8, path
+			}
+		}
+		$3 ~ /^PERF_RECORD_FORK\([0-9]+:[0-9]+\):\([0-9]+:[0-9]+\)/ {
+			seen["FORK"]++
+			split($3, id, /[(:)]+/)
+			if (id[2] != id[4])
+				print "f", id[2], id[4]
+		}
+		END {
+			if (seen["MMAP2"] != want["MMAP2"] + 0 || seen["FORK"] != want["FORK"] + 0)
+				print "forged", seen["MMAP2"], want["MMAP2"], seen["FORK"], want["FORK"]
+		}' | gzip -1 >maps.gz
+}
+
 # script PERF-SCRIPT-ARGUMENT...: what was recorded, as text.
 # Anybody can have a name with newlines, which perf script prints as they are. So it
 # prints numbers alone, and the names are from perf's JSON.
@@ -356,6 +405,7 @@ script() {
 	join_names <numbers | gzip -1 >samples.gz
 	wait $script || echo "early script $(log_of script)"
 	wait $names || echo "early names $(log_of names)"
+	maps
 	rm -f script.pid names.pid record.data
 	cat lost
 	[ ! -e clock.data ] || timeout 60 perf script -i clock.data --ns -F pid,time \

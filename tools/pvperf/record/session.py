@@ -312,6 +312,7 @@ class Session:
             d.samples = folder.keep_samples(self.path, name)
         if not d.samples:
             raise Failed("it has sent no samples")
+        self.take_maps(d, name)
         if d is not self.host:
             self.take_file(d, "clock", SAID)
             return
@@ -325,6 +326,16 @@ class Session:
     def take_file(self, d, name, size):
         """What there is besides samples."""
         d.fetch(name, self.work_file(d, name), size, 120)
+
+    def take_maps(self, d, name):
+        """Without them, some functions have no name."""
+        try:
+            self.take_file(d, "maps.gz", TRACED)
+            path = os.path.join(self.path, f"{name}.maps.gz")
+            os.rename(self.work_file(d, "maps.gz"), path)
+            d.maps = os.path.basename(path)
+        except (Failed, OSError) as error:
+            say(f"{d.name}: where its programs are is not known: {error}")
 
     def take_count(self, pid):
         name = f"guest-{pid}.txt"

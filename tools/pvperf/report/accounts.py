@@ -11,8 +11,11 @@ KEPT = 80000
 SLACK = 0.02
 MODES = ("kernel", "user", "idle", "guests", "unknown mode")
 
-Row = collections.namedtuple("Row", "words events samples mark")
-Row.__doc__ = """words: what it is of; mark: "~" where the numbers may be wrong."""
+Row = collections.namedtuple("Row", "words events samples mark inclusive",
+                             defaults=[None])
+Row.__doc__ = """words: what it is of; mark: "~" where the numbers may be wrong;
+inclusive: of a function, its events with those of all that it called, where stacks are
+known."""
 
 
 class Accounts:
@@ -26,6 +29,7 @@ class Accounts:
         self.areas = collections.defaultdict(Tally)
         self.processes = collections.defaultdict(Tally)
         self.symbols = collections.defaultdict(Tally)
+        self.inclusive = collections.Counter()
         self.costs = collections.defaultdict(collections.Counter)
         self.owner = {}             # of an area: the domain's title
         self.marked = set()         # titles of domains with numbers in doubt
@@ -46,19 +50,28 @@ class Accounts:
         for group, tally in zip(profile.groups, profile.totals):
             if tally.samples:
                 self.areas[group.area].add(tally.events, tally.samples)
-                self.processes[group.area, group.process].add(
-                    tally.events, tally.samples)
+                words = filter(None, (group.area, group.process, group.thread))
+                self.processes[tuple(words)].add(tally.events, tally.samples)
                 if group.part:
                     self.costs[group.vm][group.part] += tally.events
                 if group.area not in self.owner:
                     self.owner[group.area] = self.owner_of(profile, group)
         kept = sorted(profile.symbols.items(), key=lambda i: -i[1].events)
+        inclusive = profile.inclusive()
+        frames = profile.frames
         for place, ((area, frame), tally) in enumerate(kept):
             if place >= self.kept:
-                frame = profile.frames.other
-            self.symbols[area, profile.frames.names[frame],
-                         profile.frames.objects[frame]].add(
-                             tally.events, tally.samples)
+                frame = frames.other
+            key = area, frames.names[frame], frames.objects[frame]
+            self.symbols[key].add(tally.events, tally.samples)
+            if frame != frames.other:
+                self.inclusive[key] += inclusive.pop((area, frame), 0)
+        # Functions that have no sample of their own.
+        for (area, frame), events in sorted(
+                inclusive.items(), key=lambda i: -i[1])[:max(self.kept - len(kept), 0)]:
+            key = area, frames.names[frame], frames.objects[frame]
+            self.symbols[key].add(0, 0)
+            self.inclusive[key] += events
 
     @staticmethod
     def owner_of(profile, group):
@@ -78,8 +91,11 @@ class Accounts:
                 result.add(tally.events, tally.samples)
         return result
 
-    def close(self, counted):
-        """All is read: what is missing of what the CPUs counted?"""
+    def close(self, counted, part):
+        """All is read: what is missing of what the CPUs counted? Of a part of it nobody
+        knows."""
+        if part:
+            return
         total = sum(max(self.balance(d), 0) for d in self.domains)
         total += self.sampled("other guests").events
         self.counted = counted
@@ -147,3 +163,12 @@ class Accounts:
         for words, tally in sorted(tallies.items(),
                                    key=lambda i: (-i[1].events, i[0])):
             yield Row(words, tally.events, tally.samples, self.mark(words[0]))
+
+    def functions(self, by_inclusive):
+        """Rows, the largest first, by their own events or with what they called."""
+        rows = self.of(self.symbols)
+        if not self.session.callgraph:
+            return rows
+        rows = [r._replace(inclusive=self.inclusive[r.words]) for r in rows]
+        return sorted(rows, key=lambda r: (-r.inclusive, -r.events) if by_inclusive
+                      else (-r.events, -r.inclusive))

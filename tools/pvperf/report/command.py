@@ -2,6 +2,7 @@
 """pv-perf report: where the time of a host and its guests went."""
 import argparse
 import contextlib
+import fnmatch
 import os
 import re
 import sys
@@ -9,9 +10,11 @@ import sys
 from pvperf.error import Error
 from pvperf.report import reader
 from pvperf.report.accounts import Accounts
+from pvperf.report.input import debug
 from pvperf.report.input.kallsyms import Kallsyms
 from pvperf.report.input.recorded import Session
-from pvperf.report.output import file, flamegraph, pprof, table, trace
+from pvperf.report.output import data, file, firefox, flamegraph, folded, \
+    perfetto, pprof, table, trace
 from pvperf.text import file_name, printable
 
 HELP = """say where the time of a host and its guests went in a session of pv-perf
@@ -27,20 +30,38 @@ below the tables. DIR is a session of pv-perf record."""
 def add_command(commands):
     parser = commands.add_parser("report", help=HELP, description=DESCRIPTION)
     a = parser.add_argument
-    a("--top", metavar="N", type=count, default=20, help="show at most N "
-      "processes and functions, 0 for all (default: 20)")
+    a("--top", metavar="N", type=count, help="show at most N processes and functions, "
+      "0 for all (default: 20; with --json and --csv 0)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the tables as one "
+                      "object of JSON")
+    form.add_argument("--csv", action="store_true", help="print the tables as CSV, all "
+                      "with the same columns")
+    a("--inclusive", action="store_true", help="show functions in the order of their "
+      "events with those of all that they called, if there are call chains")
+    a("--threads", action="store_true", help="tell the threads of each process apart")
     a("--flamegraph", metavar="FILE.html", help="a page with a flame graph: "
       "domain, process, stack")
-    a("--timeline", metavar="FILE.json", help="host and guests over time, on "
-      "the host's clock, for https://ui.perfetto.dev or chrome://tracing; "
-      "with gzip if FILE ends with .gz")
-    a("--time", metavar="FROM-TO", type=part, default=(0, float("inf")),
-      help="only this part of the timeline, in seconds since the beginning")
+    a("--timeline", metavar="FILE.pftrace", help="host and guests over time, on "
+      "the host's clock, for https://ui.perfetto.dev; if FILE ends with .json or "
+      ".json.gz, for chrome://tracing as well, but much larger")
+    a("--firefox", metavar="FILE.json", help="the samples over time, for "
+      "https://profiler.firefox.com; with gzip if FILE ends with .gz")
+    a("--folded", metavar="FILE", help="folded stacks, for flamegraph.pl and others")
+    a("--time", metavar="FROM-TO", type=part, help="only what was in this time, in "
+      "seconds since the beginning of the session")
+    a("--vm", metavar="NAME", action="append", default=[], help="only this VM: the "
+      "guest, its VMM, and what the host did for it; repeat it for more")
+    a("--comm", metavar="NAME", action="append", default=[], help="only processes of "
+      "this name, in which * stands for anything; repeat it for more")
     a("--pprof", metavar="FILE.pb.gz", help="a profile for pprof and other "
       "readers of profile.proto, with the labels domain, vm, vcpu and process")
     a("--kallsyms", metavar="NAME=FILE", action="append", default=[],
       help="the symbols of the kernel of a guest that has not sampled itself: "
       "its /proc/kallsyms, or System.map (default: DIR/NAME.kallsyms)")
+    a("--debug", metavar="DIR", action="append", default=[],
+      help=f"a folder with debug symbols by build ID, DIR/.build-id/... (also: "
+      f"{debug.FOLDER}, and debuginfod if DEBUGINFOD_URLS is set)")
     a("--limit", metavar="MB", type=count, default=64 << 10, help="read at "
       "most MB of each domain's samples, unpacked (default: 65536)")
     a("dir", metavar="DIR", help="the session")
@@ -84,42 +105,90 @@ def read_kallsyms(session, given):
     return {name: Kallsyms(path) for name, path in paths.items()}
 
 
+class Only:
+    """The part of a session that is wanted: all outputs have that alone."""
+
+    def __init__(self, args, session):
+        self.time, self.vms, self.comms = args.time, args.vm, args.comm
+        names = [d.name for d in session.domains if d.kind != "host"]
+        for name in args.vm:
+            if name not in names:
+                raise Error(f"--vm {printable(name)}: there is no such guest in "
+                            f"{session.folder}", ", ".join(names) or
+                            "it has the host alone")
+
+    def __bool__(self):
+        return bool(self.time or self.vms or self.comms)
+
+    def in_time(self, time):
+        """Of the session, in seconds since its start."""
+        return not self.time or self.time[0] <= time <= self.time[1]
+
+    def wants(self, group):
+        """Are its samples a part of it?"""
+        if self.vms and group.vm not in self.vms:
+            return False
+        names = [group.process, group.process.removesuffix(f" ({group.vm})")]
+        return not self.comms or any(
+            fnmatch.fnmatchcase(name, pattern)
+            for name in names for pattern in self.comms)
+
+    def note(self):
+        """What it says of itself."""
+        words = [f"--time {self.time[0]:g}-{self.time[1]:g}"] if self.time else []
+        words += [f"--vm {printable(v)}" for v in self.vms]
+        words += [f"--comm {printable(c)}" for c in self.comms]
+        return f"a part of the session, of which percentages are: {' '.join(words)}; " \
+            "what was lost, or not sampled, is not in it"
+
+
 class Options:
     """What of a samples file is wanted."""
 
     def __init__(self, args, session):
-        self.stacks = bool(args.flamegraph or args.pprof)
-        self.vcpus = bool(args.pprof)
+        self.only = Only(args, session)
+        self.stacks = bool(args.flamegraph or args.pprof or args.folded or
+                           session.callgraph)
+        self.vcpus, self.threads = bool(args.pprof), args.threads
         self.limit = args.limit << 20
         self.kallsyms = read_kallsyms(session, args.kallsyms)
+        self.finder = debug.Finder(args.debug)
 
 
 class Files:
     """What is written beside the tables."""
 
-    def __init__(self, args, session, shares, stack):
+    def __init__(self, args, session, shares, stack, only):
         def create(path, packed=False):
             return stack.enter_context(file.create(path, packed))
 
-        self.profiles, self.trace = [], None
+        # Those that take profiles, and those that take each sample.
+        self.profiles, self.streams = [], []
         if args.flamegraph:
             self.profiles.append(flamegraph.Writer(create(args.flamegraph),
                                                    session, shares))
         if args.pprof:
             self.profiles.append(pprof.Writer(create(args.pprof, True),
                                               session))
+        if args.folded:
+            self.profiles.append(folded.Writer(create(args.folded)))
         if args.timeline:
-            self.trace = trace.Writer(
-                create(args.timeline, args.timeline.endswith(".gz")),
-                session, args.time)
+            sink = trace.Json if re.search(r"\.json(\.gz)?$", args.timeline) \
+                else perfetto.Sink
+            self.streams.append(trace.Writer(sink(
+                create(args.timeline, args.timeline.endswith(".gz")), session),
+                                             session, only))
+        if args.firefox:
+            self.streams.append(firefox.Writer(
+                create(args.firefox, args.firefox.endswith(".gz")), session, shares))
 
     def add(self, profile):
         for writer in self.profiles:
             writer.add(profile)
 
     def close(self, accounts, others, notes):
-        if self.trace:
-            self.trace.close(notes)
+        for stream in self.streams:
+            stream.close(notes)
         for writer in self.profiles:
             writer.close([accounts, others], notes)
 
@@ -137,11 +206,11 @@ def read_all(session, options, files):
                       [d for d in session.domains if d.is_elsewhere()])
     for domain in domains:
         profile = reader.read(session, domain, len(domains), options,
-                              files.trace)
+                              files.streams)
         (others if domain.is_elsewhere() else accounts).add(profile)
         files.add(profile)
-    accounts.close(session.counted)
-    others.close(None)
+    accounts.close(session.counted, options.only)
+    others.close(None, options.only)
     if not accounts.areas and not others.areas:
         raise Error(f"{session.folder} has no sample of {session.event}: " +
                     "; ".join(notes_of(session, accounts)[:10]))
@@ -180,18 +249,32 @@ def run(args):
     return 0
 
 
+def read(folder, args):
+    """(Session, Accounts of this host and of others, notes), without any file written."""
+    session = Session(folder)
+    options = Options(args, session)
+    accounts, others = read_all(session, options, Files(args, session, 1, None, None))
+    return session, accounts, others, \
+        [options.only.note()] * bool(options.only) + notes_of(session, accounts)
+
+
 def report(args):
     """Writes the files; what is to be printed, in parts."""
     session = Session(args.dir)
     options = Options(args, session)
     shares = sum(bool(d.samples) for d in session.domains) or 1
     with contextlib.ExitStack() as stack:
-        files = Files(args, session, shares, stack)
+        files = Files(args, session, shares, stack, options.only)
         accounts, others = read_all(session, options, files)
-        notes = notes_of(session, accounts)
+        notes = [options.only.note()] * bool(options.only)
+        notes += notes_of(session, accounts)
         notes += [f"{printable(k.path)}: {k.outside:,} of the kernel's "
                   "addresses are in none of its functions"
                   for k in options.kallsyms.values() if k.outside]
         files.close(accounts, others, notes)
-    return [headline(session), table.report(accounts, others, args.top),
+    if args.json:
+        return [data.as_json(session, accounts, others, notes, args)]
+    if args.csv:
+        return [data.as_csv(accounts, others, args)]
+    return [headline(session), table.report(accounts, others, args),
             *([""] if notes else []), *(f"- {n}" for n in notes)]

@@ -30,6 +30,9 @@ class Frames:
         self.more = self.add("[more]")
         self.other = self.add("[other symbols]")
         self.left = limit // 2      # addresses
+        # (address, object) of those whose function is not known yet; of those that stay
+        # so, {frame: (Map, address)} and {frame: the frame of the object's other ones}.
+        self.unresolved, self.places, self.bases = [], {}, {}
 
     def add(self, name, where=""):
         key = (name, where)
@@ -45,13 +48,46 @@ class Frames:
         return len(self.names) - 1
 
     def intern(self, address, symbol, where, passive):
-        """For script.Parser: its number; ~address where it is not resolved here."""
+        """For script.Parser: its number; ~address of a passive guest, and ~place in
+        unresolved of one that is not resolved here."""
         if symbol not in UNKNOWN:
             return self.add(text.name(symbol), text.name(where))
         if passive:
             return ~address
-        # Of an address, only where it is says something.
-        return self.add("[unknown]", "" if where in UNKNOWN else text.name(where))
+        if len(self.unresolved) < self.limit:
+            self.unresolved.append((address, where))
+            return ~(len(self.unresolved) - 1)
+        return self.unknown(where)
+
+    def unknown(self, where, place=None, address=0):
+        """Of a file, it has one frame for tables; and one for each address, where it is
+        known which."""
+        where = "" if where in UNKNOWN else text.name(where)
+        base = self.add("[unknown]", where)
+        if place is None:
+            return base
+        # Each process has it elsewhere.
+        key = place.build_id, address - place.start + place.offset
+        found = self.ids.get(key)
+        if found is None:
+            if self.left == 0 or len(self.names) >= self.limit:
+                return base
+            self.left -= 1
+            found = self.ids[key] = len(self.names)
+            self.names.append("[unknown]")
+            self.objects.append(where)
+            self.places[found], self.bases[found] = (place, address), base
+        return found
+
+    def resolve(self, number, maps, pid, finder):
+        """Of what intern has not resolved: its number now."""
+        address, where = self.unresolved[number]
+        place = maps.find(pid, address) if maps else None
+        if place and where in UNKNOWN:
+            where = maps.paths[place.build_id]
+        name = finder.find(place, address) if place else None
+        return self.add(name, text.name(where)) if name \
+            else self.unknown(where, place, address)
 
     def passive(self, address, kallsyms):
         """Of a kernel that somebody has given the symbols of, or an address."""

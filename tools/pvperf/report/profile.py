@@ -5,6 +5,7 @@ import collections
 from pvperf import text
 from pvperf.report.event import plain
 from pvperf.report.frames import Frames
+from pvperf.report.input.maps import Maps
 from pvperf.report.input.script import is_passive
 from pvperf.report.tree import Tree
 
@@ -12,10 +13,11 @@ from pvperf.report.tree import Tree
 NODES, FRAMES, GROUPS = 600000, 160000, 80000
 CACHED, CPUS = 20000, 8192
 
-Group = collections.namedtuple("Group", "area vm vcpu process part")
+Group = collections.namedtuple("Group", "area vm vcpu process part thread",
+                               defaults=[None])
 Group.__doc__ = """Whose samples are together. area is what is shown of domain and
 mode; vm and vcpu are None where it is nobody's in particular; part is what of the
-cost of vm it is: one of PARTS, or None."""
+cost of vm it is: one of PARTS, or None; thread is "PID/TID" where threads are wanted."""
 # The guest, its VMM in user mode, the host's kernel for the VMM, and other processes
 # and threads of the kernel that work for it.
 PARTS = GUEST, VMM, KERNEL, HELPERS = "guest", "VMM", "host kernel", "helpers"
@@ -46,14 +48,19 @@ class Tally:
 class Profile:
     """Of one samples file, of the host or a guest."""
 
-    def __init__(self, session, domain, shares, stacks, vcpus, kallsyms):
-        """shares: how many there are for the memory; stacks: keep them; vcpus: keep
-        them apart; kallsyms: {name of a passive guest: Kallsyms}."""
+    def __init__(self, session, domain, shares, options):
+        """shares: how many there are for the memory; options has stacks: keep them;
+        vcpus and threads: keep them apart; kallsyms: {name of a passive guest:
+        Kallsyms}."""
         self.session, self.domain = session, domain
-        self.vcpus, self.kallsyms = vcpus, kallsyms
+        self.vcpus, self.threaded = options.vcpus, options.threads
+        self.kallsyms = options.kallsyms
+        self.maps = domain.maps and Maps(session.path(domain, domain.maps))
+        self.finder, self.resolved = options.finder, {}
         self.frames = Frames(max(FRAMES // shares, 20))
         self.most_groups = max(GROUPS // shares, 10)
-        self.tree = Tree(NODES // shares, self.frames.more) if stacks else None
+        self.tree = Tree(NODES // shares, self.frames.more) \
+            if options.stacks else None
         self.groups, self.totals = [], []
         self.numbers, self.cache = {}, {}
         self.symbols = collections.defaultdict(Tally)
@@ -62,6 +69,9 @@ class Profile:
         self.events = {}            # those seen: are they the session's?
         self.most = session.most()
         self.window = domain.clock and session.window
+        self.only = options.only
+        self.kept = []              # of each group: is it wanted?
+        self.said, self.said_samples = 0, 0
         self.time = 0.0
         self.last = {}              # of each CPU: time and tid
         self.owners, self.threads, self.helpers = {}, {}, {}
@@ -108,9 +118,13 @@ class Profile:
         if number is None:
             self.notes["double"] += 1
             return None
+        self.said += sample.period
+        self.said_samples += 1
+        if not self.kept[number] or not self.in_part(sample.time):
+            return None
         frames = sample.frames or [self.frames.none]
-        if is_passive(sample.misc):
-            self.resolve(number, frames, sample.misc)
+        if min(frames) < 0:
+            self.resolve(number, frames, sample)
         if sample.pid == 0 and self.frames.is_idle(frames[0]):
             number = self.idle(number)
         self.count(number, frames, sample.period)
@@ -127,6 +141,16 @@ class Profile:
             self.last.clear()
         self.last[sample.cpu] = this
 
+    def in_part(self, time):
+        """Of the session, in seconds since its start."""
+        if not self.only.time:
+            return True
+        if self.domain.clock is None:
+            self.notes["untimed"] += 1
+            return False
+        return self.only.in_time(
+            self.session.since_start(self.domain.clock.host(time)))
+
     def in_window(self, time):
         first, last = self.window
         return first <= self.domain.clock.host(time) <= last
@@ -134,28 +158,43 @@ class Profile:
     def count(self, number, frames, events):
         self.totals[number].add(events)
         group = self.groups[number]
-        self.symbols[group.area, frames[0]].add(events)
+        self.symbols[group.area, self.frames.bases.get(frames[0], frames[0])].add(events)
         if self.tree:
             self.tree.add(self.tree.group(number), frames, events)
 
-    def resolve(self, number, frames, misc):
+    def resolve(self, number, frames, sample):
+        if not is_passive(sample.misc):
+            frames[:] = [f if f >= 0 else self.known(~f, sample.pid) for f in frames]
+            return
+        misc = sample.misc
         kallsyms = self.kallsyms.get(self.groups[number].vm) \
             if b"G" in misc else None
         frames[:] = [f if f >= 0 else self.frames.passive(~f, kallsyms)
                      for f in frames]
+
+    def known(self, number, pid):
+        key = number, pid
+        found = self.resolved.get(key)
+        if found is None:
+            if len(self.resolved) >= CACHED:
+                self.resolved.clear()
+            found = self.resolved[key] = self.frames.resolve(
+                number, self.maps, pid, self.finder)
+        return found
 
     def number(self, group):
         """Of a Group."""
         found = self.numbers.get(group)
         if found is not None:
             return found
-        rest = group._replace(process="[others]", vcpu=None)
+        rest = group._replace(process="[others]", vcpu=None, thread=None)
         if len(self.groups) >= self.most_groups and group != rest:
             self.notes["processes"] += 1
             return self.number(rest)
         self.numbers[group] = len(self.groups)
         self.groups.append(group)
         self.totals.append(Tally())
+        self.kept.append(self.only.wants(group))
         return len(self.groups) - 1
 
     def idle(self, number):
@@ -169,7 +208,11 @@ class Profile:
             else self.in_guest(sample)
         if group is None:
             return None
-        return self.number(group if self.vcpus else group._replace(vcpu=None))
+        if not self.vcpus:
+            group = group._replace(vcpu=None)
+        if self.threaded:
+            group = group._replace(thread=f"{sample.pid}/{sample.tid}")
+        return self.number(group)
 
     def on_host(self, sample):
         owner, vcpu = self.threads.get(sample.tid, (None, None))
@@ -203,8 +246,7 @@ class Profile:
         """Of a guest: no more than its VMM has done in guest mode, by the host's count.
         Returns what it has said, with the samples that it has lost, and what of that
         can be."""
-        said = sum(t.events for t in self.totals)
-        samples = sum(t.samples for t in self.totals)
+        said, samples = self.said, self.said_samples
         whole = said + (self.domain.lost * said // samples if samples else 0)
         counted = self.domain.counted
         if self.domain.kind != "guest" or counted is None or whole <= counted:
@@ -216,6 +258,29 @@ class Profile:
         if self.tree:
             self.tree.events = list(shares(self.tree.events, counted, whole))
         return whole, counted
+
+
+    def inclusive(self):
+        """{(area, frame): events with those of all that it called}; a function that
+        calls itself has them once."""
+        result = collections.Counter()
+        if not self.tree:
+            return result
+        tree, totals = self.tree, self.tree.totals()
+        areas, bases = [None] * len(totals), self.frames.bases
+        for node in range(1, len(totals)):
+            parent, frame = tree.parents[node], tree.frames[node]
+            if not parent:
+                areas[node] = self.groups[frame].area
+                continue
+            areas[node] = areas[parent]
+            frame = bases.get(frame, frame)
+            while tree.parents[parent] and bases.get(
+                    tree.frames[parent], tree.frames[parent]) != frame:
+                parent = tree.parents[parent]
+            if not tree.parents[parent]:
+                result[areas[node], frame] += totals[node]
+        return result
 
 
 def mode_of(misc):

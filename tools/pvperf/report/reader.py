@@ -21,6 +21,8 @@ COUNTED = {
     "back": (False, "samples that go back in time: {}"),
     "double": (False, "samples of guests that have sampled themselves, left "
                "out: {}"),
+    "untimed": (False, "its clock is not known, so that it is not in a part of the "
+                "session's time: samples left out: {}"),
     "processes": (False, "there are too many processes: samples among "
                   "[others]: {}"),
 }
@@ -43,29 +45,28 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def read(session, domain, shares, options, trace):
-    """The Profile of a domain's own samples. options: stacks, vcpus, kallsyms and
-    limit; trace has each sample, where there is one."""
-    profile = Profile(session, domain, shares, options.stacks, options.vcpus,
-                      options.kallsyms)
+def read(session, domain, shares, options, streams):
+    """The Profile of a domain's own samples. options: as Profile has them, and
+    limit; each of streams has each sample."""
+    profile = Profile(session, domain, shares, options)
     lines = Lines(session.path(domain), options.limit)
     parser = Parser(lines, profile.frames.intern)
     progress = Progress(lines, domain.title())
     until = 0
     for sample in parser:
         number = profile.add(sample)
-        if trace:
-            trace.add(profile, sample, number)
+        for stream in streams:
+            stream.add(profile, sample, number)
         until -= 1
         if until < 0:
             until = STEP
             progress.say()
     progress.end()
-    explain(profile, lines, parser, trace)
+    explain(profile, lines, parser, streams)
     return profile
 
 
-def explain(profile, lines, parser, trace):
+def explain(profile, lines, parser, streams):
     """Adds to the domain's notes; and to its doubts, which mark its numbers."""
     domain = profile.domain
     unread = parser.unread + lines.too_long
@@ -85,18 +86,35 @@ def explain(profile, lines, parser, trace):
              "rest of it as [more]")):
         if wrong:
             note(domain, doubt, text)
+    explain_symbols(profile)
     for key, count in profile.notes.items():
         doubt, text = COUNTED[key]
         note(domain, doubt, text.format(f"{count:,}"))
     if domain.clock is None and profile.session.window:
         note(domain, True, "its clock is not known: what it did before and after "
              "all recorded is not left out")
-    if trace and trace.cut[domain.title()]:
-        note(domain, False, f"of the timeline only its first "
-             f"{trace.BYTES >> 20} MB are written, --time takes another part; "
-             f"samples left out: {trace.cut[domain.title()]:,}")
-    if trace and domain.kind == "guest":
+    for stream in streams:
+        if stream.cut[domain.title()]:
+            note(domain, False, f"of {stream.WHAT}, --time takes another part; "
+                 f"samples left out: {stream.cut[domain.title()]:,}")
+    if streams and domain.kind == "guest":
         explain_clock(domain)
+
+
+def explain_symbols(profile):
+    """Which files had none, and how to get them."""
+    domain, frames = profile.domain, profile.frames
+    if domain.maps and profile.maps.problem:
+        note(domain, False, f"{domain.maps}: {profile.maps.problem}")
+    missing = {}
+    for frame, (place, _) in frames.places.items():
+        missing.setdefault(place.build_id, frames.objects[frame])
+    if missing:
+        note(domain, False, "no symbols of " + ", ".join(
+            f"{where} (build ID {build_id})"
+            for build_id, where in list(missing.items())[:5]) +
+            (f" and {len(missing) - 5:,} more" if len(missing) > 5 else "") +
+            ": have their debug symbols here (--debug, DEBUGINFOD_URLS)")
 
 
 def note(domain, doubt, text):

@@ -13,21 +13,22 @@ from pvperf.timeline import series
 EVENTS = "cycles,instructions,cache-misses,branch-misses"
 
 HELP = """draw events over time, and which rise and fall together: runs COMMAND under
-perf stat -I, or reads perf's output in FILE (takes as long as COMMAND, and some
+perf stat -I, or reads perf's output in each FILE (takes as long as COMMAND, and some
 seconds)"""
 
 DESCRIPTION = """Draws events over time, one below another, and shows how they
 correlate: which events rise and fall together. Runs COMMAND under perf stat, or reads
-FILE: the output of perf stat -x, -I, or the file of perf record with a group that is
-sampled (-e '{cycles,cache-misses}:S'). Writes a web page that needs no other file, and
-with --png a picture."""
+FILE: the output of perf stat -I with -j or -x, or the file of perf record with a group
+that is sampled (-e '{cycles,cache-misses}:S'). Several FILEs are drawn over each other,
+and each one's correlations are compared with those of the first. Writes a web page that
+needs no other file, and with --png a picture."""
 
 
 def add_command(commands):
     parser = commands.add_parser(
         "timeline", help=HELP, description=DESCRIPTION,
         usage="pv-perf timeline [options] -- COMMAND...\n"
-              "       pv-perf timeline [options] FILE")
+              "       pv-perf timeline [options] [NAME=]FILE...")
     a = parser.add_argument
     a("-e", metavar="EVENTS", default=EVENTS,
       help=f"events to count, as for perf stat (default: {EVENTS})")
@@ -37,9 +38,9 @@ def add_command(commands):
     a("-o", metavar="FILE.html", default="timeline.html",
       help="the page (default: timeline.html)")
     a("--png", metavar="FILE.png", help="the picture")
-    a("--title", help="the title of page and picture (default: COMMAND, or FILE)")
+    a("--title", help="the title of page and picture (default: COMMAND, or FILEs)")
     a("what", nargs="+", metavar="FILE | COMMAND",
-      help="COMMAND after --, or FILE")
+      help="COMMAND after --, or one or more FILEs; NAME=FILE says what is shown of it")
     parser.set_defaults(run=run)
 
 
@@ -47,7 +48,7 @@ def count(args, file):
     """Has perf stat count a command, to a file."""
     if args.I < 1:
         raise Error(f"-I {args.I}: an interval has at least 1 ms")
-    command = ["perf", "stat", "-x", ",", "-I", str(args.I), "-e", args.e,
+    command = ["perf", "stat", "-j", "-I", str(args.I), "-e", args.e,
                *(["-a"] if args.a else []), "--log-fd", str(file.fileno()),
                "--", *args.what]
     print(f"pv-perf: {' '.join(args.what)} runs; Ctrl-C ends it, and what was "
@@ -76,19 +77,31 @@ def is_command():
     return "--" in sys.argv[1:]
 
 
+def split(word):
+    """(NAME, FILE) of [NAME=]FILE."""
+    name, equals, path = word.partition("=")
+    if equals and name and not os.path.exists(word):
+        return printable(name), path
+    return printable(word), word
+
+
 def take(args):
-    """(title, [Series])"""
+    """(title, [Run])"""
     if not is_command():
-        if len(args.what) > 1:
-            raise Error("there is one FILE; a COMMAND comes after --")
-        return (printable(args.title or args.what[0]),
-                series.read(args.what[0]))
+        files = [split(word) for word in args.what]
+        names = [name for name, _ in files]
+        for name in names:
+            if names.count(name) > 1:
+                raise Error(f"there are two FILEs of the name {name}",
+                            "NAME=FILE gives each a name of its own")
+        return (printable(args.title or ", ".join(names)),
+                [series.Run(name, series.read(path)) for name, path in files])
 
     # Without a name, which somebody would have to remove.
     with tempfile.TemporaryFile() as f:
         count(args, f)
-        return (printable(args.title or " ".join(args.what)),
-                series.read(f"/proc/self/fd/{f.fileno()}"))
+        title = printable(args.title or " ".join(args.what))
+        return title, [series.Run(title, series.read(f"/proc/self/fd/{f.fileno()}"))]
 
 
 def run(args):
@@ -98,16 +111,18 @@ def run(args):
     except ModuleNotFoundError as error:
         raise Error(f"there is no {error.name}",
                     "apt install python3-matplotlib") from None
-    title, found = take(args)
-    draw.write_page(title, found, args.o)
+    title, runs = take(args)
+    draw.write_page(title, runs, args.o)
     written = [args.o]
     if args.png:
-        draw.write_picture(title, found, args.png)
+        draw.write_picture(title, runs, args.png)
         written.append(args.png)
-    print(f"{', '.join(written)}: {len(found)} events, "
-          f"{max(len(s.intervals) for s in found)} intervals")
-    for s in found:
-        if s.scaled() or s.missing():
-            print(f"{s.name}: {s.scaled()} intervals are perf's estimate, in "
-                  f"{s.missing()} it was not counted")
+    print(f"{', '.join(written)}: {len(series.names(runs))} events, "
+          f"{sum(series.length(r) for r in runs)} intervals")
+    for one in runs:
+        for s in one.series:
+            if s.scaled() or s.missing():
+                print(f"{f'{one.name}: ' if len(runs) > 1 else ''}{s.name}: "
+                      f"{s.scaled()} intervals are perf's estimate, in "
+                      f"{s.missing()} it was not counted")
     return 0

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from pvperf.error import Error
-from pvperf.timeline.series import correlation
+from pvperf.timeline.series import correlations, length, names
 
 # A name is no formula; and text in a page can be searched for.
 STYLE = {"text.parse_math": False, "svg.fonttype": "none", "font.size": 9,
@@ -34,41 +34,79 @@ svg {{ max-width: 100%; height: auto; }}
 {chart}
 <h2>Which rise and fall together</h2>
 <p>Pearson's correlation of the rates: 1 together, 0 independently, -1 one as the
-other falls. Of {intervals} intervals; a dash where an event does not change.</p>
-{matrix}
-<h2>Counts</h2>
-{totals}
-<details><summary>Each interval</summary>
-{table}
-</details>
+other falls. A dash where an event does not change.</p>
+{runs}
 </body>
 </html>
 """
 
+RUN = """{heading}
+<p>{intervals} intervals.</p>
+{matrix}
+{totals}
+<details><summary>Each interval</summary>
+{table}
+</details>
+"""
 
-def figure(found):
-    """A chart for each event, on a common time."""
+
+def steps(series):
+    """(times, rates) of a line that is level in each interval; not a number where it
+    was not counted, for a gap."""
+    times, rates, end = [], [], None
+    for i in series.intervals:
+        if end is not None and i.start > end:
+            times.append(end)
+            rates.append(float("nan"))
+        rate = float("nan") if i.count is None else i.count / (i.end - i.start)
+        times += [i.start, i.end]
+        rates += [rate, rate]
+        end = i.end
+    return times, rates
+
+
+def draw_series(ax, series, colour, label):
+    """Returns whether there are estimates."""
+    ax.plot(*steps(series), color=colour, linewidth=1, label=label)
+    # Perf's estimates are no measurements.
+    guessed = [p for p, n in zip(series.rates(), series.intervals)
+               if p[1] is not None and n.percent < 100]
+    ax.plot([t for t, _ in guessed], [r for _, r in guessed], "o",
+            markersize=3, markerfacecolor="white", color=colour)
+    return bool(guessed)
+
+
+def figure(runs):
+    """A chart for each event, on a common time, with a colour for each run."""
+    events = names(runs)
+    several = len(runs) > 1
+    end = max(i.end for run in runs for s in run.series for i in s.intervals)
     with plt.rc_context(STYLE):
-        fig, axes = plt.subplots(len(found), 1, sharex=True, squeeze=False,
-                                 figsize=(10, 0.6 + 1.3 * len(found)))
-        for ax, s, i in zip(axes[:, 0], found, range(len(found))):
-            rates = s.rates()
-            points = [(t, r) for t, r in rates if r is not None]
-            ax.plot([t for t, _ in rates],
-                    [float("nan") if r is None else r for _, r in rates],
-                    color=f"C{i % 10}", linewidth=1)
-            # Perf's estimates are no measurements.
-            guessed = [p for p, n in zip(rates, s.intervals)
-                       if p[1] is not None and n.percent < 100]
-            ax.plot([t for t, _ in guessed], [r for _, r in guessed], "o",
-                    markersize=3, markerfacecolor="white", color=f"C{i % 10}")
+        fig, axes = plt.subplots(len(events), 1, sharex=True, squeeze=False,
+                                 figsize=(10, 0.6 + 1.3 * len(events)))
+        for i, (ax, name) in enumerate(zip(axes[:, 0], events)):
+            guessed, counted, unit = False, False, ""
+            for j, run in enumerate(runs):
+                for s in run.series:
+                    if s.name == name:
+                        guessed |= draw_series(
+                            ax, s, f"C{(j if several else i) % 10}", run.name)
+                        counted |= s.missing() < len(s.intervals)
+                        unit = unit or s.unit
             ax.set_ylim(bottom=0)
-            if not points:
+            ax.set_xlim(0, end)
+            if not counted:
                 ax.text(0.5, 0.5, "not counted", transform=ax.transAxes,
                         ha="center")
             note = " (hollow: estimated)" if guessed else ""
-            ax.set_title(f"{s.name}, {s.unit + ' ' if s.unit else ''}"
+            ax.set_title(f"{name}, {unit + ' ' if unit else ''}"
                          f"per second{note}", loc="left", fontsize=9)
+        if several:
+            # Beside the charts: over a line it would hide it.
+            lines = [plt.Line2D([], [], color=f"C{j % 10}", label=run.name)
+                     for j, run in enumerate(runs)]
+            axes[0, 0].legend(handles=lines, loc="lower right", fontsize=8,
+                              bbox_to_anchor=(1, 1), ncol=min(len(runs), 5))
         axes[-1, 0].set_xlabel("seconds")
         fig.tight_layout()
     return fig
@@ -84,17 +122,17 @@ def save(fig, target, form):
         plt.close(fig)
 
 
-def write_picture(title, found, path):
-    fig = figure(found)
+def write_picture(title, runs, path):
+    fig = figure(runs)
     with plt.rc_context(STYLE):
         fig.suptitle(textwrap.shorten(title, 120), x=0.01, ha="left")
         fig.tight_layout()
     save(fig, path, "png")
 
 
-def chart(found):
+def chart(runs):
     out = io.StringIO()
-    save(figure(found), out, "svg")
+    save(figure(runs), out, "svg")
     text = out.getvalue()
     return text[text.index("<svg"):]
 
@@ -113,26 +151,47 @@ def row(first, cells, tag="td"):
     return f"<tr><th>{first}</th>{''.join(map(one, cells))}</tr>"
 
 
-def coloured(value):
+def coloured(value, most=1):
     """A correlation: red where two rise together, blue where one falls."""
     if value is None:
         return "&ndash;"
-    weak = 255 - round(120 * abs(value))
+    weak = 255 - round(120 * abs(value) / most)
     rgb = (255, weak, weak) if value > 0 else (weak, weak, 255)
     return "background:rgb({},{},{})".format(*rgb), f"{value:.2f}"
 
 
-def matrix(found):
-    names = [html.escape(s.name) for s in found]
+def matrix(found, events, ident, most=1):
+    """found: {(event, event): value}"""
+    shown = [html.escape(e) for e in events]
     return "\n".join([
-        '<table id="correlation">', row("", names, "th"),
-        *(row(name, [coloured(correlation(a, b)) for b in found])
-          for name, a in zip(names, found)), "</table>"])
+        f'<table class="{ident}">', row("", shown, "th"),
+        *(row(name, [coloured(found.get((a, b)), most) for b in events])
+          for name, a in zip(shown, events)), "</table>"])
+
+
+def differences(first, found):
+    """What has changed since the first run, where both have a correlation."""
+    return {key: value - first[key] for key, value in found.items()
+            if None not in (value, first.get(key))}
+
+
+def part(run, first, several):
+    """Of a run in the page."""
+    found = correlations(run)
+    events = [s.name for s in run.series]
+    text = matrix(found, events, "correlation")
+    if run is not first:
+        text += f"\n<p>The same, minus that of {html.escape(first.name)}, from -2 to 2: " \
+            "where the two differ.</p>\n" + matrix(
+                differences(correlations(first), found), events, "difference", 2)
+    heading = f"<h3>{html.escape(run.name)}</h3>" if several else ""
+    return RUN.format(heading=heading, intervals=length(run), matrix=text,
+                      totals=totals(run.series), table=table(run.series))
 
 
 def totals(found):
     return "\n".join([
-        '<table id="counts">',
+        '<table class="counts">',
         row("", ["count", "estimated intervals", "not counted"], "th"),
         *(row(html.escape(s.name), [number(s.total()), str(s.scaled()),
                                     str(s.missing())]) for s in found),
@@ -154,11 +213,10 @@ def table(found):
         "</table>"])
 
 
-def write_page(title, found, path):
-    page = PAGE.format(title=html.escape(title), chart=chart(found),
-                       matrix=matrix(found), totals=totals(found),
-                       table=table(found),
-                       intervals=max(len(s.intervals) for s in found))
+def write_page(title, runs, path):
+    page = PAGE.format(
+        title=html.escape(title), chart=chart(runs),
+        runs="".join(part(run, runs[0], len(runs) > 1) for run in runs))
     try:
         with open(path, "w") as f:
             f.write(page)

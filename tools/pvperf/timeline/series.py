@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Events over time: the counts of intervals, as perf stat -I prints them, or as
-perf record has them of a group that is sampled (:S)."""
+"""Events over time: the counts of intervals, as perf stat -I prints them (-j or -x,),
+or as perf record has them of a group that is sampled (:S)."""
 import collections
+import json
 import math
 import re
 import subprocess
@@ -11,6 +12,8 @@ from pvperf.text import printable
 
 # What perf.data begins with.
 MAGIC = b"PERFILE2"
+# The keys of perf stat -j that say of which CPUs, thread or group a count is.
+LABELS = ("cpu", "core", "cluster", "die", "cache", "socket", "node", "thread", "cgroup")
 
 Interval = collections.namedtuple("Interval", "start end count percent")
 Interval.__doc__ = """What an event has counted from start to end, in seconds.
@@ -46,38 +49,66 @@ class Series:
         return sum(i.count is None for i in self.intervals)
 
 
-def is_count(word):
-    return bool(re.fullmatch(r"[\d.]+|<not (counted|supported)>", word))
+Run = collections.namedtuple("Run", "name series")
+Run.__doc__ = """The [Series] of one file or command."""
+
+STAT = re.compile(
+    r"([\d.]+),"                        # seconds
+    # Of which CPU or thread, and of cores the number of their CPUs.
+    r"(?:([^,<]*),(?:\d+,(?=[\d.]+,|<not ))?)??"
+    r"([\d.]+|<not (?:counted|supported)>),"
+    r"([^,]*),"                         # unit
+    r"(.+?),"                           # event: cpu/event=0xc0,umask=0x01/ has commas
+    r"\d+,"                             # ns
+    r"([\d.]+)(?:,.*)?")                # percent
+
+
+def parse_csv(line):
+    """The fields of a line of perf stat -x, -I."""
+    match = STAT.fullmatch(line)
+    if not match:
+        raise ValueError
+    return match.groups(default="")
+
+
+def parse_json(line):
+    """The same of perf stat -j -I; None of what is no count, but a metric."""
+    found = json.loads(line)
+    if "event" not in found:
+        return None
+    label = ",".join(str(found[key]) for key in LABELS if key in found)
+    return found["interval"], label, found["counter-value"], \
+        str(found.get("unit", "")), str(found["event"]), found["pcnt-running"]
 
 
 def parse_stat_line(line):
-    """(end, label, count, unit, event, percent) of a line of perf stat -x, -I,
-    or None for a comment."""
-    words = line.strip().split(",")
-    if not line.strip() or line.startswith("#"):
+    """(end, label, count, unit, event, percent) of a line of perf stat -I, or None for
+    a comment."""
+    line = line.strip()
+    if not line or line.startswith("#"):
         return None
-    # What is behind the time is a count, or says of which CPU or thread.
-    at = next((i for i in range(1, min(4, len(words))) if is_count(words[i])),
-              None)
-    # Of cores and the like: how many CPUs it is the sum of, and then the count.
-    if at == 2 and len(words) > 3 and is_count(words[3]):
-        at = 3
     try:
-        end = float(words[0])
-        count, unit, event, _, percent = words[at:at + 5]
-        count = None if count.startswith("<") else float(count)
-        percent = float(percent)
+        found = parse_json(line) if line.startswith("{") else parse_csv(line)
+        if found is None:
+            return None
+        end, label, count, unit, event, percent = found
+        end, percent = float(end), float(percent)
+        if count == "<not counted>" and percent == 100:
+            # The task has not run: nothing was there to be counted.
+            count = 0.0
+        else:
+            count = None if str(count).startswith("<") else float(count)
         if not all(map(math.isfinite, (end, count or 0, percent))):
             raise ValueError
-        return end, ",".join(words[1:at]), count, unit, event, percent
-    except (TypeError, ValueError):
-        raise Error("this is no line of perf stat -x, -I: "
-                    f"{printable(repr(line.strip()))}",
-                    "perf stat -x, -I 100 -o FILE -- COMMAND") from None
+        return end, label, count, unit, event, percent
+    except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError):
+        raise Error("this is no line of perf stat -I with -j or -x,: "
+                    f"{printable(repr(line))}",
+                    "perf stat -j -I 100 -o FILE -- COMMAND") from None
 
 
 def parse_stat(lines):
-    """[Series] of what perf stat -x, -I has printed."""
+    """[Series] of what perf stat -I has printed."""
     parsed = [p for p in map(parse_stat_line, lines) if p]
     several = len({label for _, label, *_ in parsed}) > 1
     result, last = {}, {}
@@ -154,6 +185,16 @@ def read(path):
     return result
 
 
+def length(run):
+    """How many intervals it has."""
+    return max(len(s.intervals) for s in run.series)
+
+
+def names(runs):
+    """Of the events of all, in their order."""
+    return list(dict.fromkeys(s.name for run in runs for s in run.series))
+
+
 def correlation(a, b):
     """Pearson's, of the rates of two series where both were counted; None where one
     does not change, or there are less than three."""
@@ -170,3 +211,9 @@ def correlation(a, b):
         return None
     return sum((p[0] - mean[0]) * (p[1] - mean[1])
                for p in pairs) / spread[0] / spread[1]
+
+
+def correlations(run):
+    """{(event, event): correlation or None}"""
+    return {(a.name, b.name): correlation(a, b)
+            for a in run.series for b in run.series}

@@ -96,6 +96,7 @@ class Domain:
         self.helpers = get_list(where, "helpers", int, HELPERS)
         self.samples = get_file(where, "samples")
         self.symbols = get_file(where, "symbols")
+        self.maps = get_file(where, "maps")
         self.notes = []             # what is wrong with it
         self.doubtful = False       # and whether its numbers are
         self.claims(where)
@@ -134,6 +135,7 @@ class Session:
 
     def __init__(self, folder):
         self.folder = folder
+        self.start = None           # of the timeline, by the host's clock
         where = read_json(os.path.join(folder, "session.json"))
         try:
             self.fill(where)
@@ -150,8 +152,10 @@ class Session:
         self.event = printable(get(where, "event", str, "cycles"))
         self.period = get(where, "period", int)
         self.frequency = get(where, "frequency", NUMBER)
+        self.callgraph = get(where, "callgraph", bool, False)
         self.began = printable(get(where, "began", str, ""))
         self.window = read_window(where)
+        self.start = self.window and self.window[0]
         self.seconds = max(get(where, "seconds", NUMBER, 0), 1e-3)
         self.interrupted = get(where, "interrupted", bool, False)
         host = get(where, "host", dict, {})
@@ -183,8 +187,14 @@ class Session:
         return min(self.counted or math.inf,
                    FASTEST * max(self.seconds, 1), COUNT - 1)
 
-    def path(self, domain):
-        return os.path.join(self.folder, domain.samples)
+    def since_start(self, time):
+        """Of a time of the host's clock: when in the session that is."""
+        if self.start is None:
+            self.start = time
+        return time - self.start
+
+    def path(self, domain, name=None):
+        return os.path.join(self.folder, name or domain.samples)
 
 
 def nothing(text):

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 // Draws the nodes that are wide enough; #zoom=N&search=TEXT in the address says
-// what is shown.
+// what is shown. TEXT is a part of a name, or /a regular expression/.
 "use strict";
 (function () {
 	const HEIGHT = 17, LEAST = 0.05; // px, percent
+	const LABEL = 24; // px: narrower, and no letter of a label is readable
 	const $ = id => document.getElementById(id);
 	const data = JSON.parse($("data").textContent);
 	const root = {id: 0, name: "all", events: 0, depth: 0, children: []};
 	const nodes = [root];
+	const marked = new Set(data.marked);
+	const rests = new Set(data.rests);
 
-	for (const [parent, name, events] of data.nodes) {
-		const up = nodes[parent];
-		const node = {id: nodes.length, name: data.names[name], events,
-			      up, depth: up.depth + 1, children: []};
+	data.nodes.forEach((name, i) => {
+		const up = nodes[data.parents[i]];
+		const node = {id: nodes.length, name: data.names[name],
+			      events: data.events[i], up, depth: up.depth + 1,
+			      rest: rests.has(i + 1), children: []};
 		up.children.push(node);
 		nodes.push(node);
-	}
+	});
 	root.events = root.children.reduce((n, c) => n + c.events, 0);
 	for (const node of nodes)
-		node.children.sort((a, b) => b.events - a.events);
+		node.children.sort((a, b) => a.rest - b.rest || b.events - a.events);
 	root.children.sort((a, b) => data.order.indexOf(a.name) -
 			   data.order.indexOf(b.name));
 
@@ -26,7 +30,7 @@
 	function wanted() {
 		const words = new URLSearchParams(location.hash.slice(1));
 		return {zoom: nodes[Number(words.get("zoom"))] || root,
-			search: (words.get("search") || "").toLowerCase()};
+			search: words.get("search") || ""};
 	}
 
 	function want(zoom, search) {
@@ -41,9 +45,12 @@
 		return node;
 	}
 
+	const mark = node => marked.has(domain(node).name) ? "~" : "";
+
 	function describe(node) {
 		const of = domain(node);
-		return `${node.name}: ${node.events.toLocaleString("en")} ` +
+		return `${node.name}: ${mark(node)}` +
+			`${node.events.toLocaleString("en")} ` +
 			`${data.event}, ${percent(node.events, root.events)} of all` +
 			(node.depth > 1 ? `, ${percent(node.events, of.events)} of ` +
 			 of.name : "");
@@ -60,66 +67,155 @@
 		return `hsl(${hue}, 65%, ${68 + hash % 16}%)`;
 	}
 
-	const found = (node, search) =>
-		search && node.name.toLowerCase().includes(search);
+	// Which names are searched for, as a Set; null for none.
+	function find(search) {
+		if (!search)
+			return null;
+		const between = search.match(/^\/(.+)\/$/s);
+		const lower = search.toLowerCase();
+		const test = between ? RegExp(between[1], "i") : null;
+		return new Set(data.names.filter(name => test ? test.test(name) :
+			name.toLowerCase().includes(lower)));
+	}
 
-	// Of what is found, and not counted with one that it is in.
-	function matched(node, search) {
-		let n = 0;
-		const rest = [node];
-		while (rest.length) {
-			const next = rest.pop();
-			if (found(next, search))
-				n += next.events;
+	// Of what is found, and not counted with one that it is in; and of what may be.
+	function matched(node, found) {
+		let sum = 0, left = 0;
+		const todo = node === root ? [...root.children] : [node];
+		while (todo.length) {
+			const next = todo.pop();
+			if (next.rest)
+				left += next.events;
+			else if (found.has(next.name))
+				sum += next.events;
 			else
-				rest.push(...next.children);
+				todo.push(...next.children);
 		}
-		return n;
+		return {sum, left};
+	}
+
+	// Of each node: is anything found in it? Each is behind its parent.
+	function hits(found) {
+		const result = new Uint8Array(nodes.length);
+		for (let id = nodes.length - 1; found && id > 0; id--) {
+			if (found.has(nodes[id].name))
+				result[id] = 1;
+			if (result[id])
+				result[nodes[id].up.id] = 1;
+		}
+		return result;
+	}
+
+	function say(found) {
+		if (!found)
+			return "";
+		const {sum, left} = matched(root, found);
+		return `found: ${percent(sum, root.events)} of all` + (left ?
+			`, and at most ${percent(left, root.events)} more in what ` +
+			"was left out" : "");
+	}
+
+	function cell(tag, text) {
+		const element = document.createElement(tag);
+		element.textContent = text;
+		return element;
+	}
+
+	// What each VM has, in the guest and on its host, and what of that is found.
+	function tell(found) {
+		const vms = new Map();
+		for (const [id, vm] of Object.entries(data.vms)) {
+			const node = nodes[id];
+			const sums = vms.get(vm) || {all: 0, found: 0, mark: ""};
+			sums.all += node.events;
+			sums.mark ||= mark(node);
+			if (found)
+				sums.found += found.has(domain(node).name) ?
+					node.events : matched(node, found).sum;
+			vms.set(vm, sums);
+		}
+		const row = (tag, words) => {
+			const tr = document.createElement("tr");
+			tr.append(...words.map(w => cell(tag, w)));
+			return tr;
+		};
+		$("vms").replaceChildren(...vms.size ? [
+			row("th", ["VM", data.event, "of all",
+				   ...found ? ["found", "of it"] : []])] : [],
+			...[...vms].sort((a, b) => b[1].all - a[1].all).map(
+				([vm, {all, found: n, mark}]) => row("td", [
+					vm, mark + all.toLocaleString("en"),
+					percent(all, root.events),
+					...found ? [n.toLocaleString("en"),
+						    percent(n, all)] : []])));
 	}
 
 	let deepest;
 
-	function bar(node, left, width, search, above) {
+	function bar(node, left, width, found, kind) {
 		const div = document.createElement("div");
-		div.textContent = node.name;
+		// Of a narrow one nothing could be read.
+		if (width / 100 * $("graph").clientWidth >= LABEL)
+			div.textContent = (node.depth === 1 ? mark(node) : "") +
+				node.name;
 		div.title = describe(node);
 		div.dataset.id = node.id;
 		div.dataset.events = node.events;
 		div.tabIndex = 0;
 		div.style.cssText = `left:${left}%;width:${width}%;` +
-			`top:${node.depth * HEIGHT}px;background:${colour(node)}`;
-		if (found(node, search))
+			`top:${node.depth * HEIGHT}px` +
+			(kind.startsWith("rest") ? "" : `;background:${colour(node)}`);
+		if (found && node !== root && found.has(node.name))
 			div.classList.add("found");
-		if (above)
-			div.classList.add("above");
+		div.classList.add(...kind.split(" ").filter(Boolean));
 		deepest = Math.max(deepest, node.depth);
 		$("graph").append(div);
 	}
 
+	// One for all children that are too narrow: a click on it shows their parent alone.
+	function narrow(node, children, left, scale, hit) {
+		const events = children.reduce((n, c) => n + c.events, 0);
+		if (events * scale >= LEAST)
+			bar({id: node.id, name: `${children.length} more in ${node.name}`,
+			     events, up: node, depth: node.depth + 1}, left,
+			    events * scale, null,
+			    children.some(c => hit[c.id]) ? "rest found" : "rest");
+	}
+
 	function draw() {
 		const {zoom, search} = wanted();
+		let found = null, wrong = "";
+		try {
+			found = find(search);
+		} catch (e) {
+			wrong = e.message;
+		}
 		deepest = 0;
 		$("graph").textContent = "";
 		for (let node = zoom.up; node; node = node.up)
-			bar(node, 0, 100, search, true);
-		const rest = [[zoom, 0]];
-		while (rest.length) {
-			const [node, left] = rest.pop();
-			const width = 100 * node.events / (zoom.events || 1);
-			if (node !== zoom && width < LEAST)
-				continue;
-			bar(node, left, width, search, false);
+			bar(node, 0, 100, found, "above");
+		const todo = [[zoom, 0]], hit = hits(found);
+		const scale = 100 / (zoom.events || 1);
+		while (todo.length) {
+			const [node, left] = todo.pop();
+			bar(node, left, node.events * scale, found,
+			    node.rest ? "rest" : "");
 			let at = left;
-			for (const child of node.children) {
-				rest.push([child, at]);
-				at += 100 * child.events / (zoom.events || 1);
+			const wide = node.children.filter(
+				c => c.events * scale >= LEAST);
+			for (const child of wide) {
+				todo.push([child, at]);
+				at += child.events * scale;
 			}
+			if (wide.length < node.children.length)
+				narrow(node, node.children.filter(
+					c => c.events * scale < LEAST), at, scale, hit);
 		}
 		$("graph").style.height = `${(deepest + 1) * HEIGHT}px`;
 		$("search").value = search;
-		$("matched").textContent = search ? "found: " + percent(
-			matched(root, search), root.events) + " of all" : "";
+		$("matched").textContent = wrong || say(found);
 		$("info").textContent = describe(zoom);
+		tell(found);
 	}
 
 	function at(event) {
@@ -132,7 +228,7 @@
 	});
 	$("graph").addEventListener("mouseover", e => {
 		if (at(e))
-			$("info").textContent = describe(at(e));
+			$("info").textContent = e.target.title;
 	});
 	document.addEventListener("keydown", e => {
 		if (e.key === "Escape")
@@ -146,5 +242,6 @@
 	});
 	$("reset").addEventListener("click", () => want(root, ""));
 	window.addEventListener("hashchange", draw);
+	window.addEventListener("resize", draw);
 	draw();
 })();

@@ -7,6 +7,7 @@ one samples file after another, and not collected first."""
 import datetime
 
 from pvperf.report.event import unit
+from pvperf.report.output.proto import message, number, varint
 
 # Of int64.
 MOST = (1 << 63) - 1
@@ -16,35 +17,13 @@ SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = 1, 2, 3, 4, 5, 6
 TIME, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE = 9, 10, 11, 12, 13, 14
 
 
-SHORT = [bytes([n]) for n in range(128)]
-
-
-def varint(n):
-    if n < 128:
-        return SHORT[n]
-    result = bytearray()
-    while n > 127:
-        result.append(n & 127 | 128)
-        n >>= 7
-    result.append(n)
-    return bytes(result)
-
-
-def number(field, n):
-    return varint(field << 3) + varint(n)
-
-
-def message(field, *parts):
-    body = b"".join(parts)
-    return varint(field << 3 | 2) + varint(len(body)) + body
-
-
 class Writer:
     """Writes what it is given to a file at once."""
 
     def __init__(self, file, session):
         self.file = file
         self.strings, self.mappings, self.functions = {}, {}, {}
+        self.first = {}             # {mapping: its start in the first process}
         self.string("")
         event = session.event or "events"
         event_type = (self.string(event), self.string(unit(event)))
@@ -81,15 +60,34 @@ class Writer:
             self.write(STRING, text.encode("utf-8", "replace"))
         return found
 
-    def mapping(self, name):
-        """Its number; 0 is none. What it has is resolved already."""
-        if not name:
+    def mapping(self, name, place=None):
+        """Its number; 0 is none. What it has is resolved already, but where there is a
+        Map of it."""
+        if not name and not place:
             return 0
-        found = self.mappings.get(name)
+        key = name if not place else (name, place.build_id, place.offset)
+        found = self.mappings.get(key)
         if found is None:
-            found = self.mappings[name] = len(self.mappings) + 1
-            self.write(MAPPING, number(1, found), number(5, self.string(name)),
-                       number(7, 1))
+            found = self.mappings[key] = len(self.mappings) + 1
+            where = (number(2, place.start), number(3, place.end),
+                     number(4, place.offset), number(5, self.string(name)),
+                     number(6, self.string(place.build_id))) if place else \
+                (number(5, self.string(name)), number(7, 1))
+            self.write(MAPPING, number(1, found), *where)
+            if place:
+                self.first[found] = place.start
+        return found
+
+    def address(self, name, place, address):
+        """The number of the location of an address whose function is not known; as in
+        the process of it that came first."""
+        mapping = self.mapping(name, place)
+        address += self.first[mapping] - place.start
+        found = self.functions.get((mapping, address))
+        if found is None:
+            found = self.functions[mapping, address] = len(self.functions) + 1
+            self.write(LOCATION, number(1, found), number(2, mapping),
+                       number(3, address))
         return found
 
     def location(self, name, where):
@@ -106,6 +104,7 @@ class Writer:
 
     def labels(self, group):
         words = {"domain": group.area, "vm": group.vm, "process": group.process,
+                 "thread": group.thread,
                  "vcpu": None if group.vcpu is None else str(group.vcpu)}
         return b"".join(
             message(3, number(1, self.string(key)), number(2, self.string(word)))
@@ -127,8 +126,10 @@ class Writer:
             group, stack = tree.stack(node)
             for frame in stack:
                 if frame not in locations:
-                    locations[frame] = self.location(frames.names[frame],
-                                                     frames.objects[frame])
+                    locations[frame] = self.address(
+                        frames.objects[frame], *frames.places[frame]) \
+                        if frame in frames.places else self.location(
+                            frames.names[frame], frames.objects[frame])
             self.sample([locations[f] for f in stack], samples,
                         tree.events[node], labels[group])
 

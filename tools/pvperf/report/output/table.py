@@ -10,9 +10,11 @@ def percent(events, whole):
     return f"{100 * events / whole:.2f}%" if whole else "-"
 
 
-def line(row, whole, words):
+def line(row, whole, words, inclusive):
+    within = "" if not inclusive else \
+        f" {'-' if row.inclusive is None else percent(row.inclusive, whole):>8}"
     return f"{row.mark + format(row.events, ','):>22} " \
-        f"{percent(row.events, whole):>8} {row.samples or '-':>10}  " \
+        f"{percent(row.events, whole):>8}{within} {row.samples or '-':>10}  " \
         f"{'  '.join(words)}".rstrip()
 
 
@@ -42,10 +44,12 @@ def some(rows, top):
 def table(title, event, rows, whole):
     """What is printed, with a line for all that adds up to it."""
     rows = list(rows)
+    inclusive = any(r.inclusive is not None for r in rows)
     rows.append(Row(("all",), sum(r.events for r in rows),
                     sum(r.samples for r in rows), ""))
-    return "\n".join([f"\n{event:>22} {'%':>8} {'samples':>10}  {title}",
-                      *(line(r, whole, words)
+    within = f" {'+called':>8}" if inclusive else ""
+    return "\n".join([f"\n{event:>22} {'%':>8}{within} {'samples':>10}  {title}",
+                      *(line(r, whole, words, inclusive)
                         for r, words in zip(rows, columns(rows)))])
 
 
@@ -61,9 +65,10 @@ def costs(accounts):
           for name, parts, mark in rows)]) if rows else None
 
 
-def report(accounts, others, top):
+def report(accounts, others, args):
     """All of them."""
-    parts = [three(accounts, top), costs(accounts)]
+    top = 20 if args.top is None else args.top
+    parts = [three(accounts, args, top), costs(accounts)]
     if others.areas:
         whole, event = others.whole(), others.session.event
         parts += [table("guests of other hosts, or whose VMM is not known", event,
@@ -71,17 +76,18 @@ def report(accounts, others, top):
                   table("and their processes", event,
                         some(others.of(others.processes), top), whole),
                   table("and their functions", event,
-                        some(others.of(others.symbols), top), whole)]
+                        some(others.functions(args.inclusive), top), whole)]
     return "\n".join(filter(None, parts))
 
 
-def three(accounts, top):
+def three(accounts, args, top):
     """By domain, process and function."""
     whole, event = accounts.whole(), accounts.session.event
     unseen = list(accounts.unseen())
     return "\n".join([
         table("by domain", event, accounts.by_domain(), whole),
-        table("by process", event,
+        table("by thread" if args.threads else "by process", event,
               [*some(accounts.of(accounts.processes), top), *unseen], whole),
         table("by function", event,
-              [*some(accounts.of(accounts.symbols), top), *unseen], whole)])
+              [*some(accounts.functions(args.inclusive), top), *unseen],
+              whole)])

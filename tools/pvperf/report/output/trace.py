@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Host and guests over time, as Perfetto (https://ui.perfetto.dev) and the trace
-viewer of Chromium and Go read it: the trace event format, in JSON.
+"""Host and guests over time: a track for each CPU of a domain, with a slice for as long
+as samples find the same function in the same place, and marks for events of other kinds.
 
-https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: a
-track for each CPU of a domain, with a slice (X) for as long as samples find the same
-function in the same place, and marks (i) for events of other kinds."""
+perfetto.Sink writes that for Perfetto (https://ui.perfetto.dev); Json for the trace
+viewers of Chromium and Go."""
 import collections
 import json
 
@@ -17,30 +16,13 @@ MANY = 1000000
 TRACKS = 4096
 
 
-class Track:
-    """A CPU: what it does, from the outermost on."""
+class Json:
+    """The trace event format: slices (X), and marks (i).
 
-    def __init__(self, title, number, tid):
-        self.title, self.number, self.tid = title, number, tid
-        self.open = []              # [((name, its args or None), since)]
-        self.end = -1.0             # of what is drawn
+    https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU"""
 
-
-class Writer:
-    """Of the samples from..to, in seconds since the session's start; no domain has more
-    than BYTES of it."""
-    BYTES = 24 << 20
-
-    def __init__(self, file, session, part):
-        self.file, self.part = file, part
-        self.start = session.window and session.window[0]
-        self.gap = 1 / session.frequency if session.frequency else 1e-3
-        self.fixed = bool(session.frequency)
-        self.processes, self.tracks = {}, {}
-        self.slices, self.names = 0, {}
-        self.began = False
-        # By a domain's title: what it has had, and how many samples that had no room.
-        self.used, self.cut = collections.Counter(), collections.Counter()
+    def __init__(self, file, session):
+        self.file, self.began = file, False
         file.write(b'{"displayTimeUnit": "ns", "otherData": %s, '
                    b'"traceEvents": [' % json.dumps({
                        "event": session.event, "began": session.began,
@@ -53,12 +35,55 @@ class Writer:
         self.began = True
         return len(data)
 
-    def put(self, title, **event):
-        """Of a domain, where it has room."""
-        if self.used[title] <= self.BYTES:
-            self.used[title] += self.write(**event)
-            self.slices += 1
+    def meta(self, name, pid, tid, value):
+        self.write(ph="M", name=name, pid=pid, tid=tid, args={"name": value})
 
+    def process(self, pid, name):
+        self.meta("process_name", pid, 0, name)
+
+    def thread(self, pid, tid, name):
+        self.meta("thread_name", pid, tid, name)
+
+    @staticmethod
+    def begin(pid, tid, _, name, args):
+        """A slice is written when it ends, for which there has to be room now."""
+        return 60 + len(json.dumps([name, pid, tid, args]))
+
+    def end(self, pid, tid, time, since, name, args):
+        self.write(ph="X", name=name, pid=pid, tid=tid, ts=round(since * 1e6, 3),
+                   dur=round((time - since) * 1e6, 3),
+                   **({"args": args} if args else {}))
+
+    def mark(self, pid, tid, time, name):
+        return self.write(ph="i", name=name, s="t", pid=pid, tid=tid,
+                          ts=round(time * 1e6, 3))
+
+    def close(self):
+        self.file.write(b"\n]}\n")
+
+
+class Track:
+    """A CPU: what it does, from the outermost on."""
+
+    def __init__(self, title, number, tid):
+        self.title, self.number, self.tid = title, number, tid
+        self.open = []              # [((name, its args or None), since, begun)]
+        self.end = -1.0             # of what is drawn
+
+
+class Writer:
+    """Of the part of the session that is wanted; no domain has more than BYTES of it."""
+    BYTES = 24 << 20
+    WHAT = f"the timeline only its first {BYTES >> 20} MB are written"
+
+    def __init__(self, sink, session, only):
+        self.sink, self.session, self.only = sink, session, only
+        self.gap = 1 / session.frequency if session.frequency else 1e-3
+        self.fixed = bool(session.frequency)
+        self.processes, self.tracks = {}, {}
+        self.slices = 0
+        # By a domain's title: what it has had, and how many samples that had no room.
+        self.used, self.cut = collections.Counter(), collections.Counter()
     def track(self, title, kind, cpu):
         """Of a domain's CPU; None beyond what a viewer can show."""
         found = self.tracks.get((title, cpu))
@@ -66,14 +91,11 @@ class Writer:
             return found
         if title not in self.processes:
             number = self.processes[title] = len(self.processes) + 1
-            self.meta("process_name", number, 0, title)
+            self.sink.process(number, title)
         number = self.processes[title]
-        self.meta("thread_name", number, cpu, f"{kind} {cpu}")
+        self.sink.thread(number, cpu, f"{kind} {cpu}")
         found = self.tracks[title, cpu] = Track(title, number, cpu)
         return found
-
-    def meta(self, name, pid, tid, value):
-        self.write(ph="M", name=name, pid=pid, tid=tid, args={"name": value})
 
     def place(self, profile, sample, group):
         """The track of a sample."""
@@ -91,13 +113,8 @@ class Writer:
         if profile.domain.clock is None:
             return None
         host = profile.domain.clock.host(sample.time)
-        if self.start is None:
-            self.start = host
-        time = host - self.start
-        if time < 0:
-            return None
-        first, last = self.part
-        return time if first <= time <= last else None
+        time = self.session.since_start(host)
+        return time if time >= 0 and self.only.in_time(time) else None
 
     def add(self, profile, sample, number):
         """Draws it, where there is room."""
@@ -137,37 +154,45 @@ class Writer:
         if not self.fixed and gap > 0:
             # Close to the median.
             self.gap *= 1.05 if gap > self.gap else 0.95
-        begin, same = track.end, 0
+        begin, same = max(track.end, 0), 0
         if gap > 1.5 * self.gap:
             begin = max(time - self.gap, track.end, 0)
         else:
-            for (old, _), new in zip(track.open, what):
+            for (old, _, _), new in zip(track.open, what):
                 if old != new:
                     break
                 same += 1
         self.shut(track, same)
-        track.open += [(w, begin) for w in what[same:]]
+        for word in what[same:]:
+            self.begin(track, word, begin)
         track.end = time
+
+    def begin(self, track, word, time):
+        room = self.used[track.title] <= self.BYTES
+        if room:
+            self.used[track.title] += self.sink.begin(
+                track.number, track.tid, time, *word)
+        track.open.append((word, time, room))
 
     def shut(self, track, keep):
         """Writes what is over."""
-        for (name, args), since in reversed(track.open[keep:]):
-            self.put(track.title, ph="X", name=name, pid=track.number,
-                     tid=track.tid, ts=round(since * 1e6, 3),
-                     dur=round((track.end - since) * 1e6, 3),
-                     **({"args": args} if args else {}))
+        for (name, args), since, begun in reversed(track.open[keep:]):
+            if begun:
+                self.sink.end(track.number, track.tid, track.end, since, name, args)
+                self.slices += 1
         del track.open[keep:]
 
     def mark(self, profile, sample, time):
         track = self.place(profile, sample, None)
         if track:
-            self.put(track.title, ph="i", name=text.name(sample.event), s="t",
-                     pid=track.number, tid=track.tid, ts=round(time * 1e6, 3))
+            self.used[track.title] += self.sink.mark(
+                track.number, track.tid, time, text.name(sample.event))
+            self.slices += 1
 
     def close(self, notes):
         for track in self.tracks.values():
             self.shut(track, 0)
-        self.file.write(b"\n]}\n")
+        self.sink.close()
         if self.slices > MANY:
             notes.append(f"the timeline has {self.slices:,} slices, which "
                          "viewers are slow with: --time takes a part")

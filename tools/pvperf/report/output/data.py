@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tables of pv-perf report, for programs: JSON, or CSV."""
+import csv
+import io
+import json
+
+from pvperf.report.profile import PARTS
+
+# Of a row, in the order in which CSV has them.
+FIELDS = ["table", "domain", "process", "thread", "vm", "function", "object", "part",
+          "events", "percent", "inclusive", "inclusive_percent", "samples", "estimated"]
+# What spreadsheets take for a formula, if a cell begins with it: names are anybody's.
+FORMULA = "=+-@\t\r"
+
+
+def percent(events, whole):
+    return round(100 * events / whole, 4) if whole else None
+
+
+def one(table, words, row, whole):
+    """A row; words are the names of what row.words has."""
+    return {"table": table, **dict(zip(words, row.words)), "events": row.events,
+            "percent": percent(row.events, whole), "samples": row.samples,
+            "estimated": bool(row.mark)}
+
+
+def function(table, row, whole):
+    found = one(table, ("domain", "function", "object"), row, whole)
+    if row.inclusive is not None:
+        found["inclusive"] = row.inclusive
+        found["inclusive_percent"] = percent(row.inclusive, whole)
+    return found
+
+
+def costs(accounts):
+    whole = accounts.whole()
+    for name, parts, mark in accounts.by_vm():
+        for part, events in zip(PARTS, parts):
+            yield {"table": "vms", "vm": name, "part": part, "events": events,
+                   "percent": percent(events, whole), "estimated": bool(mark)}
+
+
+def rows_of(accounts, prefix, args):
+    """Of the tables of one host's domains."""
+    def some(rows):
+        # Unlike a screen, a program can take all.
+        return list(rows)[:args.top or None]
+
+    whole = accounts.whole()
+    for row in accounts.by_domain():
+        yield one(prefix + "domains", ("domain",), row, whole)
+    for row in some(accounts.of(accounts.processes)):
+        yield one(prefix + "processes", ("domain", "process", "thread"), row, whole)
+    for row in some(accounts.functions(args.inclusive)):
+        yield function(prefix + "functions", row, whole)
+
+
+def all_rows(accounts, others, args):
+    yield from rows_of(accounts, "", args)
+    yield from costs(accounts)
+    if others.areas:
+        yield from rows_of(others, "elsewhere_", args)
+
+
+def as_json(session, accounts, others, notes, args):
+    """One object: what was recorded, each table, and what is to be known about them."""
+    tables = {}
+    for row in all_rows(accounts, others, args):
+        tables.setdefault(row.pop("table"), []).append(row)
+    return json.dumps({
+        "event": session.event, "period": session.period,
+        "frequency": session.frequency, "began": session.began,
+        "seconds": session.seconds, "host": session.host_name,
+        "counted": accounts.whole(), "tables": tables, "notes": notes}, indent=1)
+
+
+def cell(value):
+    if isinstance(value, str) and value[:1] in tuple(FORMULA):
+        return "'" + value
+    return value
+
+
+def as_csv(accounts, others, args):
+    """All tables, one below another, with the same columns."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for row in all_rows(accounts, others, args):
+        writer.writerow({key: cell(value) for key, value in row.items()})
+    return out.getvalue().removesuffix("\n")

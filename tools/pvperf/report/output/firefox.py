@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A profile as https://profiler.firefox.com reads it: Gecko's profile format, version 24,
+as perf script report gecko writes it, too, with a thread for each of a process.
+
+https://github.com/firefox-devtools/profiler/blob/main/docs-developer/gecko-profile-format.md"""
+import array
+import collections
+import datetime
+import json
+
+from pvperf.report.frames import label
+
+VERSION = 24
+# Samples that a browser can show, of all.
+SAMPLES = 2000000
+THREADS = 4096
+# One for each kind of area; a frame has its number.
+CATEGORIES = [("host", "blue"), ("guest", "green"), ("other", "grey")]
+SCHEMAS = {
+    "frameTable": ["location", "relevantForJS", "innerWindowID", "implementation",
+                   "optimizations", "line", "column", "category", "subcategory"],
+    "stackTable": ["prefix", "frame"],
+    "samples": ["stack", "time", "responsiveness"],
+    "markers": ["name", "startTime", "endTime", "phase", "category", "data"]}
+
+
+def schema(name):
+    return {word: place for place, word in enumerate(SCHEMAS[name])}
+
+
+class Thread:
+    """Its stacks, each once, and samples: which stack, and when in ms."""
+
+    def __init__(self, process, name, pid, tid, category):
+        self.process, self.name, self.pid, self.tid = process, name, pid, tid
+        self.category = category
+        self.strings, self.stacks = {}, {}
+        self.frames, self.prefixes = array.array("I"), array.array("l")
+        self.stack, self.times = array.array("l"), array.array("d")
+
+    def add(self, names, time):
+        """names: the outermost first."""
+        at = -1
+        for name in names:
+            frame = self.strings.setdefault(name, len(self.strings))
+            found = self.stacks.get((at, frame))
+            if found is None:
+                found = self.stacks[at, frame] = len(self.frames)
+                self.prefixes.append(at)
+                self.frames.append(frame)
+            at = found
+        self.stack.append(at)
+        self.times.append(time)
+
+    def describe(self):
+        """In the order of time, as each format's reader wants it."""
+        order = sorted(range(len(self.times)), key=self.times.__getitem__)
+        frames = [[n, False, 0, None, None, None, None, self.category, 0]
+                  for n in range(len(self.strings))]
+        return {
+            "name": self.name, "processName": self.process, "processType": "default",
+            "pid": self.pid, "tid": self.tid, "registerTime": 0,
+            "unregisterTime": None, "stringTable": list(self.strings),
+            "markers": {"schema": schema("markers"), "data": []},
+            "frameTable": {"schema": schema("frameTable"), "data": frames},
+            "stackTable": {"schema": schema("stackTable"), "data": [
+                [None if p < 0 else p, f]
+                for p, f in zip(self.prefixes, self.frames)]},
+            "samples": {"schema": schema("samples"), "data": [
+                [None if self.stack[i] < 0 else self.stack[i],
+                 round(self.times[i], 6), 0] for i in order]}}
+
+
+class Writer:
+    """Of samples in the order in which they come; no domain has more than its share."""
+    WHAT = f"the Firefox profile only its share of {SAMPLES:,} samples are written"
+
+    def __init__(self, file, session, shares):
+        self.file, self.session = file, session
+        self.most, self.most_threads = SAMPLES // shares, THREADS // shares or 1
+        self.threads, self.pids = {}, {}
+        self.used, self.count = collections.Counter(), collections.Counter()
+        self.cut = collections.Counter()
+
+    def add(self, profile, sample, number):
+        """A sample that is counted."""
+        if number is None or profile.domain.clock is None:
+            return
+        title = profile.domain.title()
+        if self.used[title] >= self.most:
+            self.cut[title] += 1
+            return
+        self.used[title] += 1
+        time = self.session.since_start(profile.domain.clock.host(sample.time))
+        names, objects = profile.frames.names, profile.frames.objects
+        thread = self.thread(title, profile.groups[number], sample)
+        thread.add([label(names[f], objects[f]) for f in reversed(sample.frames)],
+                   max(time, 0) * 1e3)
+
+    def thread(self, title, group, sample):
+        owner = group.area if not group.vm else group.area.partition(" idle")[0]
+        key = owner, group.process, sample.pid, sample.tid
+        found = self.threads.get(key)
+        if found is None and self.count[title] >= self.most_threads:
+            key = owner, "[others]", 0, 0
+            found = self.threads.get(key)
+        if found is None:
+            self.count[title] += 1
+            kind = owner.partition(" ")[0]
+            category = 0 if kind in ("host", "VMM") else \
+                1 if kind in ("guest", "passive") else 2
+            # Numbers of processes are their domain's: no two domains share one here.
+            pid = self.pids.setdefault((owner, key[2]), len(self.pids) + 1)
+            found = self.threads[key] = Thread(
+                f"{owner}: {key[1]} {key[2]}", key[1], str(pid),
+                len(self.threads) + 1, category)
+        return found
+
+    def close(self, _):
+        s = self.session
+        try:
+            began = datetime.datetime.fromisoformat(s.began).timestamp() * 1e3
+        except (ValueError, OverflowError, OSError):
+            began = 0
+        head = {
+            "meta": {
+                "version": VERSION, "interval": 1e3 / (s.frequency or 1000),
+                "processType": 0, "product": f"pv-perf, host {s.host_name}",
+                "stackwalk": 1, "debug": 0, "gcpoison": 0, "asyncstack": 1,
+                "startTime": began, "shutdownTime": None, "presymbolicated": True,
+                "categories": [{"name": n, "color": c, "subcategories": ["Other"]}
+                               for n, c in CATEGORIES],
+                "markerSchema": []},
+            "libs": [], "processes": [], "pausedRanges": []}
+        self.file.write(json.dumps(head)[:-1].encode() + b', "threads": [')
+        for place, thread in enumerate(self.threads.values()):
+            self.file.write((b",\n" if place else b"\n") + json.dumps(
+                thread.describe(), separators=(",", ":")).encode())
+        self.file.write(b"\n]}\n")
