@@ -217,7 +217,7 @@ static void read_position(struct pv_perf_event *event, bool overflowed,
 {
 	struct perf_event *backing = event->backing;
 
-	if (event->stopped) {
+	if (pv_perf_is_stopped(event)) {
 		reading->count = event->stopped_at.count;
 		reading->period_left = pv_perf_backing_left_at(backing,
 							       &event->stopped_at);

@@ -50,7 +50,7 @@ static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backi
  */
 static inline bool pv_perf_was_robbed(const struct pv_perf_event *event)
 {
-	return READ_ONCE(event->enabled) && !READ_ONCE(event->lost) &&
+	return READ_ONCE(event->enabled) && !(pv_perf_why(event) & PV_PERF_LOST) &&
 	       pv_perf_backing_has_no_counter(event->backing);
 }
 

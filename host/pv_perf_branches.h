@@ -10,7 +10,6 @@
 
 unsigned int pv_perf_branches_probe(void);
 void pv_perf_branches_enter(struct kvm_vcpu *vcpu);
-int pv_perf_branches_tell(struct kvm_vcpu *vcpu);
-int pv_perf_branches_tell_irqoff(struct kvm_vcpu *vcpu);
+int pv_perf_branches_tell(struct kvm_vcpu *vcpu, bool may_sleep);
 
 #endif /* __KVM_X86_PV_PERF_BRANCHES_H */

@@ -17,9 +17,11 @@
 
 static const char *pv_perf_state_name(struct pv_perf_event *event)
 {
-	if (event->lost)
+	u32 why = pv_perf_why(event);
+
+	if (why & PV_PERF_LOST)
 		return "no-counter";
-	if (event->throttled)
+	if (why & PV_PERF_LIMITED)
 		return "throttled";
 
 	switch (READ_ONCE(event->backing->state)) {
@@ -28,7 +30,7 @@ static const char *pv_perf_state_name(struct pv_perf_event *event)
 	case PERF_EVENT_STATE_INACTIVE:
 		return "inactive";
 	case PERF_EVENT_STATE_OFF:
-		return event->parked ? "inactive" : "off";
+		return why & PV_PERF_PARKED ? "inactive" : "off";
 	case PERF_EVENT_STATE_ERROR:
 		return "no-counter";
 	default:

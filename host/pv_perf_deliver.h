@@ -9,7 +9,20 @@
 #include "pv_perf_event.h"
 
 enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
-void pv_perf_tell(struct kvm_vcpu *vcpu);
-void pv_perf_update_records(struct kvm_vcpu *vcpu);
+
+/**
+ * enum pv_perf_when - when the guest is told
+ * @PV_PERF_AT_NMI_EXIT: right at the exit for an NMI, where nothing may sleep
+ * @PV_PERF_AT_REQUEST: before the vCPU enters the guest
+ * @PV_PERF_AT_LEAVE: as KVM_RUN ends: the VMM may save the guest's memory now, so all
+ *	records of enabled events have to be up to date
+ */
+enum pv_perf_when {
+	PV_PERF_AT_NMI_EXIT,
+	PV_PERF_AT_REQUEST,
+	PV_PERF_AT_LEAVE,
+};
+
+void pv_perf_deliver(struct kvm_vcpu *vcpu, enum pv_perf_when when);
 
 #endif /* __KVM_X86_PV_PERF_DELIVER_H */

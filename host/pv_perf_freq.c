@@ -135,7 +135,7 @@ void pv_perf_freq_tick(struct pv_perf_event *event)
 		return;
 
 	freq->tick = now;
-	if (freq->unused || event->stopped ||
+	if (pv_perf_why(event) & (PV_PERF_UNUSED | PV_PERF_STOPPED) ||
 	    !pv_perf_read_here(event, &reading) ||
 	    !pv_perf_freq_look(freq, &reading, &ns, &count))
 		return;
@@ -166,12 +166,17 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
 	struct pv_perf_vcpu *home = event->home;
 	struct pv_perf_freq *freq = &event->freq;
 	unsigned long flags;
+	bool unused = pv_perf_is_unused(left);
 
-	if (!pv_perf_has_freq(event) || freq->unused == pv_perf_is_unused(left))
+	if (!pv_perf_has_freq(event) ||
+	    unused == !!(pv_perf_why(event) & PV_PERF_UNUSED))
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
-	freq->unused = !freq->unused;
+	if (unused)
+		pv_perf_set_why(event, PV_PERF_UNUSED);
+	else
+		pv_perf_clear_why(event, PV_PERF_UNUSED);
 	/* From where it began to what it has come to, and back. */
 	freq->time = reading->running - freq->time;
 	freq->count = reading->count - freq->count;
@@ -201,7 +206,7 @@ int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
 	WRITE_ONCE(event->freq.hz, hz);
 	pv_perf_backing_set_period(backing,
 				   max_t(u64, period, PV_PERF_MIN_PERIOD));
-	if (!event->freq.unused)
+	if (!(pv_perf_why(event) & PV_PERF_UNUSED))
 		pv_perf_set_left(event, 0);
 	return 0;
 }

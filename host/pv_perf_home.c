@@ -181,8 +181,8 @@ static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
 	       (pv_perf_counts_one_mode(event) ? PV_PERF_AT_ENTRY_MODES : 0) |
 	       (pv_perf_counts_kernel(event) ? PV_PERF_AT_ENTRY_NMI : 0) |
 	       (pv_perf_has_freq(event) ? PV_PERF_AT_ENTRY_FREQ : 0) |
-	       (event->rdpmc ? PV_PERF_AT_ENTRY_RDPMC : 0) |
-	       (event->branches ? PV_PERF_AT_ENTRY_BRANCHES : 0);
+	       (pv_perf_has_rdpmc(event) ? PV_PERF_AT_ENTRY_RDPMC : 0) |
+	       (pv_perf_has_branches(event) ? PV_PERF_AT_ENTRY_BRANCHES : 0);
 }
 
 /**

@@ -24,7 +24,8 @@ void pv_perf_unlink(struct pv_perf_event *event);
 /* Does it count either the guest or its nested guests? */
 static inline bool pv_perf_counts_one_mode(const struct pv_perf_event *event)
 {
-	return event->not_nested || event->only_nested;
+	return event->flags & (KVM_PERF_ATTR_EXCLUDE_GUEST |
+			       KVM_PERF_ATTR_EXCLUDE_HOST);
 }
 
 static inline bool pv_perf_counts_kernel(const struct pv_perf_event *event)
@@ -42,7 +43,7 @@ static inline bool pv_perf_has_freq(const struct pv_perf_event *event)
 static inline bool pv_perf_may_be_stopped(const struct pv_perf_event *event)
 {
 	return pv_perf_counts_one_mode(event) || pv_perf_counts_kernel(event) ||
-	       READ_ONCE(event->stopped);
+	       pv_perf_is_stopped(event);
 }
 
 #endif /* __KVM_X86_PV_PERF_HOME_H */

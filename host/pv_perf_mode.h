@@ -22,20 +22,9 @@ static inline bool pv_perf_may_switch_modes(struct kvm_vcpu *vcpu)
 	       (vcpu->arch.nmi_injected || here->in_nmi);
 }
 
-void pv_perf_stop_throttled(struct pv_perf_event *event);
+void pv_perf_note_throttled(struct pv_perf_event *event,
+			    const struct perf_event *backing);
 void pv_perf_forget_stopped(struct pv_perf_event *event);
-
-/**
- * pv_perf_note_throttled - if perf has throttled an event, it is where it was then
- * @event: the event, its home locked, before its count is looked at
- */
-static inline void pv_perf_note_throttled(struct pv_perf_event *event)
-{
-	/* Pairs with that of pv_perf_overflow(). */
-	if (smp_load_acquire(&event->throttled_now))
-		pv_perf_stop_throttled(event);
-}
-
 void pv_perf_set_left(struct pv_perf_event *event, u64 left);
 int pv_perf_set_period(struct pv_perf_event *event, u64 period);
 

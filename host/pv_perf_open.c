@@ -136,15 +136,11 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	event->id = id;
 	event->attr = *attr;
-	event->not_nested = flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
-	event->only_nested = flags & KVM_PERF_ATTR_EXCLUDE_HOST;
-	event->notify = flags & KVM_PERF_ATTR_NOTIFY;
-	event->rdpmc = (flags & KVM_PERF_ATTR_RDPMC) &&
-		       pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED;
-	event->pmc_notify = flags & KVM_PERF_ATTR_RDPMC_USER;
-	if (vm->pmu.branches && attr->sample_period)
-		event->branches = (flags & KVM_PERF_ATTR_BRANCHES) >>
-				  KVM_PERF_ATTR_BRANCHES_SHIFT;
+	event->flags = flags;
+	if (pv_perf_rdpmc_vcpu(vcpu) != KVM_PERF_RDPMC_ALLOWED)
+		event->flags &= ~KVM_PERF_ATTR_RDPMC;
+	if (!vm->pmu.branches || !attr->sample_period)
+		event->flags &= ~KVM_PERF_ATTR_BRANCHES;
 	event->home = home;
 	refcount_set(&event->refs, 1);
 	pv_perf_freq_init(event);

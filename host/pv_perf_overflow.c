@@ -10,8 +10,8 @@
 #include "pv_perf_event.h"
 #include "pv_perf_freq.h"
 #include "pv_perf_home.h"
+#include "pv_perf_mode.h"
 #include "pv_perf_overflow.h"
-#include "pv_perf_position.h"
 #include "x86.h"
 
 static void pv_perf_note_overflow(struct pv_perf_event *event,
@@ -39,12 +39,8 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	struct pv_perf_vcpu *home = READ_ONCE(event->home);
 
 	pv_perf_note_overflow(event, backing, data->period);
-	/* What was stopped, and has not been restarted since, stays where it was. */
-	if (pv_perf_backing_is_throttled(backing) && !READ_ONCE(event->stopped)) {
-		event->throttled_at = pv_perf_backing_position(backing);
-		/* Pairs with that of pv_perf_note_throttled(). */
-		smp_store_release(&event->throttled_now, true);
-	}
+	if (pv_perf_backing_is_throttled(backing))
+		pv_perf_note_throttled(event, backing);
 	WRITE_ONCE(home->counts.overflowed, true);
 	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
 

@@ -366,7 +366,7 @@ static bool pv_perf_pmc_is_near_end(struct perf_event *backing, s64 prev)
 static bool pv_perf_pmc_holds_count(const struct pv_perf_event *event)
 {
 	return !READ_ONCE(event->backing->hw.state) ||
-	       (event->stopped && !pv_perf_backing_is_moved(event->backing));
+	       (pv_perf_is_stopped(event) && !pv_perf_backing_is_moved(event->backing));
 }
 
 /* Perf's count less its prev_count. */
@@ -402,7 +402,7 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
 	    READ_ONCE(backing->hw.last_tag) != seen->tag)
 		return false;
 
-	if (!event->rdpmc)
+	if (!pv_perf_has_rdpmc(event))
 		return !pv_perf_backing_is_moved(backing);
 
 	return READ_ONCE(event->pmc.index) && !READ_ONCE(backing->hw.state) &&
@@ -466,7 +466,7 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 		return;
 
 	count = pv_perf_pmc_delta(backing, &prev) + prev;
-	if (event->stopped)
+	if (pv_perf_is_stopped(event))
 		count = event->stopped_at.count;
 	event->pmc_seen.delta = count - prev;
 	if (pv_perf_pmc_is_near_end(backing, prev))

@@ -179,7 +179,7 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 		if (!pv_perf_pmc_add(event->backing, pmcs))
 			return false;
 		pmu = event->backing->pmu;
-		wanted |= event->rdpmc;
+		wanted |= pv_perf_has_rdpmc(event);
 	}
 
 	return wanted &&
@@ -193,7 +193,7 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
  */
 static void pv_perf_rdpmc_notify(struct pv_perf_event *event, u32 old_index)
 {
-	if (event->pmc_notify && old_index)
+	if (event->flags & KVM_PERF_ATTR_RDPMC_USER && old_index)
 		event->home->pmc_changed = true;
 }
 
@@ -242,7 +242,7 @@ static bool pv_perf_rdpmc_update(struct kvm *kvm, struct pv_perf_event *event,
 {
 	struct pv_perf_pmc pmc = { };
 
-	if (!event->rdpmc)
+	if (!pv_perf_has_rdpmc(event))
 		return true;
 
 	if (open)

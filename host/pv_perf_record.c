@@ -42,11 +42,12 @@ static void pv_perf_note_told(struct pv_perf_event *event, u32 flags)
 	u32 new = flags & ~event->told;
 
 	event->told = flags;
-	event->owed &= flags;
-	if (!new || !event->notify || READ_ONCE(event->home->thread) == current)
+	if (!new || !(event->flags & KVM_PERF_ATTR_NOTIFY) ||
+	    READ_ONCE(event->home->thread) == current)
 		return;
 
-	event->owed |= new;
+	/* So the vCPU finds them to be new, and tells of them with an NMI. */
+	event->told &= ~new;
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 }
 

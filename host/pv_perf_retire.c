@@ -34,7 +34,7 @@
 /* A stopped event has not counted the instructions that the vCPU ran up to the exit. */
 static bool pv_perf_is_counting(const struct pv_perf_event *event)
 {
-	return pv_perf_backing_is_here(event->backing) && !event->stopped &&
+	return pv_perf_backing_is_here(event->backing) && !pv_perf_is_stopped(event) &&
 	       !READ_ONCE(event->backing->hw.state);
 }
 
@@ -51,7 +51,8 @@ static void pv_perf_add_retired(struct kvm_vcpu *vcpu,
 	bool writable = vcpu->kvm->arch.pv_perf->pmcs_writable;
 	u64 period = event->backing->hw.last_period;
 
-	if (pv_perf_backing_add_one(event->backing, event->rdpmc, writable))
+	if (pv_perf_backing_add_one(event->backing, pv_perf_has_rdpmc(event),
+				    writable))
 		pv_perf_overflow_in_host(event, period);
 }
 

@@ -33,7 +33,7 @@ void pv_perf_note_lost(struct pv_perf_event *event)
 	 * is marked; who sees the request waits for the home's lock.
 	 */
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
-	WRITE_ONCE(event->lost, true);
+	pv_perf_set_why(event, PV_PERF_LOST);
 }
 
 static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)
@@ -88,17 +88,17 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 		if (!event->enabled || pv_perf_is_allowed(vcpu->kvm, event))
 			continue;
 		perf_event_disable(event->backing);
-		event->throttled = false;
-		WRITE_ONCE(event->lost, true);
+		pv_perf_clear_why(event, PV_PERF_LIMITED);
+		pv_perf_set_why(event, PV_PERF_LOST);
 	}
 	mutex_unlock(&here->lock);
 }
 
-/* What is parked or throttled has no counter, and comes here when it goes on. */
+/* What is parked or limited has no counter, and comes here when it goes on. */
 static bool pv_perf_has_counter(const struct pv_perf_event *event)
 {
-	return event->enabled && !event->lost && !event->throttled &&
-	       !event->parked;
+	return event->enabled &&
+	       !(pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED | PV_PERF_PARKED));
 }
 
 /* The general-purpose counters that the vCPU's events have without @but. */

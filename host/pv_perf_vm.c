@@ -209,7 +209,7 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 	if (xchg(&vcpu->arch.pv_perf->filter_changed, false))
 		pv_perf_apply_filter(vcpu);
 	pv_perf_counts_tell(vcpu);
-	pv_perf_tell(vcpu);
+	pv_perf_deliver(vcpu, PV_PERF_AT_REQUEST);
 	return waited;
 }
 
@@ -249,7 +249,7 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 		return;
 
 	if (pv_perf_vcpu_has_events(vcpu))
-		pv_perf_update_records(vcpu);
+		pv_perf_deliver(vcpu, PV_PERF_AT_LEAVE);
 	pv_perf_counts_flush(vcpu);
 	pv_perf_area_leave(vcpu);
 }

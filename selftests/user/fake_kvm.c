@@ -315,7 +315,7 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 		CHECK(!vcpu->arch.rdpmc_intercept);
 		backing = event->backing;
 		count = event->past_count +
-			(event->stopped ? event->stopped_at.count :
+			(pv_perf_is_stopped(event) ? event->stopped_at.count :
 			 local64_read(&backing->count) + backing->hw.counter);
 		pmc = READ_ONCE(record->pmc);
 		if (pmc & KVM_PERF_PMC_INDEX)

@@ -147,6 +147,16 @@ static struct pv_perf_event *event(u32 id)
 	return xa_load(&kvm->arch.pv_perf->events, id);
 }
 
+static bool is_lost(u32 id)
+{
+	return pv_perf_why(event(id)) & PV_PERF_LOST;
+}
+
+static bool is_limited(u32 id)
+{
+	return pv_perf_why(event(id)) & PV_PERF_LIMITED;
+}
+
 static long enter_guest(void)
 {
 	struct kvm_vcpu *vcpu = here();
@@ -905,28 +915,28 @@ static void test_turns_throttled(void)
 	start_on(0, 1, 10);
 	run_on(0, 1000);
 	enter_guest();
-	is("an event overflows too often", event(1)->throttled, true);
+	is("an event overflows too often", is_limited(1), true);
 	run_on(1, 2 * NSEC_PER_SEC);
 	is("the time for it to go on comes while another vCPU runs",
 	   count_on(1, 1), 1000);
 	pv_perf_vcpu_run(vcpus[0]);
 	enter_guest();
-	is("it goes on with its own", event(1)->throttled, false);
+	is("it goes on with its own", is_limited(1), false);
 	run_on(0, 5);
 	is("and counts", count_on(0, 1), 1005);
 
 	/* It follows to another thread later. */
 	run_on(0, 1000);
 	enter_guest();
-	is("too often again", event(1)->throttled, true);
+	is("too often again", is_limited(1), true);
 	replace_thread();
 	create_error = -ENOMEM;
 	run_on(0, 2 * NSEC_PER_SEC);
 	enter_guest();
-	is("no memory to follow: it waits", event(1)->throttled, true);
+	is("no memory to follow: it waits", is_limited(1), true);
 	pv_perf_vcpu_run(vcpus[0]);
 	enter_guest();
-	is("it follows", event(1)->throttled, false);
+	is("it follows", is_limited(1), false);
 	is("and has lost its counter meanwhile", mem->record[1].flags,
 	   KVM_PERF_EVENT_LOST);
 	*param_pv_perf_max_rate = 100000;
@@ -2508,11 +2518,11 @@ static void run_until_throttled(u32 id)
 {
 	int i;
 
-	for (i = 0; i < 100000 && !event(id)->throttled; i++) {
+	for (i = 0; i < 100000 && !is_limited(id); i++) {
 		run_guest(100);
 		enter_guest();
 	}
-	is("throttled", event(id)->throttled, true);
+	is("throttled", is_limited(id), true);
 	enter_guest();
 }
 
@@ -2527,7 +2537,7 @@ static void test_rate_after_rest(void)
 	call(3, 1);
 	overflows_in(100, 0, 1);
 	clock_ns += NSEC_PER_SEC;
-	while (n < 1000 && !event(1)->throttled) {
+	while (n < 1000 && !is_limited(1)) {
 		run_guest(100);
 		enter_guest();
 		n++;
@@ -2573,7 +2583,7 @@ static void test_rate(void)
 	is("READ, too", (call(5, 2), event(2)->backing->state),
 	   PERF_EVENT_STATE_OFF);
 	is("DISABLE", call(4, 2), 0);
-	is("not throttled any more", event(2)->throttled, false);
+	is("not throttled any more", is_limited(2), false);
 	pv->overflow_rate.time = clock_ns + 20 * NSEC_PER_MSEC;
 	is("ENABLE while the rate is exceeded", call(3, 2), -KVM_EAGAIN);
 	is("of one that counts here", call(3, 1), 0);
@@ -2609,10 +2619,10 @@ static void test_rate(void)
 	run_until_throttled(2);
 	take_counters(tasks[0], NR_COUNTERS);
 	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
-	is("no counter when it may go on", event(2)->lost, true);
+	is("no counter when it may go on", is_lost(2), true);
 	take_counters(tasks[0], 0);
 	is("READ tells", call(5, 2), -KVM_EBUSY);
-	is("and helps", event(2)->lost, false);
+	is("and helps", is_lost(2), false);
 
 	*param_pv_perf_max_rate = 0;
 	n = overflows_in(second / 10, 0, 2);
@@ -2641,7 +2651,7 @@ static void test_told_throttled(void)
 	/* By the limit, having lost its counter, too. */
 	run_until_throttled(1);
 	is("throttled by the limit", r[1].flags, KVM_PERF_EVENT_THROTTLED);
-	event(1)->lost = true;
+	pv_perf_set_why(event(1), PV_PERF_LOST);
 	call(5, 1);
 	is("both", r[1].flags, KVM_PERF_EVENT_THROTTLED | KVM_PERF_EVENT_LOST);
 	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
@@ -4157,7 +4167,7 @@ static void test_open_branches(void)
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
 	mem->attr.sample_period = 1000;
 	is("branches on a CPU that records none", do_open(), 0);
-	is("are ignored", event(1)->branches, 0);
+	is("are ignored", pv_perf_has_branches(event(1)), 0);
 	q = &mem->query;
 	q->size = sizeof(*q);
 	CHECK(!call(6, GPA(query)));
@@ -4172,7 +4182,7 @@ static void test_open_branches(void)
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
 	mem->attr.sample_period = 1000;
 	is("branches where the administrator has not allowed them", do_open(), 0);
-	is("are ignored, too", event(1)->branches, 0);
+	is("are ignored, too", pv_perf_has_branches(event(1)), 0);
 	q = &mem->query;
 	q->size = sizeof(*q);
 	CHECK(!call(6, GPA(query)));
@@ -4185,11 +4195,11 @@ static void test_open_branches(void)
 	for (i = 32; i < 41; i++) {
 		param(i, i);
 		mem->attr.flags = BIT_ULL(i);
-		CHECK(!do_open() && !event(i)->branches);
+		CHECK(!do_open() && !pv_perf_has_branches(event(i)));
 		CHECK(!call(KVM_PERF_OP_CLOSE, i));
 		mem->attr.sample_period = 1000;
 		CHECK(!do_open());
-		CHECK(event(i)->branches == BIT(i - 32));
+		CHECK((event(i)->flags & KVM_PERF_ATTR_BRANCHES) == BIT_ULL(i));
 	}
 	is("each kind by itself, with a period", i, 41);
 	CHECK(!call(KVM_PERF_OP_RESET, 0));
@@ -4197,7 +4207,7 @@ static void test_open_branches(void)
 	mem->attr.sample_period = 1000;
 	mem->attr.flags = BIT_ULL(41);
 	is("a kind that there is not", do_open(), 0);
-	is("is ignored", event(1)->branches, 0);
+	is("is ignored", pv_perf_has_branches(event(1)), 0);
 	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES | BIT_ULL(31);
 	open_fails("a flag that is not optional: EINVAL", -KVM_EINVAL);
@@ -4533,8 +4543,7 @@ static void test_branches_room(void)
 	CHECK(!set_area(0));
 	overflow_after(0x1000, 1000, true);
 	n = mem->record[1].overflows;
-	is("no area: it is left to the request", nmi_exit(), false);
-	is("an NMI", enter_guest(), 1);
+	is("no area: at the exit, too", nmi_exit(), true);
 	is("for the overflow", mem->record[1].overflows, n + 1);
 	is("but nothing where one was", mem->area.nr_branches, 77);
 
