@@ -71,7 +71,7 @@ static int pv_perf_check_config(const struct pv_perf_vm *vm,
 		return 0;
 	case KVM_PERF_TYPE_RAW:
 		/* Before the mask, which may be another model's. */
-		if (attr->model && attr->model != pv_perf_model(vm))
+		if (attr->model && attr->model != pv_perf_model())
 			return -EOPNOTSUPP;
 		if (attr->config & ~vm->pmu.raw_event_mask)
 			return -EINVAL;
@@ -206,7 +206,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
 	query.rdpmc = pv_perf_rdpmc_vcpu(vcpu);
 	query.counts = pv_perf_counts_vcpu(vcpu);
-	query.model = pv_perf_model(vcpu->kvm->arch.pv_perf);
+	query.model = pv_perf_model();
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;

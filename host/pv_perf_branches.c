@@ -134,10 +134,10 @@ void pv_perf_branches_enter(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_note_branches - save what the guest has executed before an NMI
+ * pv_perf_read_branches - save what the guest has executed before an NMI
  * @vcpu: the vCPU, which has left the guest for it, with NMIs held off
  */
-void pv_perf_note_branches(struct kvm_vcpu *vcpu)
+void pv_perf_read_branches(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_branches *branches = &vcpu->arch.pv_perf->branches;
 	unsigned int i;
@@ -148,7 +148,7 @@ void pv_perf_note_branches(struct kvm_vcpu *vcpu)
 		rdmsrq(MSR_AMD_SAMP_BR_FROM + 2 * i + 1, branches->raw[i].to);
 	}
 }
-EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_note_branches);
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_read_branches);
 
 static u64 pv_perf_branch_address(u64 raw)
 {

@@ -14,11 +14,9 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_counter.h"
 #include "pv_perf_event.h"
-#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_mode.h"
-#include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
 #include "pv_perf_record.h"
 #include "pv_perf_start.h"
@@ -139,8 +137,8 @@ int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 	pv_perf_clear_why(event, PV_PERF_LOST | PV_PERF_LIMITED | PV_PERF_PARKED);
 	ret = pv_perf_update_record(event, 0, true, count);
 	/* Another vCPU's guest may be reading it: that is told as it enters. */
-	if (event->home == vcpu->arch.pv_perf)
-		pv_perf_rdpmc_end(vcpu, event);
+	if (event->home == vcpu->arch.pv_perf && pv_perf_has_rdpmc(event))
+		pv_perf_features.end_rdpmc(event, false);
 	pv_perf_event_put_locked(event);
 	return ret;
 }
@@ -226,7 +224,7 @@ static int pv_perf_set_period_locked(struct pv_perf_event *event, u64 period)
 		return -EINVAL;
 
 	if (pv_perf_has_freq(event))
-		return pv_perf_freq_set(event, period);
+		return pv_perf_features.set_freq(event, period);
 
 	ret = pv_perf_set_period(event, period);
 	if (!ret)
@@ -287,7 +285,8 @@ int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left)
 		goto out;
 
 	*left = reading.count;
-	pv_perf_freq_set_left(event, &reading, next);
+	if (pv_perf_has_freq(event))
+		pv_perf_features.set_left(event, &reading, next);
 	pv_perf_set_left(event, next);
 
 out:

@@ -254,16 +254,16 @@ static bool pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_handle_nmi_exit - deliver overflows right at the exit they caused
+ * pv_perf_deliver_at_exit - deliver overflows right at the exit they caused
  * @vcpu: the vCPU, which has left the guest for an NMI that the host has
  *	handled; with interrupts off, kvm->srcu not held
  *
  * Spares the vCPU the way out of the run loop and in again.  What would have to
  * wait for a lock or a page, or is more than overflows, is left to the request.
  *
- * Return: true if the caller is to inject an NMI, call pv_perf_reenter() and enter.
+ * Return: true if the caller is to inject an NMI, call pv_perf_enter() and enter.
  */
-bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
+bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	bool nmi;
@@ -294,4 +294,4 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 		WRITE_ONCE(here->counts.nmi_is_ours, true);
 	return nmi;
 }
-EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_deliver_at_exit);

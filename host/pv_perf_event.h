@@ -63,6 +63,27 @@ struct pv_perf_pmc_layout {
 };
 
 /**
+ * struct pv_perf_host - what this host has, computed once, as KVM is loaded
+ * @wanted: guests may have events
+ * @pmu: what guests may count with the PMU of this host's CPUs
+ * @own: there is one that can count guest execution alone.  If not, this host's own
+ *	hypervisor may offer what guests may count
+ * @kept: counters that the host keeps, unless the administrator says how many
+ * @pmcs: the counters that each CPU has
+ * @pmcs_writable: a counter of an event can be written, all of it
+ * @rdpmc: may guests read counters, as far as it is up to the host: KVM_PERF_RDPMC_*
+ */
+struct pv_perf_host {
+	bool wanted;
+	struct guest_perf_query pmu;
+	bool own;
+	unsigned int kept;
+	struct pv_perf_pmc_layout pmcs;
+	bool pmcs_writable;
+	u32 rdpmc;
+};
+
+/**
  * struct pv_perf_vm - the events of a VM
  * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
  *	event is being opened.
@@ -74,13 +95,8 @@ struct pv_perf_pmc_layout {
  * @rdpmc: it lets the guest read counters by RDPMC, 0 or 1
  * @counts: events of the hypervisor that it lets the guest count, a bit for each
  *	KVM_PERF_COUNT_*
- * @default_counters: how many it may have where nobody says anything
- * @pmcs_writable: a counter of an event can be written, all of it
  * @available: the host can serve it
  * @pmu: what it can count
- * @pmu_is_own: with the PMU of this host's CPUs
- * @pmcs: the counters that there are
- * @host_rdpmc: may it read them, as far as it is up to the host: KVM_PERF_RDPMC_*
  * @holds_pmu: it is among those that keep perf's set up, see pv_perf_hold_pmu()
  */
 struct pv_perf_vm {
@@ -92,13 +108,8 @@ struct pv_perf_vm {
 	unsigned int max_counters;
 	unsigned int rdpmc;
 	unsigned int counts;
-	unsigned int default_counters;
-	bool pmcs_writable;
 	bool available;
 	struct guest_perf_query pmu;
-	bool pmu_is_own;
-	struct pv_perf_pmc_layout pmcs;
-	u32 host_rdpmc;
 	bool holds_pmu;
 };
 
@@ -499,6 +510,30 @@ struct pv_perf_reading {
 	u64 period_left;
 	u32 flags;
 };
+
+/**
+ * struct pv_perf_features - what features do where the core acts on an event
+ * @open: the event is being opened, and has no backing event yet: add those of the
+ *	guest's @flags, and a frequency, that it may have
+ * @end_rdpmc: the guest can read the event's counter nowhere any more, and gets an NMI
+ *	for that if @nmi.  May sleep
+ * @set_freq: let the event overflow @hz times per second.  May sleep; 0 or -EINVAL
+ * @set_left: the guest sets what is left of the period of an event with a frequency
+ * @overflow: an event with a frequency overflows; in NMI context
+ *
+ * pv_perf_init() sets them.  The core works without any.  The event's home is locked
+ * for all but @open and @overflow.
+ */
+struct pv_perf_features {
+	void (*open)(struct pv_perf_event *event, u64 flags);
+	void (*end_rdpmc)(struct pv_perf_event *event, bool nmi);
+	int (*set_freq)(struct pv_perf_event *event, u64 hz);
+	void (*set_left)(struct pv_perf_event *event,
+			 const struct pv_perf_reading *reading, u64 left);
+	void (*overflow)(struct pv_perf_event *event, struct perf_event *backing);
+};
+
+extern struct pv_perf_features pv_perf_features;
 
 static inline u32 pv_perf_why(const struct pv_perf_event *event)
 {

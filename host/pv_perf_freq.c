@@ -22,6 +22,7 @@
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_mode.h"
+#include "pv_perf_pmu.h"
 #include "pv_perf_position.h"
 #include "pv_perf_read.h"
 
@@ -44,7 +45,7 @@ void pv_perf_freq_init(struct pv_perf_event *event)
 {
 	struct perf_event_attr *attr = &event->attr;
 
-	if (!attr->freq || !event->home->vcpu->kvm->arch.pv_perf->pmu_is_own)
+	if (!attr->freq || !pv_perf_host.own)
 		return;
 
 	event->freq.hz = attr->sample_freq;
@@ -153,7 +154,7 @@ static bool pv_perf_is_unused(u64 left)
 
 /**
  * pv_perf_freq_set_left - the guest sets what is left of an event's period
- * @event: the event, its home locked
+ * @event: the event, which has a frequency, its home locked
  * @reading: what it has counted
  * @left: to be set
  *
@@ -168,8 +169,7 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
 	unsigned long flags;
 	bool unused = pv_perf_is_unused(left);
 
-	if (!pv_perf_has_freq(event) ||
-	    unused == !!(pv_perf_why(event) & PV_PERF_UNUSED))
+	if (unused == !!(pv_perf_why(event) & PV_PERF_UNUSED))
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side, core: events with a frequency.
+ * Paravirtual performance events, host side, features: events with a frequency.
  */
 #ifndef __KVM_X86_PV_PERF_FREQ_H
 #define __KVM_X86_PV_PERF_FREQ_H

@@ -17,6 +17,8 @@
 #include "pv_perf_event.h"
 #include "pv_perf_home.h"
 
+struct pv_perf_features pv_perf_features __read_mostly;
+
 /**
  * pv_perf_event_put - give a reference to an event back
  * @event: from pv_perf_event_get()

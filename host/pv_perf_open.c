@@ -18,13 +18,11 @@
 #include "kvm_perf.h"
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
-#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
 #include "pv_perf_overflow.h"
 #include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
 #include "pv_perf_record.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
@@ -62,7 +60,7 @@ static struct perf_event *pv_perf_create_held(void)
  */
 static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
 {
-	if (READ_ONCE(vm->holds_pmu) || !vm->pmu_is_own ||
+	if (READ_ONCE(vm->holds_pmu) || !pv_perf_host.own ||
 	    boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
 		return;
 
@@ -136,14 +134,12 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	event->id = id;
 	event->attr = *attr;
-	event->flags = flags;
-	if (pv_perf_rdpmc_vcpu(vcpu) != KVM_PERF_RDPMC_ALLOWED)
-		event->flags &= ~KVM_PERF_ATTR_RDPMC;
-	if (!vm->pmu.branches || !attr->sample_period)
-		event->flags &= ~KVM_PERF_ATTR_BRANCHES;
+	/* The rest is for features to serve. */
+	event->flags = flags & ~(KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_BRANCHES);
 	event->home = home;
 	refcount_set(&event->refs, 1);
-	pv_perf_freq_init(event);
+	if (pv_perf_features.open)
+		pv_perf_features.open(event, flags);
 
 	pv_perf_hold_pmu(vm);
 	event->backing = pv_perf_backing_create(event, pv_perf_overflow);

@@ -8,7 +8,6 @@
 
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
-#include "pv_perf_freq.h"
 #include "pv_perf_home.h"
 #include "pv_perf_mode.h"
 #include "pv_perf_overflow.h"
@@ -20,7 +19,7 @@ static void pv_perf_note_overflow(struct pv_perf_event *event,
 	atomic64_add(period, &event->passed);
 	atomic_inc(&event->overflows);
 	if (pv_perf_has_freq(event))
-		pv_perf_freq_overflow(event, backing);
+		pv_perf_features.overflow(event, backing);
 }
 
 /**

@@ -412,12 +412,14 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
 
 /**
  * pv_perf_pmc_unchanged - are all events of a vCPU as they were seen?
+ * @layout: the counters that there are
  * @here: the vCPU, which might read counters then, its enter_lock held; its pmcs are
  *	set to the counters of its events, and the watchdog's
  *
  * Return: whether they are, and there is no other event on this CPU.
  */
-bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here)
+bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
+			   struct pv_perf_vcpu *here)
 {
 	struct pv_perf_event *event;
 	unsigned int nr_events = 0;
@@ -442,8 +444,7 @@ bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here)
 	here->pmcs.nr_events = nr_events;
 	/* All are of the core's one PMU. */
 	event = list_first_entry(&here->events, struct pv_perf_event, node);
-	return pv_perf_pmc_add_rest(&here->vcpu->kvm->arch.pv_perf->pmcs,
-				    event->backing->pmu, &here->pmcs);
+	return pv_perf_pmc_add_rest(layout, event->backing->pmu, &here->pmcs);
 }
 
 /**

@@ -30,6 +30,7 @@ void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			      const struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
 void pv_perf_pmc_see(struct pv_perf_event *event);
-bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here);
+bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
+			   struct pv_perf_vcpu *here);
 
 #endif /* __KVM_X86_PV_PERF_PMC_H */

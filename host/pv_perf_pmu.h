@@ -8,8 +8,11 @@
 #include "kvm_perf.h"
 #include "pv_perf_event.h"
 
-bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own);
-u32 pv_perf_model(const struct pv_perf_vm *vm);
+extern struct pv_perf_host pv_perf_host;
+
+void pv_perf_pmu_init(void);
+bool pv_perf_query_pmu(struct guest_perf_query *pmu);
+u32 pv_perf_model(void);
 unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu);
 u8 pv_perf_retired_by(const struct guest_perf_query *pmu, u64 select);
 

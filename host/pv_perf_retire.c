@@ -28,6 +28,7 @@
 #include "pv_perf_backing.h"
 #include "pv_perf_event.h"
 #include "pv_perf_overflow.h"
+#include "pv_perf_pmu.h"
 #include "pv_perf_position.h"
 #include "x86.h"
 
@@ -45,14 +46,12 @@ static bool pv_perf_counts_cpl(const struct pv_perf_event *event,
 	return cpl ? !event->attr.exclude_user : !event->attr.exclude_kernel;
 }
 
-static void pv_perf_add_retired(struct kvm_vcpu *vcpu,
-				struct pv_perf_event *event)
+static void pv_perf_add_retired(struct pv_perf_event *event)
 {
-	bool writable = vcpu->kvm->arch.pv_perf->pmcs_writable;
 	u64 period = event->backing->hw.last_period;
 
 	if (pv_perf_backing_add_one(event->backing, pv_perf_has_rdpmc(event),
-				    writable))
+				    pv_perf_host.pmcs_writable))
 		pv_perf_overflow_in_host(event, period);
 }
 
@@ -81,7 +80,7 @@ void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 	list_for_each_entry(event, &here->events, node) {
 		if (event->retired & what && pv_perf_is_counting(event) &&
 		    pv_perf_counts_cpl(event, cpl))
-			pv_perf_add_retired(vcpu, event);
+			pv_perf_add_retired(event);
 	}
 	raw_spin_unlock_irqrestore(&here->enter_lock, flags);
 }

@@ -25,7 +25,6 @@
 #include "pv_perf_mode.h"
 #include "pv_perf_overflow.h"
 #include "pv_perf_position.h"
-#include "pv_perf_rdpmc.h"
 #include "pv_perf_read.h"
 #include "pv_perf_start.h"
 #include "pv_perf_thread.h"
@@ -205,7 +204,8 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 
 	perf_event_disable(event->backing);
 	/* No counter of the old home's CPU, nor of the new one yet. */
-	pv_perf_rdpmc_end(here->vcpu, event);
+	if (pv_perf_has_rdpmc(event))
+		pv_perf_features.end_rdpmc(event, false);
 	if (pv_perf_is_stopped(event))
 		pv_perf_backing_restore(event->backing, &event->stopped_at);
 	count = pv_perf_event_count(event, &enabled, &running);
@@ -250,7 +250,8 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	if (!lost && !limited)
 		lost = pv_perf_start(here, event, backing);
 	/* Of which the guest knows nothing. */
-	pv_perf_rdpmc_hide(here->vcpu, event);
+	if (pv_perf_has_rdpmc(event))
+		pv_perf_features.end_rdpmc(event, true);
 	pv_perf_replace_backing(event, here, backing);
 	pv_perf_set_why(event, limited);
 	pv_perf_went_on(here, event, lost);

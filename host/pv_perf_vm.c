@@ -21,10 +21,10 @@
 #include "pv_perf_counts.h"
 #include "pv_perf_deliver.h"
 #include "pv_perf_event.h"
+#include "pv_perf_freq.h"
 #include "pv_perf_limit.h"
 #include "pv_perf_open.h"
 #include "pv_perf_overflow.h"
-#include "pv_perf_pmc.h"
 #include "pv_perf_pmu.h"
 #include "pv_perf_rdpmc.h"
 #include "pv_perf_start.h"
@@ -36,6 +36,36 @@
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #include "smm.h"
 #endif
+
+static void pv_perf_open_features(struct pv_perf_event *event, u64 flags)
+{
+	struct kvm_vcpu *vcpu = event->home->vcpu;
+
+	if (pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED)
+		event->flags |= flags & KVM_PERF_ATTR_RDPMC;
+	if (vcpu->kvm->arch.pv_perf->pmu.branches && event->attr.sample_period)
+		event->flags |= flags & KVM_PERF_ATTR_BRANCHES;
+	pv_perf_freq_init(event);
+}
+
+/**
+ * pv_perf_init - KVM is loaded, and knows whether guests have a PMU of its own
+ */
+void pv_perf_init(void)
+{
+	pv_perf_pmu_init();
+	if (pv_perf_host.own)
+		pv_perf_host.pmu.branches = pv_perf_branches_probe();
+	pv_perf_host.rdpmc = pv_perf_rdpmc_host(&pv_perf_host);
+
+	pv_perf_features = (struct pv_perf_features) {
+		.open		= pv_perf_open_features,
+		.end_rdpmc	= pv_perf_rdpmc_end,
+		.set_freq	= pv_perf_freq_set,
+		.set_left	= pv_perf_freq_set_left,
+		.overflow	= pv_perf_freq_overflow,
+	};
+}
 
 /**
  * pv_perf_init_vm - prepare a VM for events
@@ -51,11 +81,7 @@ int pv_perf_init_vm(struct kvm *kvm)
 		return -ENOMEM;
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
-	vm->available = pv_perf_query_pmu(&vm->pmu, &vm->pmu_is_own);
-	if (vm->pmu_is_own)
-		vm->pmu.branches = pv_perf_branches_probe();
-	vm->pmcs_writable = vm->pmu_is_own && pv_perf_pmc_are_writable();
-	vm->host_rdpmc = pv_perf_rdpmc_host(vm->pmu_is_own, &vm->pmcs);
+	vm->available = pv_perf_query_pmu(&vm->pmu);
 	pv_perf_init_limits(vm);
 	kvm->arch.pv_perf = vm;
 	return 0;

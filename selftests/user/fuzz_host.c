@@ -1502,11 +1502,11 @@ static void enter_guest(int vcpu)
 	model_enter(vcpu);
 	/* Who calls it injects the NMI. */
 	local_irq_save(flags);
-	if (!at_once && pv_perf_handle_nmi_exit(vcpus[vcpu])) {
+	if (!at_once && pv_perf_deliver_at_exit(vcpus[vcpu])) {
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
 		model_branches_enter(vcpu, model_wanted_branches(vcpu),
 				     kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]));
-		pv_perf_reenter(vcpus[vcpu]);
+		pv_perf_enter(vcpus[vcpu], PV_PERF_ENTRY_AFTER_NMI);
 	}
 	local_irq_restore(flags);
 	/* It looks where counters are, too. */
@@ -1552,7 +1552,7 @@ static bool look(int vcpu)
 	local_irq_save(flags);
 	/* As if it came just now: what is open may be so since. */
 	vcpus[vcpu]->arch.nmi_injected = vcpus[vcpu]->arch.iret_intercept;
-	pv_perf_enter(vcpus[vcpu]);
+	pv_perf_enter(vcpus[vcpu], PV_PERF_ENTRY_ANEW);
 	vcpus[vcpu]->arch.nmi_injected = false;
 	branches_check(vcpu);
 	CHECK(pv->pmc_changed == (changed || pmc_has_changed(vcpu, before)));

@@ -19,6 +19,7 @@
 #include "pv_perf.h"
 #include "pv_perf_event.h"
 #include "pv_perf_limit.h"
+#include "pv_perf_pmu.h"
 #include "pv_perf_start.h"
 #include "pv_perf_vm.h"
 
@@ -147,6 +148,26 @@ static struct pv_perf_event *event(u32 id)
 	return xa_load(&kvm->arch.pv_perf->events, id);
 }
 
+/* KVM loaded anew, with the parameters and on the CPU of now. */
+
+static bool now_available(void)
+{
+	pv_perf_init();
+	return pv_perf_available();
+}
+
+static bool now_for_all(void)
+{
+	pv_perf_init();
+	return pv_perf_is_for_all();
+}
+
+static int host_extension(unsigned int cap)
+{
+	pv_perf_init();
+	return pv_perf_check_extension(NULL, cap);
+}
+
 static bool is_lost(u32 id)
 {
 	return pv_perf_why(event(id)) & PV_PERF_LOST;
@@ -191,16 +212,16 @@ static void test_guest_only(void)
 	select_drops = AMD64_EVENTSEL_GUESTONLY;
 	selects[0] = used;
 	selects[1] = 0xc0;
-	is("not where a hypervisor drops GuestOnly", pv_perf_available(), false);
+	is("not where a hypervisor drops GuestOnly", now_available(), false);
 	is("event selects are left as they were",
 	   selects[0] == used && selects[1] == 0xc0, true);
 	select_drops = 0;
 	for (i = 0; i < NR_COUNTERS; i++)
 		selects[i] = used;
 	is("nor where all counters count, so that nobody knows",
-	   pv_perf_available(), false);
+	   now_available(), false);
 	selects[2] = 0xc2;
-	is("where it keeps that", pv_perf_available(), true);
+	is("where it keeps that", now_available(), true);
 	is("and the event select", selects[2], 0xc2);
 	selects[2] = used;
 	is("which is asked only once", pv_perf_available(), true);
@@ -211,36 +232,35 @@ static void test_guest_only(void)
 
 static void test_available(void)
 {
-	is("available on AMD", pv_perf_available(), true);
+	is("available on AMD", now_available(), true);
 	cpu_has_perfctr_core = false;
-	is("not without PERFCTR_CORE", pv_perf_available(), false);
+	is("not without PERFCTR_CORE", now_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_HYGON;
-	is("not without PERFCTR_CORE on Hygon", pv_perf_available(), false);
+	is("not without PERFCTR_CORE on Hygon", now_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
-	is("available on Intel", pv_perf_available(), true);
+	is("available on Intel", now_available(), true);
 	pmu_capability.version = 1;
-	is("not on version 1", pv_perf_available(), false);
+	is("not on version 1", now_available(), false);
 	pmu_capability.version = 2;
 	pmu_capability.num_counters_gp = 0;
-	is("not without counters", pv_perf_available(), false);
+	is("not without counters", now_available(), false);
 	pmu_capability.num_counters_gp = NR_COUNTERS;
 	cpu_has_hybrid = true;
-	is("not on a hybrid CPU", pv_perf_available(), false);
+	is("not on a hybrid CPU", now_available(), false);
 	setup();
 	is("a VM there: ENOSYS", call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
 	teardown();
 	cpu_has_hybrid = false;
 	boot_cpu_data.x86_vendor = X86_VENDOR_ZHAOXIN;
-	is("not on others that have VMX", pv_perf_available(), false);
+	is("not on others that have VMX", now_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
 	*param_pv_perf = false;
-	is("with pv_perf=0, CPUID does not have it", pv_perf_is_for_all(), false);
+	is("with pv_perf=0, CPUID does not have it", now_for_all(), false);
 	setup();
 	is("a VM of then: ENOSYS", call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
 	is("has no events", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_EVENTS), 0);
-	is("though its VMM could ask for them", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 64);
+	is("though its VMM could ask for them", host_extension(KVM_CAP_PV_PERF_EVENTS), 64);
 	teardown();
 	tasks[0] = task_create(0);
 	on(0);
@@ -257,12 +277,11 @@ static void test_available(void)
 	kvm = vm_create();
 	is("with enable_pmu=0, too, nobody may ask", enable_cap(kvm,
 		KVM_CAP_PV_PERF_EVENTS, 8), -EINVAL);
-	is("as reported", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 0);
+	is("as reported", host_extension(KVM_CAP_PV_PERF_EVENTS), 0);
 	vm_destroy(kvm);
 	task_put(tasks[0]);
 	*param_pv_perf = true;
-	is("pv_perf=1 says so all the same", pv_perf_is_for_all(), true);
+	is("pv_perf=1 says so all the same", now_for_all(), true);
 	enable_pmu = true;
 
 	setup();
@@ -289,14 +308,14 @@ static void test_nested_host(void)
 	hypervisor.raw_event_mask = 0xffff;
 	hypervisor.hw_config[1] = 0xc0;
 	is("not on a hypervisor that cannot tell guests apart",
-	   pv_perf_available(), false);
+	   now_available(), false);
 	hypervisor.features = KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_BRANCHES;
 	hypervisor.branches = 16;
 	hypervisor.model = 0x21901;
 	have_hypervisor_slot = false;
-	is("not where another PMU has its place", pv_perf_available(), false);
+	is("not where another PMU has its place", now_available(), false);
 	have_hypervisor_slot = true;
-	is("available by the hypervisor's PMU", pv_perf_available(), true);
+	is("available by the hypervisor's PMU", now_available(), true);
 	setup();
 	mem->query.size = sizeof(mem->query);
 	is("QUERY", call(KVM_PERF_OP_QUERY, GPA(query)), 0);
@@ -1143,7 +1162,7 @@ static int enter_counting(void)
 	do {
 		handle_requests(here());
 		local_irq_save(flags);
-		pv_perf_enter(here());
+		pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 		again = kvm_test_request(KVM_REQ_PV_PERF, here());
 		local_irq_restore(flags);
 	} while (again);
@@ -1222,7 +1241,7 @@ static void test_set_counts(void)
 	CHECK(!call(KVM_PERF_OP_QUERY, GPA(query)));
 	is("QUERY tells", mem->query.counts, 0x6);
 	is("so does KVM_CHECK_EXTENSION",
-	   pv_perf_check_extension(NULL, KVM_CAP_PV_PERF_COUNTS), 0x6);
+	   host_extension(KVM_CAP_PV_PERF_COUNTS), 0x6);
 	teardown();
 
 	tasks[0] = task_create(0);
@@ -1761,7 +1780,7 @@ static bool entry_goes_on(void)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	return !kvm_test_request(KVM_REQ_PV_PERF, here());
 }
@@ -2287,10 +2306,8 @@ static void test_caps(void)
 	mem = (struct layout *)kvm->memslots.slot[0].memory;
 	q = &mem->query;
 
-	is("the host's events", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 64);
-	is("the host's rate", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_RATE), 100000);
+	is("the host's events", host_extension(KVM_CAP_PV_PERF_EVENTS), 64);
+	is("the host's rate", host_extension(KVM_CAP_PV_PERF_RATE), 100000);
 	is("the VM's events", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_EVENTS), 64);
 	is("more events than the host allows", enable_cap(kvm,
@@ -2304,12 +2321,10 @@ static void test_caps(void)
 		bad.args[i] = 0;
 	}
 	cpu_has_hybrid = true;
-	is("a host without the feature", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 0);
+	is("a host without the feature", host_extension(KVM_CAP_PV_PERF_EVENTS), 0);
 	cpu_has_hybrid = false;
 	*param_pv_perf_max_counters = 3;
-	is("the host's counters", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_COUNTERS), 3);
+	is("the host's counters", host_extension(KVM_CAP_PV_PERF_COUNTERS), 3);
 	is("more counters", enable_cap(kvm, KVM_CAP_PV_PERF_COUNTERS, 4),
 	   -EINVAL);
 	is("1 counter", enable_cap(kvm, KVM_CAP_PV_PERF_COUNTERS, 1), 0);
@@ -2804,9 +2819,9 @@ static bool nmi_exit(void)
 	bool nmi;
 
 	local_irq_save(flags);
-	nmi = pv_perf_handle_nmi_exit(here());
+	nmi = pv_perf_deliver_at_exit(here());
 	if (nmi)
-		pv_perf_reenter(here());
+		pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	local_irq_restore(flags);
 	return nmi;
 }
@@ -2933,14 +2948,13 @@ static void test_rdpmc_allowed(void)
 	setup();
 	is("RDPMC: not where the host does not say so", told_rdpmc(),
 	   KVM_PERF_RDPMC_HOST);
-	is("nor offered", pv_perf_check_extension(NULL, KVM_CAP_PV_PERF_RDPMC),
+	is("nor offered", host_extension(KVM_CAP_PV_PERF_RDPMC),
 	   0);
 	teardown();
 	*param_pv_perf_rdpmc = 1;
 	setup();
 	is("nor where the VMM does not", told_rdpmc(), KVM_PERF_RDPMC_VMM);
-	is("though it might", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_RDPMC), 1);
+	is("though it might", host_extension(KVM_CAP_PV_PERF_RDPMC), 1);
 	is("of its VM it is reported", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_RDPMC), 0);
 	teardown();
@@ -2968,7 +2982,7 @@ static void test_rdpmc_allowed(void)
 	is("the VM's is reported", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_RDPMC), 1);
 	is("which may not see the NMI watchdog",
-	   kvm->arch.pv_perf->pmcs.watchdog, false);
+	   pv_perf_host.pmcs.watchdog, false);
 	teardown();
 	tasks[0] = task_create(0);
 	on(0);
@@ -2986,7 +3000,7 @@ static void test_rdpmc_allowed(void)
 	*param_pv_perf_rdpmc_default = false;
 	*param_pv_perf_rdpmc = 5;
 	setup();
-	is("5 shows the NMI watchdog", kvm->arch.pv_perf->pmcs.watchdog, true);
+	is("5 shows the NMI watchdog", pv_perf_host.pmcs.watchdog, true);
 	teardown();
 
 	cpu_has_perfctr_nb = true;
@@ -3116,7 +3130,7 @@ static bool reads(void)
 	do {
 		handle_requests(here());
 		local_irq_save(flags);
-		pv_perf_enter(here());
+		pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 		again = kvm_test_request(KVM_REQ_PV_PERF, here());
 		if (!again)
 			check_rdpmc(here());
@@ -3172,7 +3186,7 @@ static void test_rdpmc(void)
 	set_watchdog(tasks[0], true);
 	is("not beside the NMI watchdog", reads(), false);
 	is("its record says so", pmc(1), 0);
-	kvm->arch.pv_perf->pmcs.watchdog = true;
+	pv_perf_host.pmcs.watchdog = true;
 	is("where the host says so, it may", reads(), true);
 	watchdog.owner = NULL;
 	is("not if somebody's else looks like it", reads(), false);
@@ -3244,7 +3258,7 @@ static void test_rdpmc_told(void)
 	take_counters(tasks[0], 1);
 	kvm->memslots.generation++;
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	is("what it must not read it is told before it runs",
 	   kvm_test_request(KVM_REQ_PV_PERF, here()), true);
@@ -3255,7 +3269,7 @@ static void test_rdpmc_told(void)
 	mutex_lock(&here()->arch.pv_perf->lock);
 	take_counters(tasks[0], 1);
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	mutex_unlock(&here()->arch.pv_perf->lock);
 	is("nor while another vCPU looks at it",
@@ -3591,7 +3605,7 @@ static void run_mode(bool nested, u64 n)
 
 	here()->arch.guest_mode = nested;
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	run_guest(n);
 	here()->arch.guest_mode = false;
@@ -4022,7 +4036,7 @@ static void end_nmi(void)
 
 	here()->arch.iret_intercept = false;
 	local_irq_save(flags);
-	pv_perf_reenter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	local_irq_restore(flags);
 }
 
@@ -4125,7 +4139,7 @@ static u32 enter_recording(void)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	check_branches(here());
 	local_irq_restore(flags);
 	return here()->arch.pv_perf_branches;
@@ -4139,7 +4153,7 @@ static void record(const u64 (*branches)[2], int n, bool nmi)
 	local_irq_save(flags);
 	run_branches(here(), branches, n);
 	if (nmi)
-		pv_perf_nmi_exit(here());
+		pv_perf_save_branches(here());
 	local_irq_restore(flags);
 	/* The host's handler of the NMI may have perf use the stack. */
 	memset(cpus[current->cpu].lbr, 0xa5, sizeof(cpus[0].lbr));
@@ -4309,7 +4323,7 @@ static void test_branches_wanted(void)
 	/* Once more without the way out of the run loop. */
 	record(one, 1, true);
 	local_irq_save(flags);
-	pv_perf_reenter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	check_branches(here());
 	local_irq_restore(flags);
 	is("the same as it enters again", !!here()->arch.pv_perf_branches, true);
@@ -4663,7 +4677,7 @@ static void test_rdpmc_changed(void)
 	take_counters(tasks[0], 1);
 	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
 	local_irq_save(flags);
-	pv_perf_reenter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	local_irq_restore(flags);
 	is("one that cannot be told where it enters again",
 	   kvm_test_request(KVM_REQ_PV_PERF, here()), true);
@@ -5110,7 +5124,7 @@ static void test_retired_rdpmc(void)
 static void test_retired_unwritable(void)
 {
 	setup();
-	kvm->arch.pv_perf->pmcs_writable = false;
+	pv_perf_host.pmcs_writable = false;
 	CHECK(!open_mode(1, 0, 100));
 	CHECK(!open_mode(2, 0, 0));
 	run_guest(90);
@@ -5125,11 +5139,11 @@ static void test_retired_unwritable(void)
 	pmu_capability.bit_width_gp = 40;
 	setup();
 	is("not with counters of another width",
-	   kvm->arch.pv_perf->pmcs_writable, false);
+	   pv_perf_host.pmcs_writable, false);
 	teardown();
 	pmu_capability.bit_width_gp = 48;
 	setup();
-	is("with those of 48 bits", kvm->arch.pv_perf->pmcs_writable, true);
+	is("with those of 48 bits", pv_perf_host.pmcs_writable, true);
 	teardown();
 }
 
