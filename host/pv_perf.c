@@ -5,24 +5,16 @@
  * What a guest passes is fetched once and checked here, before the others see
  * it.
  */
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
-#include <linux/sched.h>
 #include <linux/string.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_area.h"
-#include "pv_perf_counter.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_open.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_top.h"
 #include "pv_perf_trace.h"
-#include "pv_perf_vm.h"
 #include "lapic.h"
 #include "x86.h"
 

@@ -13,14 +13,11 @@
  * that the VMM may save it, and an older one shows that it was restored.
  */
 #include <linux/align.h>
-#include <linux/kvm_host.h>
-#include <linux/mutex.h>
 #include <linux/random.h>
 #include <linux/stddef.h>
 
 #include "kvm_perf.h"
-#include "pv_perf_area.h"
-#include "pv_perf_event.h"
+#include "pv_perf_memory.h"
 
 static int pv_perf_area_write(struct kvm *kvm, struct pv_perf_area *area,
 			      unsigned int offset, u32 value)

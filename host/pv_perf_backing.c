@@ -8,15 +8,12 @@
  * pv_perf_pmc.c are the files that know perf from the inside.
  */
 #include <linux/export.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/sched/clock.h>
 
 #include <asm/perf_event.h>
 
 #include "compat.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
+#include "pv_perf_seam.h"
 
 /**
  * pv_perf_backing_create - create a backing event on this thread, disabled

@@ -13,11 +13,7 @@
  * perf does not know of that, nor need it: where it has the stack record for the host
  * it is enabled here, and is let alone.  perf sets all of it up when that begins.
  */
-#include <linux/bits.h>
 #include <linux/export.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
 #include <linux/moduleparam.h>
 #include <linux/version.h>
 
@@ -31,9 +27,8 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_event.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /*

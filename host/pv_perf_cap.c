@@ -3,18 +3,12 @@
  * Paravirtual performance events, host side: the capabilities, by which a VMM learns
  * what a VM may have, and sets less.
  */
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
-#include <linux/mutex.h>
 
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_cap.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_top.h"
 
 /**
  * pv_perf_init_limits - let a VM have what the host allows

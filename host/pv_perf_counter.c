@@ -5,22 +5,10 @@
  * All may sleep.  Those that take a vCPU run on its thread with kvm->srcu held
  * for reading.  Errors are -E*, which are the contract's -KVM_E* by value.
  */
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_counter.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_read.h"
-#include "pv_perf_record.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
+#include "pv_perf_core.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 
 /* An event that overflows has to wait while this vCPU has had too many. */
 static int pv_perf_check_rate(struct kvm_vcpu *vcpu,

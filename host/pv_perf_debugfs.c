@@ -3,17 +3,11 @@
  * Paravirtual performance events, host side: a VM's events in debugfs.
  */
 #include <linux/debugfs.h>
-#include <linux/kvm_host.h>
 #include <linux/module.h>
-#include <linux/perf_event.h>
 #include <linux/seq_file.h>
-#include <linux/xarray.h>
 
 #include "pv_perf.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_read.h"
+#include "pv_perf_core.h"
 
 static const char *pv_perf_state_name(struct pv_perf_event *event)
 {

@@ -3,28 +3,17 @@
  * Paravirtual performance events, host side: tells the guest of overflows and lost
  * counters, and stops events that overflow too often.
  */
-#include <linux/bits.h>
 #include <linux/export.h>
-#include <linux/hrtimer.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/math64.h>
-#include <linux/mutex.h>
 #include <linux/srcu.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_deliver.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_read.h"
-#include "pv_perf_start.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
+#include "pv_perf_top.h"
 #include "pv_perf_trace.h"
 #include "x86.h"
 

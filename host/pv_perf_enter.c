@@ -7,21 +7,12 @@
  * vCPU leaves the guest.
  */
 #include <linux/export.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
-#include <linux/spinlock.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_home.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_rdpmc.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /* False if there is something to tell. */

@@ -9,12 +9,15 @@
 #include <linux/bits.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
+#include <linux/kernel.h>
 #include <linux/kvm_host.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/refcount.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
 #include <linux/xarray.h>
 
 #include "kvm_perf.h"

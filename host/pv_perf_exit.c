@@ -6,7 +6,6 @@
  * handles it moves the instruction pointer on.
  */
 #include <linux/export.h>
-#include <linux/kvm_host.h>
 #include <linux/sched/clock.h>
 #include <linux/srcu.h>
 
@@ -16,8 +15,7 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
+#include "pv_perf_features.h"
 #include "x86.h"
 
 /* At an address where the VMM has put memory, or nothing. */

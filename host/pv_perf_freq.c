@@ -11,20 +11,12 @@
  * interrupts every CPU of the host, and keeps the ticks on.
  */
 #include <linux/jiffies.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/math64.h>
 #include <linux/sched/clock.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_position.h"
-#include "pv_perf_read.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
 
 /*
  * What an event starts with.  perf starts with 1; this is the least that no PMU

@@ -6,16 +6,10 @@
  * or last enabled on.  A guest that keeps its events per CPU only ever takes its
  * own vCPU's lock.
  */
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
-#include <linux/xarray.h>
 
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
+#include "pv_perf_core.h"
 
 struct pv_perf_features pv_perf_features __read_mostly;
 

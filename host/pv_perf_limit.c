@@ -11,17 +11,11 @@
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
-#include <linux/hrtimer.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
-#include <linux/sched.h>
 
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_pmu.h"
+#include "pv_perf_core.h"
 
 static unsigned int pv_perf_max_events = 64;
 module_param(pv_perf_max_events, uint, 0644);

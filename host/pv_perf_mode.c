@@ -21,18 +21,11 @@
  * So it is with what perf has throttled, which may get another counter, too.  Before
  * Linux 7.0 perf starts it again without writing that.
  */
-#include <linux/kvm_host.h>
-#include <linux/lockdep.h>
-#include <linux/perf_event.h>
-#include <linux/spinlock.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_position.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 static void pv_perf_stop_event(struct pv_perf_event *event)

@@ -5,27 +5,13 @@
  * All may sleep.
  */
 #include <linux/err.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
-#include <linux/refcount.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/xarray.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_open.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_record.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
+#include "pv_perf_core.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /* The lock protects all of these, and each VM's holds_pmu. */

@@ -3,14 +3,9 @@
  * Paravirtual performance events, host side: perf's callback for an overflow,
  * and the NMI that has the guest look at its events.
  */
-#include <linux/irq_work.h>
-#include <linux/kvm_host.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_overflow.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 static void pv_perf_note_overflow(struct pv_perf_event *event,

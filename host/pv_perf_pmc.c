@@ -7,12 +7,8 @@
  * are off throughout, so that perf gives no counter to anybody meanwhile; an NMI may
  * have it read them.
  */
-#include <linux/bits.h>
 #include <linux/bitops.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
 #include <linux/percpu.h>
-#include <linux/perf_event.h>
 #include <linux/version.h>
 
 #include <asm/msr.h>
@@ -24,9 +20,7 @@
 
 #include "compat.h"
 #include "kvm_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_pmc.h"
+#include "pv_perf_seam.h"
 
 /* From version 5 on there may be gaps (SDM volume 2A, CPUID, leaf 0AH, ECX). */
 static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)

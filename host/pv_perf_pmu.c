@@ -2,18 +2,16 @@
 /*
  * Paravirtual performance events, host side: what there is to offer.
  */
-#include <linux/kvm_host.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
-#include <linux/perf_event.h>
 #include <linux/version.h>
 
 #include <asm/perf_event.h>
 
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
-#include "pv_perf_pmc.h"
-#include "pv_perf_pmu.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 #include "pmu.h"
 

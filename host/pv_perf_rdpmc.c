@@ -11,25 +11,17 @@
  * nothing.  The administrator may let one of the host's stay: that of its NMI watchdog,
  * which has every CPU count its cycles, the host's, too.
  */
-#include <linux/bits.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
 #include <linux/moduleparam.h>
-#include <linux/mutex.h>
 #include <linux/srcu.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_pmc.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_record.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 #include "pmu.h"
 

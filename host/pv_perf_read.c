@@ -3,15 +3,10 @@
  * Paravirtual performance events, host side: what an event has counted, with
  * each of its backing events, and how the guest is told.
  */
-#include <linux/kvm_host.h>
-#include <linux/spinlock.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_read.h"
-#include "pv_perf_record.h"
+#include "pv_perf_core.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 
 /* Why it does not count, though it is enabled. */
 static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)

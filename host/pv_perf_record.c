@@ -6,14 +6,12 @@
  * nothing is pinned, the page may be anywhere or nowhere, and a write may fault
  * and sleep.
  */
-#include <linux/kvm_host.h>
 #include <linux/uaccess.h>
 
 #include <asm/futex.h>
 
 #include "kvm_perf.h"
-#include "pv_perf_event.h"
-#include "pv_perf_record.h"
+#include "pv_perf_memory.h"
 
 static struct guest_perf_event __user *
 pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)

@@ -18,18 +18,11 @@
  * stops one.
  */
 #include <linux/export.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/perf_event.h>
-#include <linux/spinlock.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_position.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /* A stopped event has not counted the instructions that the vCPU ran up to the exit. */

@@ -6,16 +6,9 @@
  * in error.  An event of the host with precedence may take the counter of one
  * that counts; that event has lost it, until the guest has been told.
  */
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_start.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 #include "pmu.h"
 

@@ -9,25 +9,10 @@
  * makes an entry for itself; others may take one away.
  */
 #include <linux/hashtable.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
-#include <linux/refcount.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_position.h"
-#include "pv_perf_read.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 
 /* By thread. */
 static DEFINE_HASHTABLE(pv_perf_threads, 10);

@@ -3,33 +3,14 @@
  * Paravirtual performance events, host side: VMs and vCPUs come and go, run and
  * stop.
  */
-#include <linux/atomic.h>
-#include <linux/hrtimer.h>
-#include <linux/irq_work.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <linux/slab.h>
-#include <linux/xarray.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_area.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_cap.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_deliver.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_open.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
-#include "pv_perf_vm.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_top.h"
 #include "lapic.h"
 #include "x86.h"
 

@@ -15,7 +15,7 @@
 #include "fuzz_host.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
-#include "pv_perf_vm.h"
+#include "pv_perf_top.h"
 
 #define NR_IDS		8
 #define MAX_STEPS	64

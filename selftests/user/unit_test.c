@@ -18,10 +18,9 @@
 #include "kselftest.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_start.h"
-#include "pv_perf_vm.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
+#include "pv_perf_top.h"
 
 #define RO_MEMORY	0x10000
 #define NO_MEMORY	0x18000

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side, seam: an event of perf behind each of the
- * guest's.
+ * Paravirtual performance events, host side: what perf should export.
  */
-#ifndef __KVM_X86_PV_PERF_BACKING_H
-#define __KVM_X86_PV_PERF_BACKING_H
+#ifndef __KVM_X86_PV_PERF_SEAM_H
+#define __KVM_X86_PV_PERF_SEAM_H
 
 #include "pv_perf_event.h"
+
+/* pv_perf_backing.c */
 
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  perf_overflow_handler_t overflow);
@@ -76,4 +77,54 @@ static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing
 	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
 }
 
-#endif /* __KVM_X86_PV_PERF_BACKING_H */
+/* pv_perf_position.c */
+
+void pv_perf_backing_set_period(struct perf_event *backing, u64 period);
+void pv_perf_backing_begin_period(struct perf_event *backing);
+void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
+void pv_perf_backing_copy_position(const struct perf_event *from,
+				   struct perf_event *to);
+
+void pv_perf_backing_stop(struct perf_event *backing,
+			  struct pv_perf_position *at);
+void pv_perf_backing_restore(struct perf_event *backing,
+			     const struct pv_perf_position *at);
+bool pv_perf_backing_is_stopped(const struct perf_event *backing);
+void pv_perf_backing_restart(struct perf_event *backing,
+			     const struct pv_perf_position *at);
+bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
+			     bool writable);
+struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
+void pv_perf_backing_pmu_enable(struct pmu *pmu);
+struct pv_perf_position
+pv_perf_backing_position(const struct perf_event *backing);
+
+/* pv_perf_pmc.c */
+
+/* How wide counters are, where guests may read them. */
+#define PV_PERF_PMC_WIDTH	48
+
+/* A prev_count is as wide as the counter, or has a sign that extends it. */
+static inline s64 pv_perf_pmc_extend(s64 prev)
+{
+	return sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
+}
+
+bool pv_perf_pmc_has_guest_only(unsigned int general);
+bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
+bool pv_perf_pmc_are_writable(void);
+s64 pv_perf_pmc_read(const struct perf_event *backing);
+void pv_perf_pmc_write(const struct perf_event *backing, s64 value);
+bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
+bool pv_perf_pmc_add(const struct perf_event *backing,
+		     struct pv_perf_pmcs *pmcs);
+bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
+			      struct pmu *pmu, struct pv_perf_pmcs *pmcs);
+void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
+			      const struct pv_perf_pmcs *pmcs);
+void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
+void pv_perf_pmc_see(struct pv_perf_event *event);
+bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
+			   struct pv_perf_vcpu *here);
+
+#endif /* __KVM_X86_PV_PERF_SEAM_H */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side, top: tells the guest of overflows and lost
- * counters.
+ * Paravirtual performance events, host side: what is at the top.
  */
-#ifndef __KVM_X86_PV_PERF_DELIVER_H
-#define __KVM_X86_PV_PERF_DELIVER_H
+#ifndef __KVM_X86_PV_PERF_TOP_H
+#define __KVM_X86_PV_PERF_TOP_H
 
 #include "pv_perf_event.h"
+
+/* pv_perf_cap.c */
+
+void pv_perf_init_limits(struct pv_perf_vm *vm);
+
+/* pv_perf_deliver.c */
 
 enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
 
@@ -25,4 +30,8 @@ enum pv_perf_when {
 
 void pv_perf_deliver(struct kvm_vcpu *vcpu, enum pv_perf_when when);
 
-#endif /* __KVM_X86_PV_PERF_DELIVER_H */
+/* pv_perf_vm.c */
+
+int pv_perf_vcpu_prepare(struct kvm_vcpu *vcpu);
+
+#endif /* __KVM_X86_PV_PERF_TOP_H */
