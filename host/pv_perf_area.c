@@ -26,13 +26,6 @@ static int pv_perf_area_write(struct kvm *kvm, struct pv_perf_area *area,
 					     sizeof(value));
 }
 
-static int pv_perf_area_write_size(struct kvm *kvm, struct pv_perf_area *area)
-{
-	return pv_perf_area_write(kvm, area,
-				  offsetof(struct guest_perf_area, size),
-				  area->where.len);
-}
-
 static int pv_perf_area_write_epoch(struct kvm *kvm, struct pv_perf_area *area,
 				    u32 epoch)
 {
@@ -108,7 +101,8 @@ static int pv_perf_area_find(struct kvm *kvm, gpa_t gpa,
 	if (kvm_gfn_to_hva_cache_init(kvm, &area->where, gpa, size))
 		return -EFAULT;
 
-	if (pv_perf_area_write_size(kvm, area))
+	if (pv_perf_area_write(kvm, area, offsetof(struct guest_perf_area, size),
+			       size))
 		return -EFAULT;
 
 	area->epoch = pv_perf_new_epoch();

@@ -56,12 +56,16 @@ struct pv_perf_freq {
  * @general: number of general-purpose counters
  * @fixed: number of fixed ones
  * @metrics: there is PERF_METRICS besides, which RDPMC reads, too
+ * @known: each of them is there and perf's alone, so that all can be read and cleared
+ * @writable: a counter can be written, all of its 48 bits
  * @watchdog: guests may see that of the host's NMI watchdog
  */
 struct pv_perf_pmc_layout {
 	unsigned int general;
 	unsigned int fixed;
 	bool metrics;
+	bool known;
+	bool writable;
 	bool watchdog;
 };
 
@@ -73,7 +77,6 @@ struct pv_perf_pmc_layout {
  *	hypervisor may offer what guests may count
  * @kept: counters that the host keeps, unless the administrator says how many
  * @pmcs: the counters that each CPU has
- * @pmcs_writable: a counter of an event can be written, all of it
  * @rdpmc: may guests read counters, as far as it is up to the host: KVM_PERF_RDPMC_*
  */
 struct pv_perf_host {
@@ -82,7 +85,6 @@ struct pv_perf_host {
 	bool own;
 	unsigned int kept;
 	struct pv_perf_pmc_layout pmcs;
-	bool pmcs_writable;
 	u32 rdpmc;
 };
 

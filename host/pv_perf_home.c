@@ -46,13 +46,30 @@ struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
 }
 
 /* The home may change until its lock is held. */
-static bool pv_perf_home_is(struct pv_perf_vcpu *home, struct pv_perf_event *event)
+static int pv_perf_lock_home(struct pv_perf_event *event, bool killable)
 {
-	if (home == READ_ONCE(event->home))
-		return true;
+	struct pv_perf_vcpu *home;
 
-	mutex_unlock(&home->lock);
-	return false;
+	for (;;) {
+		home = READ_ONCE(event->home);
+		if (!killable)
+			mutex_lock(&home->lock);
+		else if (mutex_lock_killable(&home->lock))
+			return -EINTR;
+		if (home == READ_ONCE(event->home))
+			return 0;
+		mutex_unlock(&home->lock);
+	}
+}
+
+/**
+ * pv_perf_event_put_locked - unlock an event and give it back
+ * @event: from pv_perf_event_get_locked()
+ */
+void pv_perf_event_put_locked(struct pv_perf_event *event)
+{
+	mutex_unlock(&event->home->lock);
+	pv_perf_event_put(event);
 }
 
 /* The caller has locked its home. */
@@ -62,8 +79,7 @@ static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
 		return event;
 
 	/* Closed since it was found. */
-	mutex_unlock(&event->home->lock);
-	pv_perf_event_put(event);
+	pv_perf_event_put_locked(event);
 	return NULL;
 }
 
@@ -76,13 +92,7 @@ static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
  */
 struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
 {
-	struct pv_perf_vcpu *home;
-
-	do {
-		home = READ_ONCE(event->home);
-		mutex_lock(&home->lock);
-	} while (!pv_perf_home_is(home, event));
-
+	pv_perf_lock_home(event, false);
 	return pv_perf_event_locked(event);
 }
 
@@ -100,22 +110,17 @@ struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
 int pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id,
 				      struct pv_perf_event **event)
 {
-	struct pv_perf_event *found = pv_perf_event_get(kvm, id);
-	struct pv_perf_vcpu *home;
-
-	*event = NULL;
-	if (!found)
+	*event = pv_perf_event_get(kvm, id);
+	if (!*event)
 		return 0;
 
-	do {
-		home = READ_ONCE(found->home);
-		if (mutex_lock_killable(&home->lock)) {
-			pv_perf_event_put(found);
-			return -EINTR;
-		}
-	} while (!pv_perf_home_is(home, found));
+	if (pv_perf_lock_home(*event, true)) {
+		pv_perf_event_put(*event);
+		*event = NULL;
+		return -EINTR;
+	}
 
-	*event = pv_perf_event_locked(found);
+	*event = pv_perf_event_locked(*event);
 	return 0;
 }
 
@@ -131,16 +136,6 @@ struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
 	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
 
 	return event ? pv_perf_event_lock(event) : NULL;
-}
-
-/**
- * pv_perf_event_put_locked - unlock an event and give it back
- * @event: from pv_perf_event_get_locked()
- */
-void pv_perf_event_put_locked(struct pv_perf_event *event)
-{
-	mutex_unlock(&event->home->lock);
-	pv_perf_event_put(event);
 }
 
 /**

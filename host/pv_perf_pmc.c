@@ -125,32 +125,20 @@ bool pv_perf_pmc_has_guest_only(unsigned int general)
 /**
  * pv_perf_pmc_probe - see what counters the CPUs have
  * @layout: set to it
- *
- * Return: whether they are known here, and as wide as those that guests may read.
  */
-bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
+void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 {
 	struct x86_pmu_capability cap;
 
 	perf_get_x86_pmu_capability(&cap);
-	layout->general = cap.num_counters_gp;
-	layout->fixed = cap.num_counters_fixed;
-	layout->metrics = pv_perf_has_metrics(&cap);
-
-	return pv_perf_pmc_are_known(&cap) && pv_perf_pmc_have_full_writes() &&
-	       cap.bit_width_gp == PV_PERF_PMC_WIDTH;
-}
-
-/**
- * pv_perf_pmc_are_writable - can a counter be written, all of it?
- */
-bool pv_perf_pmc_are_writable(void)
-{
-	struct x86_pmu_capability cap;
-
-	perf_get_x86_pmu_capability(&cap);
-	return pv_perf_pmc_have_full_writes() &&
-	       cap.bit_width_gp == PV_PERF_PMC_WIDTH;
+	*layout = (struct pv_perf_pmc_layout) {
+		.general	= cap.num_counters_gp,
+		.fixed		= cap.num_counters_fixed,
+		.metrics	= pv_perf_has_metrics(&cap),
+		.known		= pv_perf_pmc_are_known(&cap),
+		.writable	= cap.bit_width_gp == PV_PERF_PMC_WIDTH &&
+				  pv_perf_pmc_have_full_writes(),
+	};
 }
 
 /**
@@ -268,16 +256,6 @@ static noinline bool pv_perf_pmc_add_others(struct pmu *pmu, unsigned int others
 	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
 }
 
-static inline bool
-pv_perf_pmc_add_rest(const struct pv_perf_pmc_layout *layout, struct pmu *pmu,
-		     struct pv_perf_pmcs *pmcs)
-{
-	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
-
-	return !others || (layout->watchdog &&
-			   pv_perf_pmc_add_others(pmu, others, pmcs));
-}
-
 /**
  * pv_perf_pmc_add_watchdog - are all other events of this CPU the NMI watchdog?
  * @layout: the counters that there are
@@ -290,7 +268,10 @@ pv_perf_pmc_add_rest(const struct pv_perf_pmc_layout *layout, struct pmu *pmu,
 bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
 			      struct pmu *pmu, struct pv_perf_pmcs *pmcs)
 {
-	return pv_perf_pmc_add_rest(layout, pmu, pmcs);
+	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
+
+	return !others || (layout->watchdog &&
+			   pv_perf_pmc_add_others(pmu, others, pmcs));
 }
 
 static u32 pv_perf_general_msr(unsigned int i)
@@ -438,7 +419,8 @@ bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 	here->pmcs.nr_events = nr_events;
 	/* All are of the core's one PMU. */
 	event = list_first_entry(&here->events, struct pv_perf_event, node);
-	return pv_perf_pmc_add_rest(layout, event->backing->pmu, &here->pmcs);
+	return pv_perf_pmc_add_watchdog(layout, event->backing->pmu,
+					&here->pmcs);
 }
 
 /**

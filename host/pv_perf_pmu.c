@@ -153,7 +153,8 @@ void pv_perf_pmu_init(void)
 	if (host.wanted) {
 		perf_get_x86_pmu_capability(&cap);
 		host.own = pv_perf_query_cpu(&cap, &host.pmu);
-		host.pmcs_writable = host.own && pv_perf_pmc_are_writable();
+		if (host.own)
+			pv_perf_pmc_probe(&host.pmcs);
 		/*
 		 * The host's own perf, whose events would have no counter as long as the
 		 * guest, whose events are pinned, has all; and the NMI watchdog's cycles,

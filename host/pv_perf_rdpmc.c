@@ -63,7 +63,7 @@ u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
 		return KVM_PERF_RDPMC_NESTED;
 
 	/* With that, RDPMC reads clocks. */
-	if (!pv_perf_pmc_probe(&host->pmcs) || enable_vmware_backdoor)
+	if (!host->pmcs.known || !host->pmcs.writable || enable_vmware_backdoor)
 		return KVM_PERF_RDPMC_HOST;
 
 	host->pmcs.watchdog = pv_perf_rdpmc_param & PV_PERF_RDPMC_WATCHDOG;

@@ -44,7 +44,7 @@ static void pv_perf_add_retired(struct pv_perf_event *event)
 	u64 period = event->backing->hw.last_period;
 
 	if (pv_perf_backing_add_one(event->backing, pv_perf_has_rdpmc(event),
-				    pv_perf_host.pmcs_writable))
+				    pv_perf_host.pmcs.writable))
 		pv_perf_overflow_in_host(event, period);
 }
 

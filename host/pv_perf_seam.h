@@ -111,8 +111,7 @@ static inline s64 pv_perf_pmc_extend(s64 prev)
 }
 
 bool pv_perf_pmc_has_guest_only(unsigned int general);
-bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
-bool pv_perf_pmc_are_writable(void);
+void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
 s64 pv_perf_pmc_read(const struct perf_event *backing);
 void pv_perf_pmc_write(const struct perf_event *backing, s64 value);
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);

@@ -5123,7 +5123,7 @@ static void test_retired_rdpmc(void)
 static void test_retired_unwritable(void)
 {
 	setup();
-	pv_perf_host.pmcs_writable = false;
+	pv_perf_host.pmcs.writable = false;
 	CHECK(!open_mode(1, 0, 100));
 	CHECK(!open_mode(2, 0, 0));
 	run_guest(90);
@@ -5138,11 +5138,11 @@ static void test_retired_unwritable(void)
 	pmu_capability.bit_width_gp = 40;
 	setup();
 	is("not with counters of another width",
-	   pv_perf_host.pmcs_writable, false);
+	   pv_perf_host.pmcs.writable, false);
 	teardown();
 	pmu_capability.bit_width_gp = 48;
 	setup();
-	is("with those of 48 bits", pv_perf_host.pmcs_writable, true);
+	is("with those of 48 bits", pv_perf_host.pmcs.writable, true);
 	teardown();
 }
 
