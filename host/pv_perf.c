@@ -3,7 +3,15 @@
  * Paravirtual performance events, host side: the hypercall.
  *
  * What a guest passes is fetched once and checked here, before the others see
- * it.
+ * it.  An operation, on the vCPU's thread, which may sleep:
+ *
+ *	pv_perf_hypercall()
+ *	  pv_perf_run()			for each of a batch
+ *	    pv_perf_event_open()	pv_perf_backing_create(), pv_perf_init_record()
+ *	    pv_perf_event_enable()	pv_perf_start(), or pv_perf_move_and_enable()
+ *	    pv_perf_event_read()	pv_perf_read(), pv_perf_write_record()
+ *	    pv_perf_event_disable()	perf_event_disable(), and as READ
+ *	    pv_perf_event_close()	perf_event_release_kernel()
  */
 #include <linux/string.h>
 

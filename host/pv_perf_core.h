@@ -18,7 +18,7 @@ bool pv_perf_close_rest(struct kvm_vcpu *vcpu);
 void pv_perf_close_vcpu_events(struct kvm_vcpu *vcpu);
 void pv_perf_release_pmu(struct pv_perf_vm *vm);
 
-/* pv_perf_counter.c */
+/* pv_perf_ops.c */
 
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
 int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count);

@@ -58,7 +58,7 @@ static void pv_perf_show_overflows(struct seq_file *m, struct kvm *kvm)
 		if (!pv)
 			continue;
 		delivered += READ_ONCE(pv->delivered);
-		throttled += READ_ONCE(pv->throttled);
+		throttled += READ_ONCE(pv->limited);
 	}
 	seq_printf(m, "overflows %llu of %u per second and vCPU, throttled %llu\n",
 		   delivered, pv_perf_rate_allowed(kvm), throttled);

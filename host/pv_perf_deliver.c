@@ -26,7 +26,7 @@ static void pv_perf_limit(struct pv_perf_event *event)
 		return;
 
 	pv_perf_set_why(event, PV_PERF_LIMITED);
-	WRITE_ONCE(home->throttled, home->throttled + 1);
+	WRITE_ONCE(home->limited, home->limited + 1);
 }
 
 /* It may overflow again, if it finds a counter, and had not lost it before. */
@@ -151,7 +151,7 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 
 	if (may_sleep) {
 		/* Not by pv_perf_note_lost(): the request for that is this one. */
-		if (pv_perf_was_robbed(event))
+		if (pv_perf_is_newly_lost(event))
 			pv_perf_set_why(event, PV_PERF_LOST);
 		if (pv_perf_why(event) & PV_PERF_LOST)
 			pv_perf_forget_stopped(event);

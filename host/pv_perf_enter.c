@@ -5,6 +5,16 @@
  *
  * Interrupts are off, so perf schedules nothing any more on this CPU until the
  * vCPU leaves the guest.
+ *
+ *	pv_perf_enter()
+ *	  pv_perf_enter_with_events()
+ *	    pv_perf_counts_enter()	hypervisor events
+ *	    pv_perf_freq_tick()		for each event with a frequency
+ *	    pv_perf_switch_modes()	stops and restarts events, if any may have to be
+ *	    pv_perf_branches_enter()
+ *	    pv_perf_rdpmc_goes_on()	if nothing has changed, that is all; or
+ *	    pv_perf_enter_anew()	looks for lost counters, pv_perf_rdpmc_enter()
+ *	    kvm_make_request()		if there is something to tell: no entry
  */
 #include <linux/export.h>
 
@@ -57,7 +67,7 @@ static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
 
 	list_for_each_entry(event, &here->events, node) {
 		if (pv_perf_backing_has_no_counter(event->backing))
-			lost |= pv_perf_was_robbed(event);
+			lost |= pv_perf_is_newly_lost(event);
 	}
 	told = pv_perf_enter_rdpmc(vcpu);
 	/* A nested guest's RDPMC is intercepted apart from this guest's. */

@@ -266,11 +266,11 @@ struct pv_perf_rate {
  * @nr_events: how many there are; only the vCPU itself adds to it
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
- * @rate_timer: has the vCPU look at the events that were throttled
+ * @rate_timer: has the vCPU look at its limited events
  * @overflow_rate: of its overflows
  * @open_rate: of the events that it has opened, moved and changed
  * @delivered: number of overflows that the guest has been told of here
- * @throttled: how often an event was stopped because of the rate
+ * @limited: how often an event was stopped because of the rate
  * @to_close: how many events of the VM are still to be closed for the vCPU's RESET; for
  *	its own thread
  * @filter_changed: the VM's event filter may deny what counts here
@@ -299,7 +299,7 @@ struct pv_perf_rate {
  *	runs
  *
  * Nobody but the thread that is in KVM_RUN of the vCPU writes @overflow_rate to
- * @throttled, so that they need no lock: debugfs reads the last two at any time.
+ * @limited, so that they need no lock: debugfs reads the last two at any time.
  */
 struct pv_perf_vcpu {
 	refcount_t refs;
@@ -316,7 +316,7 @@ struct pv_perf_vcpu {
 	struct pv_perf_rate overflow_rate;
 	struct pv_perf_rate open_rate;
 	u64 delivered;
-	u64 throttled;
+	u64 limited;
 	unsigned int to_close;
 	bool filter_changed;
 	bool in_nmi;
@@ -467,7 +467,7 @@ enum pv_perf_why {
  *	is as large, and charged, in its place.
  *
  * The home's lock protects what follows @home.  VM entry looks at @enabled and
- * @why without it: pv_perf_was_robbed().
+ * @why without it: pv_perf_is_newly_lost().
  */
 struct pv_perf_event {
 	u32 id;

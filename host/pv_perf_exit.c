@@ -4,6 +4,14 @@
  *
  * Right after the exit, with interrupts off, before anything is done about it: what
  * handles it moves the instruction pointer on.
+ *
+ *	pv_perf_save_branches()		an exit for an NMI, with NMIs held off
+ *	pv_perf_exit()
+ *	  pv_perf_note_exit()		if the guest counts hypervisor events
+ *	pv_perf_deliver_at_exit()	an exit for an NMI: pv_perf_overflow.c
+ *	pv_perf_instruction_retired()	as the exit is handled: pv_perf_retire.c
+ *	pv_perf_handle_request()	before the next entry
+ *	  pv_perf_counts_tell()
  */
 #include <linux/export.h>
 #include <linux/sched/clock.h>

@@ -2,6 +2,16 @@
 /*
  * Paravirtual performance events, host side: perf's callback for an overflow,
  * and the NMI that has the guest look at its events.
+ *
+ *	pv_perf_overflow()		NMI context, no lock
+ *	  pv_perf_note_overflow()	adds to two numbers; pv_perf_features.overflow()
+ *	  pv_perf_note_throttled()	if perf has throttled the event
+ *	  kvm_make_request(), and an irq_work if the vCPU may be about to halt
+ *
+ *	pv_perf_deliver_at_exit()	right at the exit for that NMI, or
+ *	pv_perf_handle_request()	before the next entry
+ *	  pv_perf_deliver_event()	pv_perf_update_record(), pv_perf_limit()
+ *	  pv_perf_inject_nmi()
  */
 
 #include "pv_perf_core.h"

@@ -363,7 +363,7 @@ static bool pv_perf_pmc_is_still_none(const struct pv_perf_event *event)
 {
 	return !READ_ONCE(event->pmc.index) &&
 	       !pv_perf_backing_is_here(event->backing) &&
-	       !pv_perf_was_robbed(event);
+	       !pv_perf_is_newly_lost(event);
 }
 
 static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)

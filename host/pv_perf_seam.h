@@ -46,10 +46,12 @@ static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backi
 }
 
 /**
- * pv_perf_was_robbed - has a host's event taken its counter, as it counted?
+ * pv_perf_is_newly_lost - has it lost its counter, and is not marked yet?
  * @event: the event.  Without its home's lock the answer may be out of date.
+ *
+ * An event of the host with precedence has taken the counter.
  */
-static inline bool pv_perf_was_robbed(const struct pv_perf_event *event)
+static inline bool pv_perf_is_newly_lost(const struct pv_perf_event *event)
 {
 	return READ_ONCE(event->enabled) && !(pv_perf_why(event) & PV_PERF_LOST) &&
 	       pv_perf_backing_has_no_counter(event->backing);

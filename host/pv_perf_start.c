@@ -18,7 +18,7 @@
  */
 void pv_perf_note_lost(struct pv_perf_event *event)
 {
-	if (!pv_perf_was_robbed(event))
+	if (!pv_perf_is_newly_lost(event))
 		return;
 
 	/*
@@ -29,24 +29,24 @@ void pv_perf_note_lost(struct pv_perf_event *event)
 	pv_perf_set_why(event, PV_PERF_LOST);
 }
 
-static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)
+static bool pv_perf_any_newly_lost(struct pv_perf_vcpu *home)
 {
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &home->events, node) {
-		if (pv_perf_was_robbed(event))
+		if (pv_perf_is_newly_lost(event))
 			return true;
 	}
 
 	return false;
 }
 
-static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
+static void pv_perf_restart_newly_lost(struct pv_perf_vcpu *home)
 {
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &home->events, node) {
-		if (pv_perf_was_robbed(event))
+		if (pv_perf_is_newly_lost(event))
 			perf_event_enable(event->backing);
 	}
 }
@@ -177,7 +177,7 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 		n += pv_perf_backing_counters(backing);
 
 	return !pv_perf_backing_has_no_counter(backing) &&
-	       !pv_perf_any_robbed(home) && n <= most;
+	       !pv_perf_any_newly_lost(home) && n <= most;
 }
 
 /**
@@ -232,7 +232,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		return 0;
 
 	perf_event_disable(backing);
-	pv_perf_restart_robbed(home);
+	pv_perf_restart_newly_lost(home);
 	/* Not each time: a guest may ask in a loop. */
 	if (pv_perf_counters_used(home, event) > used)
 		pv_perf_return_moved(home, event);

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, host side: VMs and vCPUs come and go, run and
- * stop.
+ * stop.  If a thread runs another vCPU, or another thread runs a vCPU:
+ *
+ *	pv_perf_vcpu_run()
+ *	  pv_perf_clear_thread()
+ *	    pv_perf_park()		each event of the vCPU that it ran before
+ *	  pv_perf_follow_thread()
+ *	    pv_perf_unpark()		each event that was parked: pv_perf_start()
+ *	    pv_perf_follow()		each event whose backing event is elsewhere
+ *	      pv_perf_backing_create(), pv_perf_start()
+ *	      pv_perf_replace_backing()
  */
 #include <linux/slab.h>
 

@@ -2576,14 +2576,14 @@ static void test_rate(void)
 	pv = vcpus[0]->arch.pv_perf;
 	is("below the rate: as often as it overflows",
 	   overflows_in(second / 10, 0, 1), 1000);
-	is("not throttled", pv->throttled, 0);
+	is("not throttled", pv->limited, 0);
 
 	open_sampling(2, 100);
 	call(3, 2);
 	n = overflows_in(second / 10, 0, 2);
 	is("above it: as often as the rate allows, and a burst",
 	   n > 1900 - 1000 && n < 2000 + 200 + 20, true);
-	is("throttled", pv->throttled > 0, true);
+	is("throttled", pv->limited > 0, true);
 	n = mem->record[1].overflows - 1000;
 	is("the vCPU's events share it", n < 1000, true);
 
@@ -2621,11 +2621,11 @@ static void test_rate(void)
 	is("the timer of one that is closed", atomic_read(&kvm->arch.pv_perf->nr_events), 2);
 	open_sampling(2, 100);
 	call(3, 2);
-	n = pv->throttled;
+	n = pv->limited;
 	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = true;
 	overflows_in(second / 50, 0, 2);
 	is("overflows that cannot be told are charged",
-	   pv->throttled > n, true);
+	   pv->limited > n, true);
 	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = false;
 
 	/* Its counter is taken while it is stopped. */
@@ -2701,8 +2701,8 @@ static void test_own_rate(void)
 	   overflows_in(second / 10, 1, 2), 1000);
 	is("nor is one that moves there", call(3, 1), 0);
 	is("the first does not write the other's numbers",
-	   vcpus[0]->arch.pv_perf->throttled &&
-	   !vcpus[1]->arch.pv_perf->throttled, true);
+	   vcpus[0]->arch.pv_perf->limited &&
+	   !vcpus[1]->arch.pv_perf->limited, true);
 	call(4, 1);
 	on(0);
 	call(2, 1);
@@ -3298,7 +3298,7 @@ static void test_rdpmc_told(void)
 	CHECK(reads() && pmc(1) && !call(KVM_PERF_OP_ENABLE, 2));
 	take_counters(tasks[0], NR_COUNTERS - 1);
 	take_counters(tasks[0], 0);
-	CHECK(pv_perf_was_robbed(event(2)) && !pv_perf_was_robbed(event(1)));
+	CHECK(pv_perf_is_newly_lost(event(2)) && !pv_perf_is_newly_lost(event(1)));
 	is("beside one that has lost its counter it may", reads() && pmc(1), true);
 	is("which the guest is told", mem->record[2].flags,
 	   KVM_PERF_EVENT_LOST);
