@@ -3,26 +3,26 @@
  * Paravirtual performance events, host side: the hypercall.
  *
  * What a guest passes is fetched once and checked here, before the others see
- * it.
+ * it.  An operation, on the vCPU's thread, which may sleep:
+ *
+ *	pv_perf_hypercall()
+ *	  pv_perf_run()			for each of a batch
+ *	    pv_perf_event_open()	pv_perf_backing_create(), pv_perf_init_record()
+ *	    pv_perf_event_enable()	pv_perf_start(), or pv_perf_move_and_enable()
+ *	    pv_perf_event_read()	pv_perf_read(), pv_perf_write_record()
+ *	    pv_perf_event_disable()	perf_event_disable(), and as READ
+ *	    pv_perf_event_close()	perf_event_release_kernel()
  */
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
-#include <linux/sched.h>
 #include <linux/string.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_area.h"
-#include "pv_perf_counter.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_open.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_top.h"
 #include "pv_perf_trace.h"
-#include "pv_perf_vm.h"
 #include "lapic.h"
 #include "x86.h"
 
@@ -71,7 +71,7 @@ static int pv_perf_check_config(const struct pv_perf_vm *vm,
 		return 0;
 	case KVM_PERF_TYPE_RAW:
 		/* Before the mask, which may be another model's. */
-		if (attr->model && attr->model != pv_perf_model(vm))
+		if (attr->model && attr->model != pv_perf_model())
 			return -EOPNOTSUPP;
 		if (attr->config & ~vm->pmu.raw_event_mask)
 			return -EINVAL;
@@ -206,7 +206,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.nr_counters = pv_perf_counters_allowed(vcpu->kvm);
 	query.rdpmc = pv_perf_rdpmc_vcpu(vcpu);
 	query.counts = pv_perf_counts_vcpu(vcpu);
-	query.model = pv_perf_model(vcpu->kvm->arch.pv_perf);
+	query.model = pv_perf_model();
 
 	if (kvm_write_guest(vcpu->kvm, gpa, &query, query.size))
 		return -EFAULT;

@@ -20,14 +20,13 @@ bool pv_perf_is_for_all(void);
 unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a1, unsigned long a2,
 				unsigned long a3);
-void pv_perf_enter_with_events(struct kvm_vcpu *vcpu);
-void pv_perf_reenter_with_events(struct kvm_vcpu *vcpu);
+void pv_perf_enter_with_events(struct kvm_vcpu *vcpu, bool again);
 void pv_perf_note_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
 void pv_perf_filter_changed(struct kvm *kvm);
-bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu);
+bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value);
-void pv_perf_note_branches(struct kvm_vcpu *vcpu);
+void pv_perf_read_branches(struct kvm_vcpu *vcpu);
 void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 			   unsigned int cpl);
 void pv_perf_count_instruction(struct kvm_vcpu *vcpu);
@@ -98,54 +97,55 @@ static inline void pv_perf_exit(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_nmi_exit - see what branches led to an exit for an NMI
- * @vcpu: the vCPU, right after the exit, with NMIs held off
+ * pv_perf_save_branches - save the branches that led to an exit for an NMI
+ * @vcpu: the vCPU, right after the exit, with NMIs held off: before pv_perf_exit(), as
+ *	the NMI's handler may have perf use the CPU's stack of branches
  */
-static inline void pv_perf_nmi_exit(struct kvm_vcpu *vcpu)
+static inline void pv_perf_save_branches(struct kvm_vcpu *vcpu)
 {
 	if (vcpu->arch.pv_perf_branches)
-		pv_perf_note_branches(vcpu);
+		pv_perf_read_branches(vcpu);
 }
+
+/* What a vCPU enters the guest after. */
+enum pv_perf_entry {
+	/* KVM's run loop. */
+	PV_PERF_ENTRY_ANEW,
+	/* The exit for an NMI, without leaving the run loop: the host has run nothing. */
+	PV_PERF_ENTRY_AFTER_NMI,
+	/* As that, the exit at the IRET of the guest's handler of an NMI. */
+	PV_PERF_ENTRY_AFTER_IRET,
+};
 
 /**
  * pv_perf_enter - look at a vCPU's events before it enters the guest
  * @vcpu: the vCPU, with interrupts off, before KVM looks the last time whether
  *	anything is requested
+ * @after: what was before
  *
  * A vCPU without events pays for finding that out.
  */
-static inline void pv_perf_enter(struct kvm_vcpu *vcpu)
+static __always_inline void pv_perf_enter(struct kvm_vcpu *vcpu,
+					  enum pv_perf_entry after)
 {
 	const struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
+	bool any;
 
-	if (pv && pv->at_entry)
-		pv_perf_enter_with_events(vcpu);
+	if (!pv)
+		return;
+
+	if (after == PV_PERF_ENTRY_ANEW)
+		any = pv->at_entry;
+	else if (after == PV_PERF_ENTRY_AFTER_NMI)
+		any = pv->at_entry & PV_PERF_AT_REENTRY;
+	else
+		any = pv->any_stopped;
+
+	if (any)
+		pv_perf_enter_with_events(vcpu, after != PV_PERF_ENTRY_ANEW);
 }
 
-/**
- * pv_perf_reenter - the same where the vCPU has not left KVM's run loop
- * @vcpu: as above; its exit has been handled
- */
-static inline void pv_perf_reenter(struct kvm_vcpu *vcpu)
-{
-	const struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
-
-	if (pv && pv->at_entry & PV_PERF_AT_REENTRY)
-		pv_perf_reenter_with_events(vcpu);
-}
-
-/**
- * pv_perf_end_nmi - the same where that was the IRET of a handler of an NMI
- * @vcpu: as above
- */
-static inline void pv_perf_end_nmi(struct kvm_vcpu *vcpu)
-{
-	const struct pv_perf_vcpu *pv = vcpu->arch.pv_perf;
-
-	if (pv && pv->any_stopped)
-		pv_perf_reenter_with_events(vcpu);
-}
-
+void pv_perf_init(void);
 int pv_perf_init_vm(struct kvm *kvm);
 void pv_perf_destroy_vm(struct kvm *kvm);
 void pv_perf_create_vm_debugfs(struct kvm *kvm);

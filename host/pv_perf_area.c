@@ -13,27 +13,17 @@
  * that the VMM may save it, and an older one shows that it was restored.
  */
 #include <linux/align.h>
-#include <linux/kvm_host.h>
-#include <linux/mutex.h>
 #include <linux/random.h>
 #include <linux/stddef.h>
 
 #include "kvm_perf.h"
-#include "pv_perf_area.h"
-#include "pv_perf_event.h"
+#include "pv_perf_memory.h"
 
 static int pv_perf_area_write(struct kvm *kvm, struct pv_perf_area *area,
 			      unsigned int offset, u32 value)
 {
 	return kvm_write_guest_offset_cached(kvm, &area->where, &value, offset,
 					     sizeof(value));
-}
-
-static int pv_perf_area_write_size(struct kvm *kvm, struct pv_perf_area *area)
-{
-	return pv_perf_area_write(kvm, area,
-				  offsetof(struct guest_perf_area, size),
-				  area->where.len);
 }
 
 static int pv_perf_area_write_epoch(struct kvm *kvm, struct pv_perf_area *area,
@@ -111,7 +101,8 @@ static int pv_perf_area_find(struct kvm *kvm, gpa_t gpa,
 	if (kvm_gfn_to_hva_cache_init(kvm, &area->where, gpa, size))
 		return -EFAULT;
 
-	if (pv_perf_area_write_size(kvm, area))
+	if (pv_perf_area_write(kvm, area, offsetof(struct guest_perf_area, size),
+			       size))
 		return -EFAULT;
 
 	area->epoch = pv_perf_new_epoch();

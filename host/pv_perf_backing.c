@@ -8,15 +8,12 @@
  * pv_perf_pmc.c are the files that know perf from the inside.
  */
 #include <linux/export.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/sched/clock.h>
 
 #include <asm/perf_event.h>
 
 #include "compat.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
+#include "pv_perf_seam.h"
 
 /**
  * pv_perf_backing_create - create a backing event on this thread, disabled
@@ -217,7 +214,7 @@ static void read_position(struct pv_perf_event *event, bool overflowed,
 {
 	struct perf_event *backing = event->backing;
 
-	if (event->stopped) {
+	if (pv_perf_is_stopped(event)) {
 		reading->count = event->stopped_at.count;
 		reading->period_left = pv_perf_backing_left_at(backing,
 							       &event->stopped_at);

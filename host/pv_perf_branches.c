@@ -13,13 +13,8 @@
  * perf does not know of that, nor need it: where it has the stack record for the host
  * it is enabled here, and is let alone.  perf sets all of it up when that begins.
  */
-#include <linux/bits.h>
 #include <linux/export.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
 #include <linux/moduleparam.h>
-#include <linux/uaccess.h>
 #include <linux/version.h>
 
 #include <asm/msr.h>
@@ -32,9 +27,8 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_event.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /*
@@ -80,14 +74,15 @@ unsigned int pv_perf_branches_probe(void)
 static u32 pv_perf_branches_wanted(struct pv_perf_vcpu *here)
 {
 	struct pv_perf_event *event;
-	u32 wanted = 0;
+	u64 wanted = 0;
 
 	list_for_each_entry(event, &here->events, node) {
-		if (event->branches && !event->stopped &&
+		if (!pv_perf_is_stopped(event) &&
 		    pv_perf_backing_is_here(event->backing))
-			wanted |= event->branches;
+			wanted |= event->flags >> KVM_PERF_ATTR_BRANCHES_SHIFT;
 	}
 
+	wanted &= KVM_PERF_ATTR_BRANCHES >> KVM_PERF_ATTR_BRANCHES_SHIFT;
 	/* On bare metal nothing is recorded of the handler that takes a sample, either. */
 	return here->in_nmi ? wanted & ~PV_PERF_LBR_SELECT_KERNEL : wanted;
 }
@@ -134,10 +129,10 @@ void pv_perf_branches_enter(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_note_branches - save what the guest has executed before an NMI
+ * pv_perf_read_branches - save what the guest has executed before an NMI
  * @vcpu: the vCPU, which has left the guest for it, with NMIs held off
  */
-void pv_perf_note_branches(struct kvm_vcpu *vcpu)
+void pv_perf_read_branches(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_branches *branches = &vcpu->arch.pv_perf->branches;
 	unsigned int i;
@@ -148,7 +143,7 @@ void pv_perf_note_branches(struct kvm_vcpu *vcpu)
 		rdmsrq(MSR_AMD_SAMP_BR_FROM + 2 * i + 1, branches->raw[i].to);
 	}
 }
-EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_note_branches);
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_read_branches);
 
 static u64 pv_perf_branch_address(u64 raw)
 {
@@ -206,13 +201,14 @@ static u32 pv_perf_branches_decode(const struct pv_perf_branches *branches,
  * pv_perf_branches_tell - tell the guest of the branches that led to an overflow
  * @vcpu: the vCPU, its lock held, before it is told of the overflow; kvm->srcu is held
  *	for reading
+ * @may_sleep: or page faults are disabled
  *
- * A guest without room for them is told of none.  May sleep, unless page faults are
- * disabled.
+ * A guest without room for them is told of none.
  *
- * Return: 0 or -EFAULT.
+ * Return: 0, -EFAULT, or -EAGAIN where it would have to wait; then the guest may have
+ * been told of some.
  */
-int pv_perf_branches_tell(struct kvm_vcpu *vcpu)
+int pv_perf_branches_tell(struct kvm_vcpu *vcpu, bool may_sleep)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct {
@@ -227,6 +223,11 @@ int pv_perf_branches_tell(struct kvm_vcpu *vcpu)
 	    here->area.where.len < GUEST_PERF_AREA_SIZE_VER2)
 		return 0;
 
+	/* It is looked up again, which may sleep. */
+	if (!may_sleep && kvm_memslots(vcpu->kvm)->generation !=
+	    here->area.where.generation)
+		return -EAGAIN;
+
 	told.nr = pv_perf_branches_decode(&here->branches, told.branch);
 	told.reserved = 0;
 	return kvm_write_guest_offset_cached(vcpu->kvm, &here->area.where, &told,
@@ -234,29 +235,4 @@ int pv_perf_branches_tell(struct kvm_vcpu *vcpu)
 						      nr_branches),
 					     offsetof(typeof(told),
 						      branch[told.nr]));
-}
-
-/**
- * pv_perf_branches_tell_irqoff - the same with interrupts off
- * @vcpu: the vCPU, its lock held; kvm->srcu need not be held
- *
- * Return: 0, or -EAGAIN where it would have to wait; then the guest may have been told
- * of some.
- */
-int pv_perf_branches_tell_irqoff(struct kvm_vcpu *vcpu)
-{
-	struct gfn_to_hva_cache *where = &vcpu->arch.pv_perf->area.where;
-	int ret = -EAGAIN;
-	int idx;
-
-	idx = srcu_read_lock(&vcpu->kvm->srcu);
-	pagefault_disable();
-	/* Else it is looked up again, which may sleep. */
-	if (kvm_memslots(vcpu->kvm)->generation == where->generation &&
-	    !pv_perf_branches_tell(vcpu))
-		ret = 0;
-	pagefault_enable();
-	srcu_read_unlock(&vcpu->kvm->srcu, idx);
-
-	return ret;
 }

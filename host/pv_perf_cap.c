@@ -3,18 +3,12 @@
  * Paravirtual performance events, host side: the capabilities, by which a VMM learns
  * what a VM may have, and sets less.
  */
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
-#include <linux/mutex.h>
 
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_cap.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_top.h"
 
 /**
  * pv_perf_init_limits - let a VM have what the host allows
@@ -29,22 +23,13 @@ void pv_perf_init_limits(struct pv_perf_vm *vm)
 	vm->max_counters = UINT_MAX;
 	vm->counts = UINT_MAX;
 	vm->rdpmc = pv_perf_rdpmc_unasked();
-	vm->default_counters = pv_perf_default_counters(&vm->pmu);
 }
 
 /* May guests read counters by RDPMC, or this one, 0 or 1? */
 static unsigned int pv_perf_rdpmc_allowed(struct kvm *kvm)
 {
-	struct pv_perf_vm *vm = kvm ? kvm->arch.pv_perf : NULL;
-	struct pv_perf_pmc_layout pmcs;
-	struct guest_perf_query pmu;
-	bool own;
-
-	if (vm)
-		return vm->host_rdpmc == KVM_PERF_RDPMC_ALLOWED && vm->rdpmc;
-
-	pv_perf_query_pmu(&pmu, &own);
-	return pv_perf_rdpmc_host(own, &pmcs) == KVM_PERF_RDPMC_ALLOWED;
+	return pv_perf_host.rdpmc == KVM_PERF_RDPMC_ALLOWED &&
+	       (!kvm || kvm->arch.pv_perf->rdpmc);
 }
 
 /**

@@ -11,11 +11,7 @@
  * All but what is told of it in pv_perf_event.h is for the vCPU's own thread.
  */
 #include <linux/bitops.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/moduleparam.h>
-#include <linux/mutex.h>
-#include <linux/sched.h>
 #include <linux/sched/clock.h>
 #include <linux/srcu.h>
 #include <linux/uaccess.h>
@@ -24,11 +20,9 @@
 #include "irq.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_area.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_overflow.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_memory.h"
 #include "x86.h"
 
 #define PV_PERF_ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)

@@ -3,23 +3,19 @@
  * Paravirtual performance events, host side: a VM's events in debugfs.
  */
 #include <linux/debugfs.h>
-#include <linux/kvm_host.h>
 #include <linux/module.h>
-#include <linux/perf_event.h>
 #include <linux/seq_file.h>
-#include <linux/xarray.h>
 
 #include "pv_perf.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_read.h"
+#include "pv_perf_core.h"
 
 static const char *pv_perf_state_name(struct pv_perf_event *event)
 {
-	if (event->lost)
+	u32 why = pv_perf_why(event);
+
+	if (why & PV_PERF_LOST)
 		return "no-counter";
-	if (event->throttled)
+	if (why & PV_PERF_LIMITED)
 		return "throttled";
 
 	switch (READ_ONCE(event->backing->state)) {
@@ -28,7 +24,7 @@ static const char *pv_perf_state_name(struct pv_perf_event *event)
 	case PERF_EVENT_STATE_INACTIVE:
 		return "inactive";
 	case PERF_EVENT_STATE_OFF:
-		return event->parked ? "inactive" : "off";
+		return why & PV_PERF_PARKED ? "inactive" : "off";
 	case PERF_EVENT_STATE_ERROR:
 		return "no-counter";
 	default:
@@ -62,7 +58,7 @@ static void pv_perf_show_overflows(struct seq_file *m, struct kvm *kvm)
 		if (!pv)
 			continue;
 		delivered += READ_ONCE(pv->delivered);
-		throttled += READ_ONCE(pv->throttled);
+		throttled += READ_ONCE(pv->limited);
 	}
 	seq_printf(m, "overflows %llu of %u per second and vCPU, throttled %llu\n",
 		   delivered, pv_perf_rate_allowed(kvm), throttled);

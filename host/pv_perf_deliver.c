@@ -4,45 +4,38 @@
  * counters, and stops events that overflow too often.
  */
 #include <linux/export.h>
-#include <linux/hrtimer.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/math64.h>
-#include <linux/mutex.h>
+#include <linux/srcu.h>
+#include <linux/uaccess.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_deliver.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_read.h"
-#include "pv_perf_start.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
+#include "pv_perf_top.h"
 #include "pv_perf_trace.h"
 #include "x86.h"
 
 /* The vCPU has had too many overflows, and this event is what has the last. */
-static void pv_perf_throttle(struct pv_perf_event *event)
+static void pv_perf_limit(struct pv_perf_event *event)
 {
 	struct pv_perf_vcpu *home = event->home;
 
-	if (!event->enabled || event->throttled)
+	if (!event->enabled || pv_perf_why(event) & PV_PERF_LIMITED)
 		return;
 
-	event->throttled = true;
-	WRITE_ONCE(home->throttled, home->throttled + 1);
+	pv_perf_set_why(event, PV_PERF_LIMITED);
+	WRITE_ONCE(home->limited, home->limited + 1);
 }
 
 /* It may overflow again, if it finds a counter, and had not lost it before. */
-static void pv_perf_unthrottle(struct pv_perf_event *event)
+static void pv_perf_unlimit(struct pv_perf_event *event)
 {
-	event->throttled = false;
-	if (!event->lost && pv_perf_start(event->home, event, event->backing))
-		WRITE_ONCE(event->lost, true);
+	pv_perf_clear_why(event, PV_PERF_LIMITED);
+	if (!(pv_perf_why(event) & PV_PERF_LOST) &&
+	    pv_perf_start(event->home, event, event->backing))
+		pv_perf_set_why(event, PV_PERF_LOST);
 }
 
 /* Stop it until the vCPU's overflows are back at the rate it may have. */
@@ -50,12 +43,12 @@ static void pv_perf_wait_for_rate(struct pv_perf_event *event)
 {
 	s64 time = pv_perf_rate_time(event->home->vcpu);
 
-	/* It is looked at again when it goes on. */
-	if (event->parked)
+	/* A parked event is looked at again when its vCPU runs on its thread. */
+	if (pv_perf_why(event) & PV_PERF_PARKED)
 		return;
 
 	if (!time) {
-		pv_perf_unthrottle(event);
+		pv_perf_unlimit(event);
 		return;
 	}
 
@@ -66,7 +59,7 @@ static void pv_perf_wait_for_rate(struct pv_perf_event *event)
 }
 
 /**
- * pv_perf_rate_timer - have a vCPU look at its throttled events
+ * pv_perf_rate_timer - have a vCPU look at its limited events
  * @timer: of its struct pv_perf_vcpu
  */
 enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer)
@@ -77,38 +70,6 @@ enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer)
 	kvm_make_request(KVM_REQ_PV_PERF, pv->vcpu);
 	kvm_vcpu_kick(pv->vcpu);
 	return HRTIMER_NORESTART;
-}
-
-static __always_inline void pv_perf_delivered(struct kvm_vcpu *vcpu,
-					      struct pv_perf_event *event,
-					      unsigned int n)
-{
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-
-	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
-				   event->last_period);
-	WRITE_ONCE(here->delivered, here->delivered + n);
-}
-
-/* Bring an event's record up to date; true if its flags are to come with an NMI. */
-static bool pv_perf_tell_anew(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
-{
-	u32 told = event->told & ~event->owed;
-	u64 count;
-
-	if (pv_perf_update_record(vcpu->kvm, event, 0, &count))
-		return false;
-
-	event->owed = 0;
-	return event->notify && event->told & ~told;
-}
-
-/* Tell the guest that an event does not count, or does again; true for an NMI. */
-static bool pv_perf_tell_flags(struct kvm_vcpu *vcpu,
-			       struct pv_perf_event *event)
-{
-	return (event->owed || pv_perf_has_news(event)) &&
-	       pv_perf_tell_anew(vcpu, event);
 }
 
 /*
@@ -128,139 +89,170 @@ static unsigned int pv_perf_take_overflows(struct pv_perf_event *event,
 	return n;
 }
 
-/* Tell the guest of an event's overflows; true if there were any. */
-static bool pv_perf_deliver(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+/* What is left to be done for an event that the guest has been told of. */
+#define PV_PERF_DELIVER_NMI	BIT(0)
+/* Something would have to wait, and has not been done. */
+#define PV_PERF_DELIVER_AGAIN	BIT(1)
+
+/* Tell the guest of an event's overflows. */
+static unsigned int pv_perf_deliver_overflows(struct kvm_vcpu *vcpu,
+					      struct pv_perf_event *event,
+					      bool may_sleep)
 {
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	int ret = 0, branches = 0;
 	unsigned int n;
-	u64 passed, count;
+	u64 passed;
 
 	n = pv_perf_take_overflows(event, &passed);
 	event->last_period = div_u64(passed, n);
 
-	/* Whether or not the guest can be told: the host has had the work. */
-	if (pv_perf_charge_overflows(vcpu, n))
-		pv_perf_throttle(event);
+	/* Before the overflow; useless if the record cannot be written. */
+	if (pv_perf_has_branches(event))
+		branches = pv_perf_branches_tell(vcpu, may_sleep);
+	if (may_sleep || !branches)
+		ret = pv_perf_update_record(event, n, may_sleep, NULL);
 
-	/* Before the overflow; of no use where that cannot be told. */
-	if (event->branches)
-		pv_perf_branches_tell(vcpu);
+	if (!may_sleep && (ret || branches)) {
+		atomic64_add(passed, &event->passed);
+		atomic_add(n, &event->overflows);
+		return PV_PERF_DELIVER_AGAIN;
+	}
+
+	/* Whether or not the guest could be told: the host has had the work. */
+	if (pv_perf_charge_overflows(vcpu, n))
+		pv_perf_limit(event);
 
 	/* A guest that took the record's memory away gets no NMI for it. */
-	if (pv_perf_update_record(vcpu->kvm, event, n, &count))
-		return false;
+	if (ret)
+		return 0;
 
-	event->owed = 0;
-	pv_perf_delivered(vcpu, event, n);
-	return true;
+	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
+				   event->last_period);
+	WRITE_ONCE(here->delivered, here->delivered + n);
+	return PV_PERF_DELIVER_NMI;
 }
 
-/* The guest is told before it runs on; true if it is to get an NMI. */
-static bool pv_perf_tell_event(struct kvm_vcpu *vcpu,
-			       struct pv_perf_event *event)
+/*
+ * Tell the guest of an event's overflows, and why the event does not count.  With
+ * PV_PERF_AT_NMI_EXIT, all but the overflows is left to the request.
+ */
+static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
+					  struct pv_perf_event *event,
+					  enum pv_perf_when when)
 {
-	bool nmi = false;
+	bool may_sleep = when != PV_PERF_AT_NMI_EXIT;
+	unsigned int todo = 0;
+	u32 told = event->told;
 
-	/* Not by pv_perf_note_lost(): the request for that is this one. */
-	if (pv_perf_was_robbed(event))
-		WRITE_ONCE(event->lost, true);
-	if (event->lost)
-		pv_perf_forget_stopped(event);
+	/* Of those that the guest keeps for later there may be many. */
+	if (!(event->enabled | told | atomic_read(&event->overflows)))
+		return 0;
+
+	if (may_sleep) {
+		/* Not by pv_perf_note_lost(): the request for that is this one. */
+		if (pv_perf_is_newly_lost(event))
+			pv_perf_set_why(event, PV_PERF_LOST);
+		if (pv_perf_why(event) & PV_PERF_LOST)
+			pv_perf_forget_stopped(event);
+	}
+
 	if (atomic_read(&event->overflows))
-		nmi = pv_perf_deliver(vcpu, event);
-	if (event->throttled)
+		todo = pv_perf_deliver_overflows(vcpu, event, may_sleep);
+
+	if (!may_sleep) {
+		if (pv_perf_why(event) & PV_PERF_LIMITED ||
+		    (!todo && pv_perf_has_news(event)))
+			todo |= PV_PERF_DELIVER_AGAIN;
+		return todo;
+	}
+
+	if (pv_perf_why(event) & PV_PERF_LIMITED)
 		pv_perf_wait_for_rate(event);
 
-	return pv_perf_tell_flags(vcpu, event) || nmi;
+	if (!pv_perf_has_news(event) &&
+	    !(when == PV_PERF_AT_LEAVE && event->enabled && !todo))
+		return todo;
+
+	if (!pv_perf_update_record(event, 0, true, NULL) &&
+	    event->flags & KVM_PERF_ATTR_NOTIFY && event->told & ~told)
+		todo |= PV_PERF_DELIVER_NMI;
+	return todo;
 }
 
-/**
- * pv_perf_tell - tell the guest whatever there is to tell
- * @vcpu: the vCPU, about to enter the guest, or being stopped
- *
- * Brings the records of the events that have overflowed, or do not count any
- * more, up to date, and injects an NMI.  Stops or starts events that overflow too
- * often.
- */
-void pv_perf_tell(struct kvm_vcpu *vcpu)
+/* The vCPU is locked.  True if the guest is to get an NMI. */
+static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event;
-	bool nmi = false;
+	unsigned int todo = 0;
+
+	list_for_each_entry(event, &here->events, node)
+		todo |= pv_perf_deliver_event(vcpu, event, when);
+
+	if (todo & PV_PERF_DELIVER_AGAIN)
+		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+	if (when != PV_PERF_AT_NMI_EXIT && pv_perf_rdpmc_tell_rest(vcpu))
+		todo |= PV_PERF_DELIVER_NMI;
+
+	return todo & PV_PERF_DELIVER_NMI;
+}
+
+/**
+ * pv_perf_deliver - tell the guest whatever there is to tell
+ * @vcpu: the vCPU, on its own thread, with kvm->srcu held for reading
+ * @when: PV_PERF_AT_REQUEST or PV_PERF_AT_LEAVE
+ *
+ * Brings the records of the events that have overflowed, or do not count any more, up
+ * to date, and injects an NMI.  Stops or starts events that overflow too often.  May
+ * sleep.
+ */
+void pv_perf_deliver(struct kvm_vcpu *vcpu, enum pv_perf_when when)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	bool nmi;
 
 	mutex_lock(&here->lock);
-	list_for_each_entry(event, &here->events, node)
-		nmi |= pv_perf_tell_event(vcpu, event);
-	nmi |= pv_perf_rdpmc_tell_rest(vcpu);
+	nmi = pv_perf_deliver_all(vcpu, when);
 	mutex_unlock(&here->lock);
 
 	if (nmi)
 		pv_perf_inject_nmi(vcpu);
 }
 
-/* The same with interrupts off; -EAGAIN, and no change, if it has to wait. */
-static int pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu,
-				  struct pv_perf_event *event)
-{
-	unsigned int n;
-	u64 passed;
-
-	if (!atomic_read(&event->overflows))
-		return 0;
-
-	n = pv_perf_take_overflows(event, &passed);
-	/* After that: what throttles it from now on is told of by another request. */
-	pv_perf_note_throttled(event);
-	event->last_period = div_u64(passed, n);
-
-	if ((event->branches && pv_perf_branches_tell_irqoff(vcpu)) ||
-	    pv_perf_update_record_irqoff(vcpu->kvm, event, n)) {
-		atomic64_add(passed, &event->passed);
-		atomic_add(n, &event->overflows);
-		return -EAGAIN;
-	}
-
-	event->owed = 0;
-	pv_perf_delivered(vcpu, event, n);
-	if (pv_perf_charge_overflows(vcpu, n))
-		pv_perf_throttle(event);
-	return 1;
-}
-
-static bool pv_perf_deliver_all_irqoff(struct kvm_vcpu *vcpu)
+/* Returns false, and changes nothing, if the vCPU's lock is taken. */
+static bool pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_event *event;
 	bool nmi = false;
-	int ret;
+	int idx;
 
-	list_for_each_entry(event, &here->events, node) {
-		/* Of those that the guest keeps for later there may be many. */
-		if (!(event->enabled | event->told |
-		      atomic_read(&event->overflows)))
-			continue;
+	if (!mutex_trylock(&here->lock))
+		return false;
 
-		ret = pv_perf_deliver_irqoff(vcpu, event);
-		nmi |= ret > 0;
-		/* These may sleep, and the request was for them, too. */
-		if (ret < 0 || event->throttled ||
-		    (!ret && (event->owed || pv_perf_has_news(event))))
-			kvm_make_request(KVM_REQ_PV_PERF, vcpu);
+	if (kvm_check_request(KVM_REQ_PV_PERF, vcpu)) {
+		idx = srcu_read_lock(&vcpu->kvm->srcu);
+		pagefault_disable();
+		nmi = pv_perf_deliver_all(vcpu, PV_PERF_AT_NMI_EXIT);
+		pagefault_enable();
+		srcu_read_unlock(&vcpu->kvm->srcu, idx);
 	}
+	mutex_unlock(&here->lock);
 
 	return nmi;
 }
 
 /**
- * pv_perf_handle_nmi_exit - deliver overflows right at the exit they caused
+ * pv_perf_deliver_at_exit - deliver overflows right at the exit they caused
  * @vcpu: the vCPU, which has left the guest for an NMI that the host has
  *	handled; with interrupts off, kvm->srcu not held
  *
  * Spares the vCPU the way out of the run loop and in again.  What would have to
  * wait for a lock or a page, or is more than overflows, is left to the request.
  *
- * Return: true if the caller is to inject an NMI, call pv_perf_reenter() and enter.
+ * Return: true if the caller is to inject an NMI, call pv_perf_enter() and enter.
  */
-bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
+bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	bool nmi;
@@ -278,12 +270,7 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 	    here->counts.wanted || IS_ENABLED(CONFIG_PREEMPT_RT))
 		return false;
 
-	if (!mutex_trylock(&here->lock))
-		return false;
-
-	nmi = kvm_check_request(KVM_REQ_PV_PERF, vcpu) &&
-	      pv_perf_deliver_all_irqoff(vcpu);
-	mutex_unlock(&here->lock);
+	nmi = pv_perf_deliver_irqoff(vcpu);
 
 	/*
 	 * Set before the request was made, so that this sees it where it has
@@ -296,31 +283,4 @@ bool pv_perf_handle_nmi_exit(struct kvm_vcpu *vcpu)
 		WRITE_ONCE(here->counts.nmi_is_ours, true);
 	return nmi;
 }
-EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_handle_nmi_exit);
-
-/**
- * pv_perf_update_records - tell the guest whatever there is to tell
- * @vcpu: the vCPU, which leaves KVM_RUN
- *
- * The VMM may save the guest's memory now, and restore it elsewhere.  What comes
- * with an NMI is told first; and again what comes while the records are written.
- */
-void pv_perf_update_records(struct kvm_vcpu *vcpu)
-{
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_event *event;
-	bool nmi = false;
-
-	/* The request stays: it may be for more than this. */
-	pv_perf_tell(vcpu);
-
-	mutex_lock(&here->lock);
-	list_for_each_entry(event, &here->events, node) {
-		if (event->enabled)
-			nmi |= pv_perf_tell_anew(vcpu, event);
-	}
-	mutex_unlock(&here->lock);
-
-	if (nmi)
-		pv_perf_inject_nmi(vcpu);
-}
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_deliver_at_exit);

@@ -5,23 +5,24 @@
  *
  * Interrupts are off, so perf schedules nothing any more on this CPU until the
  * vCPU leaves the guest.
+ *
+ *	pv_perf_enter()
+ *	  pv_perf_enter_with_events()
+ *	    pv_perf_counts_enter()	hypervisor events
+ *	    pv_perf_freq_tick()		for each event with a frequency
+ *	    pv_perf_switch_modes()	stops and restarts events, if any may have to be
+ *	    pv_perf_branches_enter()
+ *	    pv_perf_rdpmc_goes_on()	if nothing has changed, that is all; or
+ *	    pv_perf_enter_anew()	looks for lost counters, pv_perf_rdpmc_enter()
+ *	    kvm_make_request()		if there is something to tell: no entry
  */
 #include <linux/export.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
-#include <linux/spinlock.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_home.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_rdpmc.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /* False if there is something to tell. */
@@ -66,7 +67,7 @@ static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
 
 	list_for_each_entry(event, &here->events, node) {
 		if (pv_perf_backing_has_no_counter(event->backing))
-			lost |= pv_perf_was_robbed(event);
+			lost |= pv_perf_is_newly_lost(event);
 	}
 	told = pv_perf_enter_rdpmc(vcpu);
 	/* A nested guest's RDPMC is intercepted apart from this guest's. */
@@ -81,48 +82,30 @@ static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
 /**
  * pv_perf_enter_with_events - what every entry does for a vCPU's events
  * @vcpu: the vCPU, as for pv_perf_enter()
+ * @again: the host has run nothing since the exit, so all have the counters that they
+ *	had
  *
  * An event may have lost its counter since the guest ran: it must not run on
  * before it has been told, so this entry is given up for the request.
  */
-void pv_perf_enter_with_events(struct kvm_vcpu *vcpu)
+void pv_perf_enter_with_events(struct kvm_vcpu *vcpu, bool again)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	bool told;
 
 	lockdep_assert_irqs_disabled();
 
-	if (here->at_entry & PV_PERF_AT_ENTRY_COUNTS)
+	if (!again && here->at_entry & PV_PERF_AT_ENTRY_COUNTS)
 		pv_perf_counts_enter(vcpu);
 
 	raw_spin_lock(&here->enter_lock);
-	if (here->at_entry & PV_PERF_AT_ENTRY_FREQ)
+	if (!again && here->at_entry & PV_PERF_AT_ENTRY_FREQ)
 		pv_perf_adapt_periods(here);
-	told = pv_perf_goes_on(vcpu) || pv_perf_enter_anew(vcpu);
+	told = pv_perf_goes_on(vcpu) ||
+	       (again ? pv_perf_enter_rdpmc(vcpu) : pv_perf_enter_anew(vcpu));
 	raw_spin_unlock(&here->enter_lock);
 
 	if (!told)
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
-
-/**
- * pv_perf_reenter_with_events - as that, right after an exit that is handled
- * @vcpu: the vCPU, with interrupts off, before KVM looks whether anything is requested
- *
- * The host has run nothing meanwhile, so all have the counters that they had.
- */
-void pv_perf_reenter_with_events(struct kvm_vcpu *vcpu)
-{
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	bool told;
-
-	lockdep_assert_irqs_disabled();
-
-	raw_spin_lock(&here->enter_lock);
-	told = pv_perf_goes_on(vcpu) || pv_perf_enter_rdpmc(vcpu);
-	raw_spin_unlock(&here->enter_lock);
-
-	if (!told)
-		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
-}
-EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_reenter_with_events);
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_enter_with_events);

@@ -9,12 +9,15 @@
 #include <linux/bits.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
+#include <linux/kernel.h>
 #include <linux/kvm_host.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
 #include <linux/refcount.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
 #include <linux/xarray.h>
 
 #include "kvm_perf.h"
@@ -29,21 +32,18 @@ enum pv_perf_logged {
 /**
  * struct pv_perf_freq - how often an event is to overflow
  * @hz: per second; 0: at a period, or this host's own hypervisor adapts that
- * @unused: the guest keeps the event for later, and it shall not overflow
  * @overflow_time: when it overflowed last, by local_clock(); 0: too long ago
  * @overflow_count: its count then
  * @tick: the tick at which VM entry has looked at it last
- * @time: its time running as its period was adapted then; while @unused, how
- *	much more it had come to
+ * @time: its time running as its period was adapted then; while the event is
+ *	PV_PERF_UNUSED, how much more it had come to
  * @count: the same for its count
  *
  * The overflow callback changes the two of the last overflow.  @hz changes with
- * the home's lock held, @tick and what follows with its @enter_lock, @unused
- * with both.
+ * the home's lock held, @tick and what follows with its @enter_lock.
  */
 struct pv_perf_freq {
 	u32 hz;
-	bool unused;
 	u64 overflow_time;
 	u64 overflow_count;
 	unsigned long tick;
@@ -56,13 +56,36 @@ struct pv_perf_freq {
  * @general: number of general-purpose counters
  * @fixed: number of fixed ones
  * @metrics: there is PERF_METRICS besides, which RDPMC reads, too
+ * @known: each of them is there and perf's alone, so that all can be read and cleared
+ * @writable: a counter can be written, all of its 48 bits
  * @watchdog: guests may see that of the host's NMI watchdog
  */
 struct pv_perf_pmc_layout {
 	unsigned int general;
 	unsigned int fixed;
 	bool metrics;
+	bool known;
+	bool writable;
 	bool watchdog;
+};
+
+/**
+ * struct pv_perf_host - what this host has, computed once, as KVM is loaded
+ * @wanted: guests may have events
+ * @pmu: what guests may count with the PMU of this host's CPUs
+ * @own: there is one that can count guest execution alone.  If not, this host's own
+ *	hypervisor may offer what guests may count
+ * @kept: counters that the host keeps, unless the administrator says how many
+ * @pmcs: the counters that each CPU has
+ * @rdpmc: may guests read counters, as far as it is up to the host: KVM_PERF_RDPMC_*
+ */
+struct pv_perf_host {
+	bool wanted;
+	struct guest_perf_query pmu;
+	bool own;
+	unsigned int kept;
+	struct pv_perf_pmc_layout pmcs;
+	u32 rdpmc;
 };
 
 /**
@@ -77,13 +100,8 @@ struct pv_perf_pmc_layout {
  * @rdpmc: it lets the guest read counters by RDPMC, 0 or 1
  * @counts: events of the hypervisor that it lets the guest count, a bit for each
  *	KVM_PERF_COUNT_*
- * @default_counters: how many it may have where nobody says anything
- * @pmcs_writable: a counter of an event can be written, all of it
  * @available: the host can serve it
  * @pmu: what it can count
- * @pmu_is_own: with the PMU of this host's CPUs
- * @pmcs: the counters that there are
- * @host_rdpmc: may it read them, as far as it is up to the host: KVM_PERF_RDPMC_*
  * @holds_pmu: it is among those that keep perf's set up, see pv_perf_hold_pmu()
  */
 struct pv_perf_vm {
@@ -95,13 +113,8 @@ struct pv_perf_vm {
 	unsigned int max_counters;
 	unsigned int rdpmc;
 	unsigned int counts;
-	unsigned int default_counters;
-	bool pmcs_writable;
 	bool available;
 	struct guest_perf_query pmu;
-	bool pmu_is_own;
-	struct pv_perf_pmc_layout pmcs;
-	u32 host_rdpmc;
 	bool holds_pmu;
 };
 
@@ -253,11 +266,11 @@ struct pv_perf_rate {
  * @nr_events: how many there are; only the vCPU itself adds to it
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
- * @rate_timer: has the vCPU look at the events that were throttled
+ * @rate_timer: has the vCPU look at its limited events
  * @overflow_rate: of its overflows
  * @open_rate: of the events that it has opened, moved and changed
  * @delivered: number of overflows that the guest has been told of here
- * @throttled: how often an event was stopped because of the rate
+ * @limited: how often an event was stopped because of the rate
  * @to_close: how many events of the VM are still to be closed for the vCPU's RESET; for
  *	its own thread
  * @filter_changed: the VM's event filter may deny what counts here
@@ -286,7 +299,7 @@ struct pv_perf_rate {
  *	runs
  *
  * Nobody but the thread that is in KVM_RUN of the vCPU writes @overflow_rate to
- * @throttled, so that they need no lock: debugfs reads the last two at any time.
+ * @limited, so that they need no lock: debugfs reads the last two at any time.
  */
 struct pv_perf_vcpu {
 	refcount_t refs;
@@ -303,7 +316,7 @@ struct pv_perf_vcpu {
 	struct pv_perf_rate overflow_rate;
 	struct pv_perf_rate open_rate;
 	u64 delivered;
-	u64 throttled;
+	u64 limited;
 	unsigned int to_close;
 	bool filter_changed;
 	bool in_nmi;
@@ -362,6 +375,54 @@ struct pv_perf_pmc_seen {
 };
 
 /**
+ * enum pv_perf_why - why an event does not count, though it is enabled
+ * @PV_PERF_LOST: perf has no counter for it, or the VM's event filter denies it
+ * @PV_PERF_LIMITED: its vCPU has overflowed too often
+ * @PV_PERF_PARKED: its thread runs another vCPU
+ * @PV_PERF_STOPPED: pv_perf_event.stopped_at is its count and position
+ * @PV_PERF_UNUSED: the guest keeps it for later: its count says nothing of a frequency
+ *
+ * An event counts if it is enabled and none of the first four is set::
+ *
+ *	  OPEN                  ENABLE
+ *	------> disabled  ------------------>  enabled, no why:   <----+
+ *	<------           <------------------  counts                  | the last why
+ *	  CLOSE      ^          DISABLE          |                     | is cleared
+ *	             |                           v                     |
+ *	             +-------------------------  enabled, why:   ------+
+ *	                        DISABLE          does not count
+ *
+ *	why       set by                            cleared by
+ *	LOST      delivery, READ, ENABLE: perf has  ENABLE; READ on the home's
+ *	          put the backing event in error;   thread
+ *	          delivery, KVM_RUN: no counter
+ *	          after LIMITED, PARKED; filter
+ *	LIMITED   delivery: rate exceeded           delivery, for the rate timer
+ *	PARKED    KVM_RUN of another vCPU           KVM_RUN of the home
+ *	STOPPED   entry: what runs next is not      entry: what runs next is
+ *	          to be counted; perf's callback:   counted, and perf does not
+ *	          perf has throttled it             throttle the event
+ *	UNUSED    SET_LEFT of 2^62 or more          SET_LEFT of less
+ *
+ * If an entry finds an event in error, it only requests the delivery.
+ *
+ * DISABLE, and a move to another vCPU, clear all but UNUSED.  The first two are also the
+ * record's flags: what was published last is in pv_perf_event.told.  If perf throttles
+ * an event, perf knows, so the flag for that is read from the backing event.
+ *
+ * The home's lock is held to change LOST, LIMITED, PARKED and UNUSED; its enter_lock to
+ * change STOPPED and UNUSED.  perf's callback sets STOPPED without a lock, in NMI
+ * context, after stopped_at.  So all changes are atomic.
+ */
+enum pv_perf_why {
+	PV_PERF_LOST	= KVM_PERF_EVENT_LOST,
+	PV_PERF_LIMITED	= KVM_PERF_EVENT_THROTTLED,
+	PV_PERF_PARKED	= BIT(2),
+	PV_PERF_STOPPED	= BIT(3),
+	PV_PERF_UNUSED	= BIT(4),
+};
+
+/**
  * struct pv_perf_event - an event that a guest has opened
  * @id: the guest's name for it
  * @refs: one for being open, one for each operation under way.  An operation
@@ -379,32 +440,15 @@ struct pv_perf_pmc_seen {
  *	another of the same kind later where one's register is taken
  *	(intel_fixup_er())
  * @retired: what it counts of what KVM completes, bits of enum pv_perf_retired
- * @not_nested: do not count nested guests: the guest's exclude_guest
- * @only_nested: count nested guests alone: the guest's exclude_host.  In @attr
- *	these two are the host's.
- * @stopped: because it does not count what the vCPU entered last, or because perf
- *	has throttled it.  Changes with the home's @enter_lock held.
- * @stopped_at: where @backing was when it was stopped, and goes on
- * @throttled_now: perf has throttled it, of which @stopped is not told yet.  Set in
- *	NMI context
- * @throttled_at: where @backing was then
+ * @flags: the guest's KVM_PERF_ATTR_*, without those that it may not have
+ * @enabled: between an ENABLE that succeeded and DISABLE
+ * @why: why it does not count though: bits of enum pv_perf_why
+ * @told: the flags that the record has, but for new ones that another vCPU's thread has
+ *	written: see pv_perf_note_told()
+ * @stopped_at: where @backing was when it was PV_PERF_STOPPED, and goes on
  * @node: in the home's list
  * @freq: how often it is to overflow
- * @branches: which branches it wants recorded, KVM_PERF_ATTR_BRANCHES from bit 0 on
  * @backing: the host's event, on the home's thread; NULL once closed
- * @enabled: between an ENABLE that succeeded and DISABLE
- * @lost: has lost its counter since, or may not count any more; counts nothing
- *	until an ENABLE, or a READ by its home, finds another
- * @throttled: enabled, but to be stopped or stopped until the vCPU's overflows are
- *	back at the rate it may have
- * @parked: enabled, but stopped until its vCPU runs on @backing's thread again,
- *	or a backing event on another thread replaces it
- * @notify: the guest wants an NMI where its record's flags get a bit
- * @told: what the record's flags are
- * @owed: those of them that another vCPU's thread has written, and for which there has
- *	not been that NMI
- * @rdpmc: the guest wants to read its counter, and may
- * @pmc_notify: the guest wants an NMI where @pmc is not what it was
  * @pmc: what the record says of it; changes with the home's lock held
  * @pmc_seen: as it was where @pmc is right; for VM entry of the home
  * @pmc_stuck: the record may say something else, and could not be written
@@ -423,7 +467,7 @@ struct pv_perf_pmc_seen {
  *	is as large, and charged, in its place.
  *
  * The home's lock protects what follows @home.  VM entry looks at @enabled and
- * @lost without it: pv_perf_was_robbed().
+ * @why without it: pv_perf_is_newly_lost().
  */
 struct pv_perf_event {
 	u32 id;
@@ -435,25 +479,14 @@ struct pv_perf_event {
 	struct perf_event_attr attr;
 	u64 select;
 	u8 retired;
-	bool not_nested;
-	bool only_nested;
-	bool stopped;
+	bool enabled;
+	atomic_t why;
+	u32 told;
+	u64 flags;
 	struct pv_perf_position stopped_at;
-	bool throttled_now;
-	struct pv_perf_position throttled_at;
 	struct list_head node;
 	struct pv_perf_freq freq;
-	u32 branches;
 	struct perf_event *backing;
-	bool enabled;
-	bool lost;
-	bool throttled;
-	bool parked;
-	bool notify;
-	u32 told;
-	u32 owed;
-	bool rdpmc;
-	bool pmc_notify;
 	struct pv_perf_pmc pmc;
 	struct pv_perf_pmc_seen pmc_seen;
 	bool pmc_stuck;
@@ -482,5 +515,59 @@ struct pv_perf_reading {
 	u64 period_left;
 	u32 flags;
 };
+
+/**
+ * struct pv_perf_features - what features do where the core acts on an event
+ * @open: the event is being opened, and has no backing event yet: add those of the
+ *	guest's @flags, and a frequency, that it may have
+ * @end_rdpmc: the guest can read the event's counter nowhere any more, and gets an NMI
+ *	for that if @nmi.  May sleep
+ * @set_freq: let the event overflow @hz times per second.  May sleep; 0 or -EINVAL
+ * @set_left: the guest sets what is left of the period of an event with a frequency
+ * @overflow: an event with a frequency overflows; in NMI context
+ *
+ * pv_perf_init() sets them.  The core works without any.  The event's home is locked
+ * for all but @open and @overflow.
+ */
+struct pv_perf_features {
+	void (*open)(struct pv_perf_event *event, u64 flags);
+	void (*end_rdpmc)(struct pv_perf_event *event, bool nmi);
+	int (*set_freq)(struct pv_perf_event *event, u64 hz);
+	void (*set_left)(struct pv_perf_event *event,
+			 const struct pv_perf_reading *reading, u64 left);
+	void (*overflow)(struct pv_perf_event *event, struct perf_event *backing);
+};
+
+extern struct pv_perf_features pv_perf_features;
+
+static inline u32 pv_perf_why(const struct pv_perf_event *event)
+{
+	return atomic_read(&event->why);
+}
+
+static inline void pv_perf_set_why(struct pv_perf_event *event, u32 why)
+{
+	atomic_or(why, &event->why);
+}
+
+static inline void pv_perf_clear_why(struct pv_perf_event *event, u32 why)
+{
+	atomic_andnot(why, &event->why);
+}
+
+static inline bool pv_perf_is_stopped(const struct pv_perf_event *event)
+{
+	return pv_perf_why(event) & PV_PERF_STOPPED;
+}
+
+static inline bool pv_perf_has_rdpmc(const struct pv_perf_event *event)
+{
+	return event->flags & KVM_PERF_ATTR_RDPMC;
+}
+
+static inline bool pv_perf_has_branches(const struct pv_perf_event *event)
+{
+	return event->flags & KVM_PERF_ATTR_BRANCHES;
+}
 
 #endif /* __KVM_X86_PV_PERF_EVENT_H */

@@ -4,9 +4,16 @@
  *
  * Right after the exit, with interrupts off, before anything is done about it: what
  * handles it moves the instruction pointer on.
+ *
+ *	pv_perf_save_branches()		an exit for an NMI, with NMIs held off
+ *	pv_perf_exit()
+ *	  pv_perf_note_exit()		if the guest counts hypervisor events
+ *	pv_perf_deliver_at_exit()	an exit for an NMI: pv_perf_overflow.c
+ *	pv_perf_instruction_retired()	as the exit is handled: pv_perf_retire.c
+ *	pv_perf_handle_request()	before the next entry
+ *	  pv_perf_counts_tell()
  */
 #include <linux/export.h>
-#include <linux/kvm_host.h>
 #include <linux/sched/clock.h>
 #include <linux/srcu.h>
 
@@ -16,8 +23,7 @@
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_event.h"
+#include "pv_perf_features.h"
 #include "x86.h"
 
 /* At an address where the VMM has put memory, or nothing. */

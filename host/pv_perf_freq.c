@@ -11,19 +11,12 @@
  * interrupts every CPU of the host, and keeps the ticks on.
  */
 #include <linux/jiffies.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/math64.h>
 #include <linux/sched/clock.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_position.h"
-#include "pv_perf_read.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_seam.h"
 
 /*
  * What an event starts with.  perf starts with 1; this is the least that no PMU
@@ -44,7 +37,7 @@ void pv_perf_freq_init(struct pv_perf_event *event)
 {
 	struct perf_event_attr *attr = &event->attr;
 
-	if (!attr->freq || !event->home->vcpu->kvm->arch.pv_perf->pmu_is_own)
+	if (!attr->freq || !pv_perf_host.own)
 		return;
 
 	event->freq.hz = attr->sample_freq;
@@ -135,7 +128,7 @@ void pv_perf_freq_tick(struct pv_perf_event *event)
 		return;
 
 	freq->tick = now;
-	if (freq->unused || event->stopped ||
+	if (pv_perf_why(event) & (PV_PERF_UNUSED | PV_PERF_STOPPED) ||
 	    !pv_perf_read_here(event, &reading) ||
 	    !pv_perf_freq_look(freq, &reading, &ns, &count))
 		return;
@@ -153,7 +146,7 @@ static bool pv_perf_is_unused(u64 left)
 
 /**
  * pv_perf_freq_set_left - the guest sets what is left of an event's period
- * @event: the event, its home locked
+ * @event: the event, which has a frequency, its home locked
  * @reading: what it has counted
  * @left: to be set
  *
@@ -166,12 +159,16 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
 	struct pv_perf_vcpu *home = event->home;
 	struct pv_perf_freq *freq = &event->freq;
 	unsigned long flags;
+	bool unused = pv_perf_is_unused(left);
 
-	if (!pv_perf_has_freq(event) || freq->unused == pv_perf_is_unused(left))
+	if (unused == !!(pv_perf_why(event) & PV_PERF_UNUSED))
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
-	freq->unused = !freq->unused;
+	if (unused)
+		pv_perf_set_why(event, PV_PERF_UNUSED);
+	else
+		pv_perf_clear_why(event, PV_PERF_UNUSED);
 	/* From where it began to what it has come to, and back. */
 	freq->time = reading->running - freq->time;
 	freq->count = reading->count - freq->count;
@@ -201,7 +198,7 @@ int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
 	WRITE_ONCE(event->freq.hz, hz);
 	pv_perf_backing_set_period(backing,
 				   max_t(u64, period, PV_PERF_MIN_PERIOD));
-	if (!event->freq.unused)
+	if (!(pv_perf_why(event) & PV_PERF_UNUSED))
 		pv_perf_set_left(event, 0);
 	return 0;
 }

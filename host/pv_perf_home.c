@@ -6,16 +6,12 @@
  * or last enabled on.  A guest that keeps its events per CPU only ever takes its
  * own vCPU's lock.
  */
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
-#include <linux/xarray.h>
 
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
+#include "pv_perf_core.h"
+
+struct pv_perf_features pv_perf_features __read_mostly;
 
 /**
  * pv_perf_event_put - give a reference to an event back
@@ -50,13 +46,30 @@ struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
 }
 
 /* The home may change until its lock is held. */
-static bool pv_perf_home_is(struct pv_perf_vcpu *home, struct pv_perf_event *event)
+static int pv_perf_lock_home(struct pv_perf_event *event, bool killable)
 {
-	if (home == READ_ONCE(event->home))
-		return true;
+	struct pv_perf_vcpu *home;
 
-	mutex_unlock(&home->lock);
-	return false;
+	for (;;) {
+		home = READ_ONCE(event->home);
+		if (!killable)
+			mutex_lock(&home->lock);
+		else if (mutex_lock_killable(&home->lock))
+			return -EINTR;
+		if (home == READ_ONCE(event->home))
+			return 0;
+		mutex_unlock(&home->lock);
+	}
+}
+
+/**
+ * pv_perf_event_put_locked - unlock an event and give it back
+ * @event: from pv_perf_event_get_locked()
+ */
+void pv_perf_event_put_locked(struct pv_perf_event *event)
+{
+	mutex_unlock(&event->home->lock);
+	pv_perf_event_put(event);
 }
 
 /* The caller has locked its home. */
@@ -66,8 +79,7 @@ static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
 		return event;
 
 	/* Closed since it was found. */
-	mutex_unlock(&event->home->lock);
-	pv_perf_event_put(event);
+	pv_perf_event_put_locked(event);
 	return NULL;
 }
 
@@ -80,13 +92,7 @@ static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
  */
 struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
 {
-	struct pv_perf_vcpu *home;
-
-	do {
-		home = READ_ONCE(event->home);
-		mutex_lock(&home->lock);
-	} while (!pv_perf_home_is(home, event));
-
+	pv_perf_lock_home(event, false);
 	return pv_perf_event_locked(event);
 }
 
@@ -104,22 +110,17 @@ struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
 int pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id,
 				      struct pv_perf_event **event)
 {
-	struct pv_perf_event *found = pv_perf_event_get(kvm, id);
-	struct pv_perf_vcpu *home;
-
-	*event = NULL;
-	if (!found)
+	*event = pv_perf_event_get(kvm, id);
+	if (!*event)
 		return 0;
 
-	do {
-		home = READ_ONCE(found->home);
-		if (mutex_lock_killable(&home->lock)) {
-			pv_perf_event_put(found);
-			return -EINTR;
-		}
-	} while (!pv_perf_home_is(home, found));
+	if (pv_perf_lock_home(*event, true)) {
+		pv_perf_event_put(*event);
+		*event = NULL;
+		return -EINTR;
+	}
 
-	*event = pv_perf_event_locked(found);
+	*event = pv_perf_event_locked(*event);
 	return 0;
 }
 
@@ -135,16 +136,6 @@ struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
 	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
 
 	return event ? pv_perf_event_lock(event) : NULL;
-}
-
-/**
- * pv_perf_event_put_locked - unlock an event and give it back
- * @event: from pv_perf_event_get_locked()
- */
-void pv_perf_event_put_locked(struct pv_perf_event *event)
-{
-	mutex_unlock(&event->home->lock);
-	pv_perf_event_put(event);
 }
 
 /**
@@ -181,8 +172,8 @@ static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
 	       (pv_perf_counts_one_mode(event) ? PV_PERF_AT_ENTRY_MODES : 0) |
 	       (pv_perf_counts_kernel(event) ? PV_PERF_AT_ENTRY_NMI : 0) |
 	       (pv_perf_has_freq(event) ? PV_PERF_AT_ENTRY_FREQ : 0) |
-	       (event->rdpmc ? PV_PERF_AT_ENTRY_RDPMC : 0) |
-	       (event->branches ? PV_PERF_AT_ENTRY_BRANCHES : 0);
+	       (pv_perf_has_rdpmc(event) ? PV_PERF_AT_ENTRY_RDPMC : 0) |
+	       (pv_perf_has_branches(event) ? PV_PERF_AT_ENTRY_BRANCHES : 0);
 }
 
 /**

@@ -11,17 +11,11 @@
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
-#include <linux/hrtimer.h>
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
-#include <linux/sched.h>
 
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_pmu.h"
+#include "pv_perf_core.h"
 
 static unsigned int pv_perf_max_events = 64;
 module_param(pv_perf_max_events, uint, 0644);
@@ -145,15 +139,6 @@ unsigned int pv_perf_rate_allowed(struct kvm *kvm)
 	return kvm ? min(max, kvm->arch.pv_perf->max_rate) : max;
 }
 
-/* What the host lets have a vCPU that may count what @pmu says. */
-static unsigned int pv_perf_host_counters(const struct guest_perf_query *pmu,
-					  unsigned int otherwise)
-{
-	unsigned int max = READ_ONCE(pv_perf_max_counters);
-
-	return max ? min(max, pmu->nr_counters) : otherwise;
-}
-
 /**
  * pv_perf_counters_allowed - how many counters may the events of a vCPU have?
  * @kvm: the VM, or NULL for any
@@ -162,17 +147,17 @@ static unsigned int pv_perf_host_counters(const struct guest_perf_query *pmu,
  */
 unsigned int pv_perf_counters_allowed(struct kvm *kvm)
 {
+	unsigned int max = READ_ONCE(pv_perf_max_counters);
 	struct pv_perf_vm *vm = kvm ? kvm->arch.pv_perf : NULL;
 	struct guest_perf_query pmu;
-	bool own;
 
 	if (vm)
-		return min(vm->max_counters,
-			   pv_perf_host_counters(&vm->pmu,
-						 vm->default_counters));
+		pmu.nr_counters = vm->pmu.nr_counters;
+	else
+		pv_perf_query_pmu(&pmu);
 
-	pv_perf_query_pmu(&pmu, &own);
-	return pv_perf_host_counters(&pmu, pv_perf_default_counters(&pmu));
+	max = max ? min(max, pmu.nr_counters) : pv_perf_default_counters(&pmu);
+	return vm ? min(vm->max_counters, max) : max;
 }
 
 /*

@@ -21,18 +21,11 @@
  * So it is with what perf has throttled, which may get another counter, too.  Before
  * Linux 7.0 perf starts it again without writing that.
  */
-#include <linux/kvm_host.h>
-#include <linux/lockdep.h>
-#include <linux/perf_event.h>
-#include <linux/spinlock.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_position.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 static void pv_perf_stop_event(struct pv_perf_event *event)
@@ -45,31 +38,31 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 	 * the counter: then the counter holds what another event has counted, and perf
 	 * has added that to the count.
 	 */
-	if (!event->stopped)
+	if (!pv_perf_is_stopped(event))
 		event->stopped_at = at;
 	else if (at.count != event->stopped_at.count)
 		pv_perf_backing_set_moved(event->backing);
-	WRITE_ONCE(event->stopped, true);
+	pv_perf_set_why(event, PV_PERF_STOPPED);
 }
 
 /**
- * pv_perf_stop_throttled - keep where an event was as perf throttled it
- * @event: the event, its home locked; throttled_now is set
+ * pv_perf_note_throttled - an event is where it was as perf throttled it
+ * @event: the event
+ * @backing: its backing event, which overflows now
  *
- * Its vCPU has not entered the guest since: for that it has to take the home's lock,
- * as there was an overflow.
+ * In NMI context.  If the event is stopped already, and VM entry has not started it
+ * since, it is still where it was stopped.
  */
-void pv_perf_stop_throttled(struct pv_perf_event *event)
+void pv_perf_note_throttled(struct pv_perf_event *event,
+			    const struct perf_event *backing)
 {
-	struct pv_perf_vcpu *home = event->home;
-	unsigned long flags;
+	if (pv_perf_is_stopped(event))
+		return;
 
-	raw_spin_lock_irqsave(&home->enter_lock, flags);
-	WRITE_ONCE(event->throttled_now, false);
-	event->stopped_at = event->throttled_at;
-	WRITE_ONCE(event->stopped, true);
-	home->any_stopped = true;
-	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
+	event->stopped_at = pv_perf_backing_position(backing);
+	/* Pairs with the acquire of pv_perf_stopped_at(). */
+	atomic_fetch_or_release(PV_PERF_STOPPED, &event->why);
+	WRITE_ONCE(READ_ONCE(event->home)->any_stopped, true);
 }
 
 /**
@@ -84,19 +77,18 @@ void pv_perf_forget_stopped(struct pv_perf_event *event)
 	struct pv_perf_vcpu *home = event->home;
 	unsigned long flags;
 
-	pv_perf_note_throttled(event);
-	if (!event->stopped)
+	if (!pv_perf_is_stopped(event))
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	pv_perf_backing_restore(event->backing, &event->stopped_at);
-	WRITE_ONCE(event->stopped, false);
+	pv_perf_clear_why(event, PV_PERF_STOPPED);
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 }
 
 static void pv_perf_restart_event(struct pv_perf_event *event)
 {
-	WRITE_ONCE(event->stopped, false);
+	pv_perf_clear_why(event, PV_PERF_STOPPED);
 	pv_perf_backing_restart(event->backing, &event->stopped_at);
 }
 
@@ -105,12 +97,11 @@ static void pv_perf_set_stopped_left(struct pv_perf_event *event, u64 left)
 	struct pv_perf_vcpu *home = event->home;
 	unsigned long flags;
 
-	pv_perf_note_throttled(event);
 	if (!pv_perf_may_be_stopped(event))
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
-	if (event->stopped) {
+	if (pv_perf_is_stopped(event)) {
 		event->stopped_at.left = left;
 		event->stopped_at.set = true;
 	}
@@ -170,16 +161,16 @@ static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 	 * has throttled it.  Then it is perf's to start it.
 	 */
 	return stop ? !pv_perf_backing_is_stopped(event->backing) :
-		      event->stopped &&
+		      pv_perf_is_stopped(event) &&
 		      !pv_perf_backing_is_throttled(event->backing);
 }
 
 static bool pv_perf_must_stop(const struct pv_perf_event *event, bool nested)
 {
 	if (nested)
-		return event->not_nested;
+		return event->flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
 
-	return event->only_nested ||
+	return event->flags & KVM_PERF_ATTR_EXCLUDE_HOST ||
 	       (event->home->in_nmi && pv_perf_counts_kernel(event));
 }
 
@@ -232,12 +223,14 @@ static void pv_perf_switch_all(struct pv_perf_vcpu *here, bool nested)
 	struct pv_perf_event *event;
 	struct pmu *pmu = NULL;
 
-	here->any_stopped = false;
+	/* perf's callback may set it at any time from here on. */
+	WRITE_ONCE(here->any_stopped, false);
 	list_for_each_entry(event, &here->events, node) {
 		if (!pv_perf_may_be_stopped(event))
 			continue;
 		pv_perf_switch_mode(event, nested, &pmu);
-		here->any_stopped |= event->stopped;
+		if (pv_perf_is_stopped(event))
+			WRITE_ONCE(here->any_stopped, true);
 	}
 	if (pmu)
 		pv_perf_backing_pmu_enable(pmu);

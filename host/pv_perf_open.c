@@ -5,29 +5,13 @@
  * All may sleep.
  */
 #include <linux/err.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
-#include <linux/refcount.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/xarray.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_open.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_record.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
+#include "pv_perf_core.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /* The lock protects all of these, and each VM's holds_pmu. */
@@ -62,7 +46,7 @@ static struct perf_event *pv_perf_create_held(void)
  */
 static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
 {
-	if (READ_ONCE(vm->holds_pmu) || !vm->pmu_is_own ||
+	if (READ_ONCE(vm->holds_pmu) || !pv_perf_host.own ||
 	    boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
 		return;
 
@@ -136,18 +120,12 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	event->id = id;
 	event->attr = *attr;
-	event->not_nested = flags & KVM_PERF_ATTR_EXCLUDE_GUEST;
-	event->only_nested = flags & KVM_PERF_ATTR_EXCLUDE_HOST;
-	event->notify = flags & KVM_PERF_ATTR_NOTIFY;
-	event->rdpmc = (flags & KVM_PERF_ATTR_RDPMC) &&
-		       pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED;
-	event->pmc_notify = flags & KVM_PERF_ATTR_RDPMC_USER;
-	if (vm->pmu.branches && attr->sample_period)
-		event->branches = (flags & KVM_PERF_ATTR_BRANCHES) >>
-				  KVM_PERF_ATTR_BRANCHES_SHIFT;
+	/* The rest is for features to serve. */
+	event->flags = flags & ~(KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_BRANCHES);
 	event->home = home;
 	refcount_set(&event->refs, 1);
-	pv_perf_freq_init(event);
+	if (pv_perf_features.open)
+		pv_perf_features.open(event, flags);
 
 	pv_perf_hold_pmu(vm);
 	event->backing = pv_perf_backing_create(event, pv_perf_overflow);

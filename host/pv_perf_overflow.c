@@ -2,16 +2,20 @@
 /*
  * Paravirtual performance events, host side: perf's callback for an overflow,
  * and the NMI that has the guest look at its events.
+ *
+ *	pv_perf_overflow()		NMI context, no lock
+ *	  pv_perf_note_overflow()	adds to two numbers; pv_perf_features.overflow()
+ *	  pv_perf_note_throttled()	if perf has throttled the event
+ *	  kvm_make_request(), and an irq_work if the vCPU may be about to halt
+ *
+ *	pv_perf_deliver_at_exit()	right at the exit for that NMI, or
+ *	pv_perf_handle_request()	before the next entry
+ *	  pv_perf_deliver_event()	pv_perf_update_record(), pv_perf_limit()
+ *	  pv_perf_inject_nmi()
  */
-#include <linux/irq_work.h>
-#include <linux/kvm_host.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_home.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_position.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 static void pv_perf_note_overflow(struct pv_perf_event *event,
@@ -20,7 +24,7 @@ static void pv_perf_note_overflow(struct pv_perf_event *event,
 	atomic64_add(period, &event->passed);
 	atomic_inc(&event->overflows);
 	if (pv_perf_has_freq(event))
-		pv_perf_freq_overflow(event, backing);
+		pv_perf_features.overflow(event, backing);
 }
 
 /**
@@ -39,12 +43,8 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	struct pv_perf_vcpu *home = READ_ONCE(event->home);
 
 	pv_perf_note_overflow(event, backing, data->period);
-	/* What was stopped, and has not been restarted since, stays where it was. */
-	if (pv_perf_backing_is_throttled(backing) && !READ_ONCE(event->stopped)) {
-		event->throttled_at = pv_perf_backing_position(backing);
-		/* Pairs with that of pv_perf_note_throttled(). */
-		smp_store_release(&event->throttled_now, true);
-	}
+	if (pv_perf_backing_is_throttled(backing))
+		pv_perf_note_throttled(event, backing);
 	WRITE_ONCE(home->counts.overflowed, true);
 	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
 

@@ -7,12 +7,8 @@
  * are off throughout, so that perf gives no counter to anybody meanwhile; an NMI may
  * have it read them.
  */
-#include <linux/bits.h>
 #include <linux/bitops.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
 #include <linux/percpu.h>
-#include <linux/perf_event.h>
 #include <linux/version.h>
 
 #include <asm/msr.h>
@@ -24,9 +20,7 @@
 
 #include "compat.h"
 #include "kvm_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_pmc.h"
+#include "pv_perf_seam.h"
 
 /* From version 5 on there may be gaps (SDM volume 2A, CPUID, leaf 0AH, ECX). */
 static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)
@@ -131,32 +125,20 @@ bool pv_perf_pmc_has_guest_only(unsigned int general)
 /**
  * pv_perf_pmc_probe - see what counters the CPUs have
  * @layout: set to it
- *
- * Return: whether they are known here, and as wide as those that guests may read.
  */
-bool pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
+void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 {
 	struct x86_pmu_capability cap;
 
 	perf_get_x86_pmu_capability(&cap);
-	layout->general = cap.num_counters_gp;
-	layout->fixed = cap.num_counters_fixed;
-	layout->metrics = pv_perf_has_metrics(&cap);
-
-	return pv_perf_pmc_are_known(&cap) && pv_perf_pmc_have_full_writes() &&
-	       cap.bit_width_gp == PV_PERF_PMC_WIDTH;
-}
-
-/**
- * pv_perf_pmc_are_writable - can a counter be written, all of it?
- */
-bool pv_perf_pmc_are_writable(void)
-{
-	struct x86_pmu_capability cap;
-
-	perf_get_x86_pmu_capability(&cap);
-	return pv_perf_pmc_have_full_writes() &&
-	       cap.bit_width_gp == PV_PERF_PMC_WIDTH;
+	*layout = (struct pv_perf_pmc_layout) {
+		.general	= cap.num_counters_gp,
+		.fixed		= cap.num_counters_fixed,
+		.metrics	= pv_perf_has_metrics(&cap),
+		.known		= pv_perf_pmc_are_known(&cap),
+		.writable	= cap.bit_width_gp == PV_PERF_PMC_WIDTH &&
+				  pv_perf_pmc_have_full_writes(),
+	};
 }
 
 /**
@@ -274,16 +256,6 @@ static noinline bool pv_perf_pmc_add_others(struct pmu *pmu, unsigned int others
 	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
 }
 
-static inline bool
-pv_perf_pmc_add_rest(const struct pv_perf_pmc_layout *layout, struct pmu *pmu,
-		     struct pv_perf_pmcs *pmcs)
-{
-	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
-
-	return !others || (layout->watchdog &&
-			   pv_perf_pmc_add_others(pmu, others, pmcs));
-}
-
 /**
  * pv_perf_pmc_add_watchdog - are all other events of this CPU the NMI watchdog?
  * @layout: the counters that there are
@@ -296,7 +268,10 @@ pv_perf_pmc_add_rest(const struct pv_perf_pmc_layout *layout, struct pmu *pmu,
 bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
 			      struct pmu *pmu, struct pv_perf_pmcs *pmcs)
 {
-	return pv_perf_pmc_add_rest(layout, pmu, pmcs);
+	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
+
+	return !others || (layout->watchdog &&
+			   pv_perf_pmc_add_others(pmu, others, pmcs));
 }
 
 static u32 pv_perf_general_msr(unsigned int i)
@@ -366,7 +341,7 @@ static bool pv_perf_pmc_is_near_end(struct perf_event *backing, s64 prev)
 static bool pv_perf_pmc_holds_count(const struct pv_perf_event *event)
 {
 	return !READ_ONCE(event->backing->hw.state) ||
-	       (event->stopped && !pv_perf_backing_is_moved(event->backing));
+	       (pv_perf_is_stopped(event) && !pv_perf_backing_is_moved(event->backing));
 }
 
 /* Perf's count less its prev_count. */
@@ -388,7 +363,7 @@ static bool pv_perf_pmc_is_still_none(const struct pv_perf_event *event)
 {
 	return !READ_ONCE(event->pmc.index) &&
 	       !pv_perf_backing_is_here(event->backing) &&
-	       !pv_perf_was_robbed(event);
+	       !pv_perf_is_newly_lost(event);
 }
 
 static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
@@ -402,7 +377,7 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
 	    READ_ONCE(backing->hw.last_tag) != seen->tag)
 		return false;
 
-	if (!event->rdpmc)
+	if (!pv_perf_has_rdpmc(event))
 		return !pv_perf_backing_is_moved(backing);
 
 	return READ_ONCE(event->pmc.index) && !READ_ONCE(backing->hw.state) &&
@@ -412,12 +387,14 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
 
 /**
  * pv_perf_pmc_unchanged - are all events of a vCPU as they were seen?
+ * @layout: the counters that there are
  * @here: the vCPU, which might read counters then, its enter_lock held; its pmcs are
  *	set to the counters of its events, and the watchdog's
  *
  * Return: whether they are, and there is no other event on this CPU.
  */
-bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here)
+bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
+			   struct pv_perf_vcpu *here)
 {
 	struct pv_perf_event *event;
 	unsigned int nr_events = 0;
@@ -442,8 +419,8 @@ bool pv_perf_pmc_unchanged(struct pv_perf_vcpu *here)
 	here->pmcs.nr_events = nr_events;
 	/* All are of the core's one PMU. */
 	event = list_first_entry(&here->events, struct pv_perf_event, node);
-	return pv_perf_pmc_add_rest(&here->vcpu->kvm->arch.pv_perf->pmcs,
-				    event->backing->pmu, &here->pmcs);
+	return pv_perf_pmc_add_watchdog(layout, event->backing->pmu,
+					&here->pmcs);
 }
 
 /**
@@ -466,7 +443,7 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 		return;
 
 	count = pv_perf_pmc_delta(backing, &prev) + prev;
-	if (event->stopped)
+	if (pv_perf_is_stopped(event))
 		count = event->stopped_at.count;
 	event->pmc_seen.delta = count - prev;
 	if (pv_perf_pmc_is_near_end(backing, prev))

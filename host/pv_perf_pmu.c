@@ -2,18 +2,16 @@
 /*
  * Paravirtual performance events, host side: what there is to offer.
  */
-#include <linux/kvm_host.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
-#include <linux/perf_event.h>
 #include <linux/version.h>
 
 #include <asm/perf_event.h>
 
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
-#include "pv_perf_pmc.h"
-#include "pv_perf_pmu.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 #include "pmu.h"
 
@@ -37,21 +35,12 @@ static bool pv_perf_is_amd(void)
 /* The GuestOnly bit of the event selects: AMD APM volume 2, 13.2.1. */
 static bool pv_perf_has_guest_only(const struct x86_pmu_capability *cap)
 {
-	/* It has, once it was seen: several may look at once. */
-	static bool has;
-
 	if (!boot_cpu_has(X86_FEATURE_PERFCTR_CORE))
 		return false;
 
 	/* A CPU with these counters has the bit; a hypervisor may drop it. */
-	if (!boot_cpu_has(X86_FEATURE_HYPERVISOR) || READ_ONCE(has))
-		return true;
-
-	if (!pv_perf_pmc_has_guest_only(cap->num_counters_gp))
-		return false;
-
-	WRITE_ONCE(has, true);
-	return true;
+	return !boot_cpu_has(X86_FEATURE_HYPERVISOR) ||
+	       pv_perf_pmc_has_guest_only(cap->num_counters_gp);
 }
 
 /* Can the PMU count guest execution alone? */
@@ -88,17 +77,16 @@ static u32 pv_perf_cpu_model(void)
 }
 
 /* The PMU of the CPU.  raw_event_mask: as x86_pmu_hw_config() masks it. */
-static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
+static bool pv_perf_query_cpu(const struct x86_pmu_capability *cap,
+			      struct guest_perf_query *pmu)
 {
-	struct x86_pmu_capability cap;
 	int i;
 
-	perf_get_x86_pmu_capability(&cap);
-	if (!cap.num_counters_gp || !pv_perf_pmu_splits_guest(&cap))
+	if (!cap->num_counters_gp || !pv_perf_pmu_splits_guest(cap))
 		return false;
 
-	pmu->nr_counters = cap.num_counters_gp;
-	pmu->fixed_counters = BIT(min_t(unsigned int, cap.num_counters_fixed,
+	pmu->nr_counters = cap->num_counters_gp;
+	pmu->fixed_counters = BIT(min_t(unsigned int, cap->num_counters_fixed,
 					KVM_PERF_NR_FIXED_COUNTERS)) - 1;
 	pmu->raw_event_mask = pv_perf_is_amd() ? AMD64_RAW_EVENT_MASK :
 						 X86_RAW_EVENT_MASK;
@@ -144,66 +132,77 @@ static bool pv_perf_is_displaced(void)
 #endif
 }
 
+struct pv_perf_host pv_perf_host __read_mostly;
+
+/**
+ * pv_perf_pmu_init - see what there is to offer
+ *
+ * As KVM is loaded, after it knows whether guests have a PMU of its own.
+ */
+void pv_perf_pmu_init(void)
+{
+	struct pv_perf_host host = { };
+	struct x86_pmu_capability cap;
+
+	/*
+	 * An event would need a backing event per core type, and perf does not want to
+	 * be asked for the capabilities of a hybrid CPU.
+	 */
+	host.wanted = pv_perf_is_wanted() && !pv_perf_is_displaced() &&
+		      !boot_cpu_has(X86_FEATURE_HYBRID_CPU);
+	if (host.wanted) {
+		perf_get_x86_pmu_capability(&cap);
+		host.own = pv_perf_query_cpu(&cap, &host.pmu);
+		if (host.own)
+			pv_perf_pmc_probe(&host.pmcs);
+		/*
+		 * The host's own perf, whose events would have no counter as long as the
+		 * guest, whose events are pinned, has all; and the NMI watchdog's cycles,
+		 * pinned for good, where the CPU has no fixed counter for them.
+		 */
+		host.kept = cap.num_counters_gp && !cap.num_counters_fixed ? 2 : 1;
+	}
+	pv_perf_host = host;
+}
+
 /**
  * pv_perf_query_pmu - what may guests count?
  * @pmu: set to it
- * @own: set to whether it is the PMU of the CPU, and not what this host's own
- *	hypervisor offers
+ *
+ * May sleep.
  *
  * Return: false where there is nothing.
  */
-bool pv_perf_query_pmu(struct guest_perf_query *pmu, bool *own)
+bool pv_perf_query_pmu(struct guest_perf_query *pmu)
 {
-	*pmu = (struct guest_perf_query) { };
-	*own = false;
-
-	if (!pv_perf_is_wanted() || pv_perf_is_displaced() ||
-	    boot_cpu_has(X86_FEATURE_HYBRID_CPU))
-		return false;
-
-	*own = pv_perf_query_cpu(pmu);
-	return *own || pv_perf_query_hypervisor(pmu);
+	*pmu = pv_perf_host.pmu;
+	return pv_perf_host.own ||
+	       (pv_perf_host.wanted && pv_perf_query_hypervisor(pmu));
 }
 
 /**
  * pv_perf_model - which CPU's events are raw events now?
- * @vm: the VM
  *
  * If this host is a guest itself, it may have come to another CPU.  May sleep.
  *
  * Return: KVM_PERF_MODEL_*, 0 for none.
  */
-u32 pv_perf_model(const struct pv_perf_vm *vm)
+u32 pv_perf_model(void)
 {
-	struct guest_perf_query pmu = { };
+	struct guest_perf_query pmu;
 
-	if (vm->pmu_is_own)
-		return vm->pmu.model;
-
-	return pv_perf_query_hypervisor(&pmu) ? pmu.model : 0;
+	return pv_perf_query_pmu(&pmu) ? pmu.model : 0;
 }
 
 /**
  * pv_perf_default_counters - how many counters may a vCPU's events have?
  * @pmu: what guests may count
  *
- * All but what the host keeps: one for its own perf, whose events would have
- * none as long as the guest, whose events are pinned, has all; and where the CPU
- * has no fixed counter for the NMI watchdog's cycles, one for that: it is pinned,
- * too, and there for good.
+ * All but what the host keeps.
  */
 unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
 {
-	struct x86_pmu_capability cap;
-	unsigned int kept = 1;
-
-	/* Where it is a hybrid CPU's, perf does not want to be asked. */
-	if (!pmu->nr_counters)
-		return 1;
-
-	perf_get_x86_pmu_capability(&cap);
-	if (cap.num_counters_gp && !cap.num_counters_fixed)
-		kept++;
+	unsigned int kept = pv_perf_host.kept;
 
 	return pmu->nr_counters > kept ? pmu->nr_counters - kept : 1;
 }
@@ -211,15 +210,13 @@ unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
 /**
  * pv_perf_available - can this host offer paravirtual perf events?
  *
- * To a VMM that asks for them.  Not on hybrid CPUs, where an event would need a
- * backing event per core type.
+ * To a VMM that asks for them.
  */
 bool pv_perf_available(void)
 {
 	struct guest_perf_query pmu;
-	bool own;
 
-	return pv_perf_query_pmu(&pmu, &own);
+	return pv_perf_query_pmu(&pmu);
 }
 
 /**

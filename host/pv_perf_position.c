@@ -5,13 +5,8 @@
  *
  * This, too, is perf's own business: see pv_perf_backing.c.
  */
-#include <linux/kvm_host.h>
-#include <linux/perf_event.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_pmc.h"
-#include "pv_perf_position.h"
+#include "pv_perf_seam.h"
 
 /**
  * pv_perf_backing_is_stopped - is its counter stopped, by us or by perf?

@@ -11,24 +11,17 @@
  * nothing.  The administrator may let one of the host's stay: that of its NMI watchdog,
  * which has every CPU count its cycles, the host's, too.
  */
-#include <linux/bits.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
 #include <linux/moduleparam.h>
-#include <linux/mutex.h>
 #include <linux/srcu.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_pmc.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_record.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 #include "pmu.h"
 
@@ -56,25 +49,24 @@ static bool pv_perf_rdpmc_shows_shared(void)
 
 /**
  * pv_perf_rdpmc_host - may guests of this host read counters, if the VMM wants it?
- * @own: they count with the PMU of this host's CPUs
- * @pmcs: set to the counters that these have
+ * @host: what the host has, but for this; knows from here on what guests may see
  *
  * Return: KVM_PERF_RDPMC_*.
  */
-u32 pv_perf_rdpmc_host(bool own, struct pv_perf_pmc_layout *pmcs)
+u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
 {
 	/* The record is written with interrupts off, its lock tried for. */
 	if (!pv_perf_rdpmc_param || IS_ENABLED(CONFIG_PREEMPT_RT))
 		return KVM_PERF_RDPMC_HOST;
 
-	if (!own)
+	if (!host->own)
 		return KVM_PERF_RDPMC_NESTED;
 
 	/* With that, RDPMC reads clocks. */
-	if (!pv_perf_pmc_probe(pmcs) || enable_vmware_backdoor)
+	if (!host->pmcs.known || !host->pmcs.writable || enable_vmware_backdoor)
 		return KVM_PERF_RDPMC_HOST;
 
-	pmcs->watchdog = pv_perf_rdpmc_param & PV_PERF_RDPMC_WATCHDOG;
+	host->pmcs.watchdog = pv_perf_rdpmc_param & PV_PERF_RDPMC_WATCHDOG;
 	if (!(pv_perf_rdpmc_param & PV_PERF_RDPMC_SHARED) &&
 	    pv_perf_rdpmc_shows_shared())
 		return KVM_PERF_RDPMC_SHARED;
@@ -108,8 +100,8 @@ u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
 
-	if (vm->host_rdpmc != KVM_PERF_RDPMC_ALLOWED)
-		return vm->host_rdpmc;
+	if (pv_perf_host.rdpmc != KVM_PERF_RDPMC_ALLOWED)
+		return pv_perf_host.rdpmc;
 
 	if (!vm->rdpmc)
 		return KVM_PERF_RDPMC_VMM;
@@ -134,7 +126,7 @@ static bool pv_perf_rdpmc_may_user(struct kvm_vcpu *vcpu)
 static bool pv_perf_rdpmc_may_kernel(struct kvm_vcpu *vcpu, u32 ecx)
 {
 	return pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED &&
-	       pv_perf_pmc_exists(&vcpu->kvm->arch.pv_perf->pmcs, ecx);
+	       pv_perf_pmc_exists(&pv_perf_host.pmcs, ecx);
 }
 
 /**
@@ -179,12 +171,10 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 		if (!pv_perf_pmc_add(event->backing, pmcs))
 			return false;
 		pmu = event->backing->pmu;
-		wanted |= event->rdpmc;
+		wanted |= pv_perf_has_rdpmc(event);
 	}
 
-	return wanted &&
-	       pv_perf_pmc_add_watchdog(&here->vcpu->kvm->arch.pv_perf->pmcs,
-					pmu, pmcs);
+	return wanted && pv_perf_pmc_add_watchdog(&pv_perf_host.pmcs, pmu, pmcs);
 }
 
 /*
@@ -193,7 +183,7 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
  */
 static void pv_perf_rdpmc_notify(struct pv_perf_event *event, u32 old_index)
 {
-	if (event->pmc_notify && old_index)
+	if (event->flags & KVM_PERF_ATTR_RDPMC_USER && old_index)
 		event->home->pmc_changed = true;
 }
 
@@ -242,7 +232,7 @@ static bool pv_perf_rdpmc_update(struct kvm *kvm, struct pv_perf_event *event,
 {
 	struct pv_perf_pmc pmc = { };
 
-	if (!event->rdpmc)
+	if (!pv_perf_has_rdpmc(event))
 		return true;
 
 	if (open)
@@ -309,8 +299,7 @@ static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, bool *open)
 
 static void pv_perf_rdpmc_open(struct kvm_vcpu *vcpu)
 {
-	pv_perf_pmc_clear_others(&vcpu->kvm->arch.pv_perf->pmcs,
-				 &vcpu->arch.pv_perf->pmcs);
+	pv_perf_pmc_clear_others(&pv_perf_host.pmcs, &vcpu->arch.pv_perf->pmcs);
 	kvm_x86_call(set_rdpmc_intercept)(vcpu, false);
 }
 
@@ -329,7 +318,7 @@ bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu)
 	lockdep_assert_held(&here->enter_lock);
 
 	if (!here->pmc_open || here->pmc_changed || is_guest_mode(vcpu) ||
-	    pv_perf_has_vpmu(vcpu) || !pv_perf_pmc_unchanged(here))
+	    pv_perf_has_vpmu(vcpu) || !pv_perf_pmc_unchanged(&pv_perf_host.pmcs, here))
 		return false;
 
 	pv_perf_rdpmc_open(vcpu);
@@ -379,30 +368,18 @@ static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
 }
 
 /**
- * pv_perf_rdpmc_end - an event of this vCPU's does not count any more
- * @vcpu: the vCPU that has it stopped, or moves it; kvm->srcu is held for reading
- * @event: the event, its home locked
+ * pv_perf_rdpmc_end - an event can be read nowhere any more, or for now
+ * @event: the event, its home locked; kvm->srcu is held for reading
+ * @nmi: the guest does not know, and gets an NMI, or later where it cannot be told; then
+ *	this is the home's own thread
  *
- * The guest knows, and needs no NMI.  May sleep.
+ * May sleep.
  */
-void pv_perf_rdpmc_end(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
-{
-	if (event->pmc.index)
-		pv_perf_rdpmc_write_none(vcpu->kvm, event);
-}
-
-/**
- * pv_perf_rdpmc_hide - an event of this vCPU's can be read nowhere, for now
- * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
- * @event: the event, its home, this vCPU, locked
- *
- * The guest gets an NMI, or later where it cannot be told.  May sleep.
- */
-void pv_perf_rdpmc_hide(struct kvm_vcpu *vcpu, struct pv_perf_event *event)
+void pv_perf_rdpmc_end(struct pv_perf_event *event, bool nmi)
 {
 	u32 old_index = event->pmc.index;
 
-	if (old_index && pv_perf_rdpmc_write_none(vcpu->kvm, event))
+	if (old_index && pv_perf_rdpmc_write_none(event->home->vcpu->kvm, event) && nmi)
 		pv_perf_rdpmc_notify(event, old_index);
 }
 
@@ -413,7 +390,7 @@ static void pv_perf_rdpmc_hide_all(struct kvm_vcpu *vcpu)
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &here->events, node)
-		pv_perf_rdpmc_hide(vcpu, event);
+		pv_perf_rdpmc_end(event, true);
 }
 
 /**

@@ -3,28 +3,22 @@
  * Paravirtual performance events, host side: what an event has counted, with
  * each of its backing events, and how the guest is told.
  */
-#include <linux/kvm_host.h>
-#include <linux/spinlock.h>
-#include <linux/uaccess.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_read.h"
-#include "pv_perf_record.h"
+#include "pv_perf_core.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 
 /* Why it does not count, though it is enabled. */
 static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)
 {
-	u32 flags = 0;
+	u32 flags = pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED);
 
 	if (!event->enabled)
 		return 0;
 
-	if (event->lost || pv_perf_was_robbed(event))
+	if (pv_perf_backing_has_no_counter(event->backing))
 		flags |= KVM_PERF_EVENT_LOST;
-	if (event->throttled || pv_perf_backing_is_throttled(event->backing))
+	if (pv_perf_backing_is_throttled(event->backing))
 		flags |= KVM_PERF_EVENT_THROTTLED;
 
 	return flags;
@@ -40,8 +34,8 @@ static __always_inline void pv_perf_add_past(struct pv_perf_event *event,
 	reading->flags = pv_perf_flags(event);
 }
 
-/* One that has not counted since VM entry: see pv_perf_switch_mode(). */
-static bool pv_perf_is_stopped(struct pv_perf_event *event,
+/* If it is stopped: where?  Its vCPU may start or stop it meanwhile. */
+static bool pv_perf_stopped_at(struct pv_perf_event *event,
 			       struct pv_perf_position *at)
 {
 	struct pv_perf_vcpu *home = event->home;
@@ -53,9 +47,9 @@ static bool pv_perf_is_stopped(struct pv_perf_event *event,
 	if (!pv_perf_may_be_stopped(event))
 		return false;
 
-	/* Its vCPU may be on the way from one mode to the other. */
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
-	stopped = event->stopped;
+	/* Pairs with the release of pv_perf_note_throttled(). */
+	stopped = atomic_read_acquire(&event->why) & PV_PERF_STOPPED;
 	*at = event->stopped_at;
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 
@@ -95,15 +89,13 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 
 	lockdep_assert_held(&event->home->lock);
 
-	pv_perf_note_throttled(event);
 	if (pv_perf_read_here(event, reading))
 		return;
 
 	/* Before and after: what has stopped may go on meanwhile, and the reverse. */
-	stopped = pv_perf_is_stopped(event, &at);
+	stopped = pv_perf_stopped_at(event, &at);
 	pv_perf_backing_read(event->backing, reading);
-	pv_perf_note_throttled(event);
-	if (stopped || pv_perf_is_stopped(event, &at)) {
+	if (stopped || pv_perf_stopped_at(event, &at)) {
 		reading->count = at.count;
 		reading->period_left = pv_perf_backing_left_at(event->backing,
 							       &at);
@@ -130,56 +122,35 @@ u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
 
 /**
  * pv_perf_update_record - bring an event's record up to date
- * @kvm: the VM; kvm->srcu is held for reading
- * @event: the event, its home locked
+ * @event: the event, its home locked; kvm->srcu is held for reading
  * @overflows: to be added to those that the guest has not seen
- * @count: set to the event's count where the record was written
+ * @may_sleep: or page faults and interrupts are off, and @overflows are all that have
+ *	been since the vCPU left the guest
+ * @count: set to the event's count where the record was written, or NULL
  *
- * May sleep.
- *
- * Return: 0 or -EFAULT.
+ * Return: 0, -EFAULT, or -EAGAIN where it would have to wait; then nothing has changed.
  */
-int pv_perf_update_record(struct kvm *kvm, struct pv_perf_event *event,
-			  unsigned int overflows, u64 *count)
+int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
+			  bool may_sleep, u64 *count)
 {
+	struct kvm *kvm = event->home->vcpu->kvm;
 	struct pv_perf_reading reading;
 	int ret;
 
-	pv_perf_read(event, &reading);
+	if (may_sleep) {
+		pv_perf_read(event, &reading);
+	} else {
+		if (pv_perf_record_is_stale(kvm, event) ||
+		    !pv_perf_backing_read_here(event, overflows, &reading))
+			return -EAGAIN;
+		pv_perf_add_past(event, &reading);
+	}
+
 	ret = pv_perf_write_record(kvm, event, &reading, overflows);
-	if (!ret)
+	if (!ret && count)
 		*count = reading.count;
 
 	return ret;
-}
-
-/**
- * pv_perf_update_record_irqoff - the same with interrupts off
- * @kvm: the VM; kvm->srcu need not be held
- * @event: as above
- * @overflows: as above; all since the vCPU left the guest
- *
- * Return: 0, or -EAGAIN where it would have to wait; then nothing has changed.
- */
-int pv_perf_update_record_irqoff(struct kvm *kvm, struct pv_perf_event *event,
-				 unsigned int overflows)
-{
-	struct pv_perf_reading reading;
-	int ret = -EAGAIN;
-	int idx;
-
-	if (!pv_perf_backing_read_here(event, overflows, &reading))
-		return -EAGAIN;
-	pv_perf_add_past(event, &reading);
-
-	idx = srcu_read_lock(&kvm->srcu);
-	pagefault_disable();
-	if (!pv_perf_record_is_stale(kvm, event))
-		ret = pv_perf_write_record(kvm, event, &reading, overflows);
-	pagefault_enable();
-	srcu_read_unlock(&kvm->srcu, idx);
-
-	return ret ? -EAGAIN : 0;
 }
 
 /**

@@ -6,14 +6,12 @@
  * nothing is pinned, the page may be anywhere or nowhere, and a write may fault
  * and sleep.
  */
-#include <linux/kvm_host.h>
 #include <linux/uaccess.h>
 
 #include <asm/futex.h>
 
 #include "kvm_perf.h"
-#include "pv_perf_event.h"
-#include "pv_perf_record.h"
+#include "pv_perf_memory.h"
 
 static struct guest_perf_event __user *
 pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
@@ -42,11 +40,12 @@ static void pv_perf_note_told(struct pv_perf_event *event, u32 flags)
 	u32 new = flags & ~event->told;
 
 	event->told = flags;
-	event->owed &= flags;
-	if (!new || !event->notify || READ_ONCE(event->home->thread) == current)
+	if (!new || !(event->flags & KVM_PERF_ATTR_NOTIFY) ||
+	    READ_ONCE(event->home->thread) == current)
 		return;
 
-	event->owed |= new;
+	/* So the vCPU finds them to be new, and tells of them with an NMI. */
+	event->told &= ~new;
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 }
 

@@ -18,23 +18,17 @@
  * stops one.
  */
 #include <linux/export.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/perf_event.h>
-#include <linux/spinlock.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_position.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 
 /* A stopped event has not counted the instructions that the vCPU ran up to the exit. */
 static bool pv_perf_is_counting(const struct pv_perf_event *event)
 {
-	return pv_perf_backing_is_here(event->backing) && !event->stopped &&
+	return pv_perf_backing_is_here(event->backing) && !pv_perf_is_stopped(event) &&
 	       !READ_ONCE(event->backing->hw.state);
 }
 
@@ -45,13 +39,12 @@ static bool pv_perf_counts_cpl(const struct pv_perf_event *event,
 	return cpl ? !event->attr.exclude_user : !event->attr.exclude_kernel;
 }
 
-static void pv_perf_add_retired(struct kvm_vcpu *vcpu,
-				struct pv_perf_event *event)
+static void pv_perf_add_retired(struct pv_perf_event *event)
 {
-	bool writable = vcpu->kvm->arch.pv_perf->pmcs_writable;
 	u64 period = event->backing->hw.last_period;
 
-	if (pv_perf_backing_add_one(event->backing, event->rdpmc, writable))
+	if (pv_perf_backing_add_one(event->backing, pv_perf_has_rdpmc(event),
+				    pv_perf_host.pmcs.writable))
 		pv_perf_overflow_in_host(event, period);
 }
 
@@ -80,7 +73,7 @@ void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 	list_for_each_entry(event, &here->events, node) {
 		if (event->retired & what && pv_perf_is_counting(event) &&
 		    pv_perf_counts_cpl(event, cpl))
-			pv_perf_add_retired(vcpu, event);
+			pv_perf_add_retired(event);
 	}
 	raw_spin_unlock_irqrestore(&here->enter_lock, flags);
 }

@@ -6,16 +6,9 @@
  * in error.  An event of the host with precedence may take the counter of one
  * that counts; that event has lost it, until the guest has been told.
  */
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_start.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 #include "pmu.h"
 
@@ -25,7 +18,7 @@
  */
 void pv_perf_note_lost(struct pv_perf_event *event)
 {
-	if (!pv_perf_was_robbed(event))
+	if (!pv_perf_is_newly_lost(event))
 		return;
 
 	/*
@@ -33,27 +26,27 @@ void pv_perf_note_lost(struct pv_perf_event *event)
 	 * is marked; who sees the request waits for the home's lock.
 	 */
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
-	WRITE_ONCE(event->lost, true);
+	pv_perf_set_why(event, PV_PERF_LOST);
 }
 
-static bool pv_perf_any_robbed(struct pv_perf_vcpu *home)
+static bool pv_perf_any_newly_lost(struct pv_perf_vcpu *home)
 {
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &home->events, node) {
-		if (pv_perf_was_robbed(event))
+		if (pv_perf_is_newly_lost(event))
 			return true;
 	}
 
 	return false;
 }
 
-static void pv_perf_restart_robbed(struct pv_perf_vcpu *home)
+static void pv_perf_restart_newly_lost(struct pv_perf_vcpu *home)
 {
 	struct pv_perf_event *event;
 
 	list_for_each_entry(event, &home->events, node) {
-		if (pv_perf_was_robbed(event))
+		if (pv_perf_is_newly_lost(event))
 			perf_event_enable(event->backing);
 	}
 }
@@ -88,17 +81,17 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 		if (!event->enabled || pv_perf_is_allowed(vcpu->kvm, event))
 			continue;
 		perf_event_disable(event->backing);
-		event->throttled = false;
-		WRITE_ONCE(event->lost, true);
+		pv_perf_clear_why(event, PV_PERF_LIMITED);
+		pv_perf_set_why(event, PV_PERF_LOST);
 	}
 	mutex_unlock(&here->lock);
 }
 
-/* What is parked or throttled has no counter, and comes here when it goes on. */
+/* What is parked or limited has no counter, and comes here when it goes on. */
 static bool pv_perf_has_counter(const struct pv_perf_event *event)
 {
-	return event->enabled && !event->lost && !event->throttled &&
-	       !event->parked;
+	return event->enabled &&
+	       !(pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED | PV_PERF_PARKED));
 }
 
 /* The general-purpose counters that the vCPU's events have without @but. */
@@ -184,7 +177,7 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 		n += pv_perf_backing_counters(backing);
 
 	return !pv_perf_backing_has_no_counter(backing) &&
-	       !pv_perf_any_robbed(home) && n <= most;
+	       !pv_perf_any_newly_lost(home) && n <= most;
 }
 
 /**
@@ -239,7 +232,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		return 0;
 
 	perf_event_disable(backing);
-	pv_perf_restart_robbed(home);
+	pv_perf_restart_newly_lost(home);
 	/* Not each time: a guest may ask in a loop. */
 	if (pv_perf_counters_used(home, event) > used)
 		pv_perf_return_moved(home, event);

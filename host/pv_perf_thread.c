@@ -9,26 +9,10 @@
  * makes an entry for itself; others may take one away.
  */
 #include <linux/hashtable.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
-#include <linux/refcount.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_event.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_position.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_read.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 
 /* By thread. */
 static DEFINE_HASHTABLE(pv_perf_threads, 10);
@@ -123,8 +107,11 @@ static struct pv_perf_vcpu *pv_perf_evict_other(void)
 static void pv_perf_went_on(struct pv_perf_vcpu *here,
 			    struct pv_perf_event *event, bool lost)
 {
-	WRITE_ONCE(event->lost, lost);
-	if (lost || event->throttled)
+	if (lost)
+		pv_perf_set_why(event, PV_PERF_LOST);
+	else
+		pv_perf_clear_why(event, PV_PERF_LOST);
+	if (pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED))
 		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
 }
 
@@ -134,16 +121,17 @@ static void pv_perf_park(struct pv_perf_event *event)
 	perf_event_disable(event->backing);
 	/* From now on it cannot. */
 	pv_perf_note_lost(event);
-	event->parked = true;
+	pv_perf_set_why(event, PV_PERF_PARKED);
 }
 
 static void pv_perf_unpark(struct pv_perf_vcpu *here,
 			   struct pv_perf_event *event)
 {
-	bool lost = event->lost;
+	u32 why = pv_perf_why(event);
+	bool lost = why & PV_PERF_LOST;
 
-	event->parked = false;
-	if (!event->throttled && !lost)
+	pv_perf_clear_why(event, PV_PERF_PARKED);
+	if (!lost && !(why & PV_PERF_LIMITED))
 		lost = pv_perf_start(here, event, event->backing);
 	pv_perf_went_on(here, event, lost);
 }
@@ -201,9 +189,9 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 
 	perf_event_disable(event->backing);
 	/* No counter of the old home's CPU, nor of the new one yet. */
-	pv_perf_rdpmc_end(here->vcpu, event);
-	pv_perf_note_throttled(event);
-	if (event->stopped)
+	if (pv_perf_has_rdpmc(event))
+		pv_perf_features.end_rdpmc(event, false);
+	if (pv_perf_is_stopped(event))
 		pv_perf_backing_restore(event->backing, &event->stopped_at);
 	count = pv_perf_event_count(event, &enabled, &running);
 	pv_perf_backing_copy_position(event->backing, backing);
@@ -214,11 +202,8 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->past_enabled = enabled;
 	event->past_running = running;
 	event->backing = backing;
-	WRITE_ONCE(event->stopped, false);
 	WRITE_ONCE(event->enabled, true);
-	WRITE_ONCE(event->lost, false);
-	event->throttled = false;
-	event->parked = false;
+	pv_perf_clear_why(event, ~PV_PERF_UNUSED);
 	WRITE_ONCE(event->home, here);
 	pv_perf_link(here, event);
 	pv_perf_leave_thread(home);
@@ -233,7 +218,8 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 			   struct pv_perf_event *event)
 {
 	struct perf_event *backing;
-	bool lost, throttled = event->throttled;
+	u32 limited = pv_perf_why(event) & PV_PERF_LIMITED;
+	bool lost;
 
 	backing = pv_perf_backing_create(event, pv_perf_overflow);
 	if (IS_ERR(backing)) {
@@ -245,13 +231,14 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 
 	/* What has lost its counter is not among those that the limit is for. */
 	pv_perf_note_lost(event);
-	lost = event->lost;
-	if (!lost && !throttled)
+	lost = pv_perf_why(event) & PV_PERF_LOST;
+	if (!lost && !limited)
 		lost = pv_perf_start(here, event, backing);
 	/* Of which the guest knows nothing. */
-	pv_perf_rdpmc_hide(here->vcpu, event);
+	if (pv_perf_has_rdpmc(event))
+		pv_perf_features.end_rdpmc(event, true);
 	pv_perf_replace_backing(event, here, backing);
-	event->throttled = throttled;
+	pv_perf_set_why(event, limited);
 	pv_perf_went_on(here, event, lost);
 }
 
@@ -271,7 +258,7 @@ void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 	list_for_each_entry_safe(event, next, &here->events, node) {
 		if (event->enabled && !pv_perf_is_here(vcpu, event))
 			pv_perf_follow(here, event);
-		else if (event->parked)
+		else if (pv_perf_why(event) & PV_PERF_PARKED)
 			pv_perf_unpark(here, event);
 	}
 	if (!list_empty(&here->events))
@@ -287,7 +274,6 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 			       struct pv_perf_vcpu *here)
 {
 	struct perf_event *backing;
-	u64 count;
 	int ret;
 
 	/* Closed since it was found. */
@@ -306,7 +292,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 
 	pv_perf_replace_backing(event, here, backing);
 	if (pv_perf_has_news(event))
-		pv_perf_update_record(here->vcpu->kvm, event, 0, &count);
+		pv_perf_update_record(event, 0, true, NULL);
 	return 0;
 }
 

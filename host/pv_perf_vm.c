@@ -1,41 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, host side: VMs and vCPUs come and go, run and
- * stop.
+ * stop.  If a thread runs another vCPU, or another thread runs a vCPU:
+ *
+ *	pv_perf_vcpu_run()
+ *	  pv_perf_clear_thread()
+ *	    pv_perf_park()		each event of the vCPU that it ran before
+ *	  pv_perf_follow_thread()
+ *	    pv_perf_unpark()		each event that was parked: pv_perf_start()
+ *	    pv_perf_follow()		each event whose backing event is elsewhere
+ *	      pv_perf_backing_create(), pv_perf_start()
+ *	      pv_perf_replace_backing()
  */
-#include <linux/atomic.h>
-#include <linux/hrtimer.h>
-#include <linux/irq_work.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/refcount.h>
 #include <linux/slab.h>
-#include <linux/xarray.h>
 
 #include "compat.h"
 #include "pv_perf.h"
-#include "pv_perf_area.h"
-#include "pv_perf_branches.h"
-#include "pv_perf_cap.h"
-#include "pv_perf_counts.h"
-#include "pv_perf_deliver.h"
-#include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_open.h"
-#include "pv_perf_overflow.h"
-#include "pv_perf_pmc.h"
-#include "pv_perf_pmu.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
-#include "pv_perf_vm.h"
+#include "pv_perf_core.h"
+#include "pv_perf_features.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_top.h"
 #include "lapic.h"
 #include "x86.h"
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 #include "smm.h"
 #endif
+
+static void pv_perf_open_features(struct pv_perf_event *event, u64 flags)
+{
+	struct kvm_vcpu *vcpu = event->home->vcpu;
+
+	if (pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED)
+		event->flags |= flags & KVM_PERF_ATTR_RDPMC;
+	if (vcpu->kvm->arch.pv_perf->pmu.branches && event->attr.sample_period)
+		event->flags |= flags & KVM_PERF_ATTR_BRANCHES;
+	pv_perf_freq_init(event);
+}
+
+/**
+ * pv_perf_init - KVM is loaded, and knows whether guests have a PMU of its own
+ */
+void pv_perf_init(void)
+{
+	pv_perf_pmu_init();
+	if (pv_perf_host.own)
+		pv_perf_host.pmu.branches = pv_perf_branches_probe();
+	pv_perf_host.rdpmc = pv_perf_rdpmc_host(&pv_perf_host);
+
+	pv_perf_features = (struct pv_perf_features) {
+		.open		= pv_perf_open_features,
+		.end_rdpmc	= pv_perf_rdpmc_end,
+		.set_freq	= pv_perf_freq_set,
+		.set_left	= pv_perf_freq_set_left,
+		.overflow	= pv_perf_freq_overflow,
+	};
+}
 
 /**
  * pv_perf_init_vm - prepare a VM for events
@@ -51,11 +71,7 @@ int pv_perf_init_vm(struct kvm *kvm)
 		return -ENOMEM;
 
 	xa_init_flags(&vm->events, XA_FLAGS_ACCOUNT);
-	vm->available = pv_perf_query_pmu(&vm->pmu, &vm->pmu_is_own);
-	if (vm->pmu_is_own)
-		vm->pmu.branches = pv_perf_branches_probe();
-	vm->pmcs_writable = vm->pmu_is_own && pv_perf_pmc_are_writable();
-	vm->host_rdpmc = pv_perf_rdpmc_host(vm->pmu_is_own, &vm->pmcs);
+	vm->available = pv_perf_query_pmu(&vm->pmu);
 	pv_perf_init_limits(vm);
 	kvm->arch.pv_perf = vm;
 	return 0;
@@ -209,7 +225,7 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 	if (xchg(&vcpu->arch.pv_perf->filter_changed, false))
 		pv_perf_apply_filter(vcpu);
 	pv_perf_counts_tell(vcpu);
-	pv_perf_tell(vcpu);
+	pv_perf_deliver(vcpu, PV_PERF_AT_REQUEST);
 	return waited;
 }
 
@@ -249,7 +265,7 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 		return;
 
 	if (pv_perf_vcpu_has_events(vcpu))
-		pv_perf_update_records(vcpu);
+		pv_perf_deliver(vcpu, PV_PERF_AT_LEAVE);
 	pv_perf_counts_flush(vcpu);
 	pv_perf_area_leave(vcpu);
 }

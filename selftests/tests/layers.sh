@@ -63,6 +63,11 @@ is "a circle fails" $status 1
 has "the circle is named with its symbols" "in a circle, bottom uses top of top" out
 has "a use of what is above is named" "^bottom uses top of top, which is above" out
 has "a header of what is above is named" "^bottom.c includes the header of top" out
+planted top top.h middle bottom -- top.o middle.o bottom.o
+has "a header with a place of its own is named, too" \
+	"^bottom.c includes the header of top" out
+planted top middle bottom top.h -- top.o middle.o bottom.o
+is "with its place below, all may include it" "$(grep -c includes out)" 0
 planted top bottom middle -- middle.o bottom.o
 is "a use of what is above fails without a circle" $status 1
 has "a file without an object is named" "has top, of which there is no object" out

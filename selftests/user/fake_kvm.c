@@ -315,7 +315,7 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 		CHECK(!vcpu->arch.rdpmc_intercept);
 		backing = event->backing;
 		count = event->past_count +
-			(event->stopped ? event->stopped_at.count :
+			(pv_perf_is_stopped(event) ? event->stopped_at.count :
 			 local64_read(&backing->count) + backing->hw.counter);
 		pmc = READ_ONCE(record->pmc);
 		if (pmc & KVM_PERF_PMC_INDEX)
@@ -402,6 +402,8 @@ static __attribute__((constructor)) void offer_to_all(void)
 	*param_pv_perf = true;
 }
 
+static int nr_vms;
+
 struct kvm *vm_create(void)
 {
 	struct kvm *kvm = calloc(1, sizeof(*kvm));
@@ -414,6 +416,9 @@ struct kvm *vm_create(void)
 	add_slot(kvm, 1, 0x10000, true);
 	add_slot(kvm, 2, 0x20000, false);
 	add_slot(kvm, 3, 0x20000 + SLOT_PAGES * PAGE_SIZE, false);
+	/* KVM is loaded with the first. */
+	if (!__sync_fetch_and_add(&nr_vms, 1))
+		pv_perf_init();
 	vm_use(kvm);
 	if (pv_perf_init_vm(kvm)) {
 		kvm->arch.pv_perf = NULL;
@@ -429,6 +434,7 @@ void vm_destroy(struct kvm *kvm)
 {
 	int i;
 
+	__sync_fetch_and_sub(&nr_vms, 1);
 	if (kvm->arch.pv_perf)
 		pv_perf_destroy_vm(kvm);
 	for (i = 0; i < NR_SLOTS; i++)

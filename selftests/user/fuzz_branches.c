@@ -128,7 +128,7 @@ void branches_run(int vcpu, bool nmi)
 	if (!nmi)
 		return;
 
-	pv_perf_nmi_exit(vcpus[vcpu]);
+	pv_perf_save_branches(vcpus[vcpu]);
 	if (!m->records)
 		return;
 

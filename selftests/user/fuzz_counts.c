@@ -10,7 +10,7 @@
 
 #include "fuzz_host.h"
 #include "pv_perf.h"
-#include "pv_perf_counts.h"
+#include "pv_perf_features.h"
 #include "pv_perf_event.h"
 
 #define ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)

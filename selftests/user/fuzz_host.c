@@ -15,7 +15,7 @@
 #include "fuzz_host.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
-#include "pv_perf_vm.h"
+#include "pv_perf_top.h"
 
 #define NR_IDS		8
 #define MAX_STEPS	64
@@ -1058,22 +1058,26 @@ static bool pmc_to_tell(int vcpu)
 		return true;
 
 	list_for_each_entry(event, &pv->events, node)
-		if (pv->hide_pmc && event->pmc.index && event->pmc_notify)
+		if (pv->hide_pmc && event->pmc.index &&
+		    event->flags & KVM_PERF_ATTR_RDPMC_USER)
 			return true;
 	return false;
 }
 
-static void model_tell_all(int vcpu)
+/* As KVM_RUN ends, the records of all enabled events are written. */
+static void model_tell_all(int vcpu, bool leaves)
 {
-	bool any = pmc_to_tell(vcpu);
+	bool any = pmc_to_tell(vcpu), delivered;
 	struct model_event *e;
 	u64 place = 0;
 
 	while ((e = model_next(vcpu, place, false))) {
 		place = e->place;
 		e->noted |= e->enabled && e->lost;
-		any |= model_deliver(e);
-		any |= model_tell(e);
+		delivered = model_deliver(e);
+		any |= delivered;
+		any |= leaves && e->enabled && !delivered ? model_tell_anew(e) :
+							    model_tell(e);
 	}
 	if (any)
 		model_nmi(vcpu, false);
@@ -1089,24 +1093,13 @@ static void model_enter(int vcpu)
 		model_filter(vcpu);
 	filter_changed[vcpu] = false;
 	model_counts_tell(vcpu);
-	model_tell_all(vcpu);
+	model_tell_all(vcpu, false);
 }
 
 /* The VMM interrupts the vCPU, perhaps to save the guest's memory. */
 static void model_leave(int vcpu)
 {
-	struct model_event *e;
-	bool any = false;
-	u64 place = 0;
-
-	model_tell_all(vcpu);
-	while ((e = model_next(vcpu, place, false))) {
-		place = e->place;
-		if (e->enabled)
-			any |= model_tell_anew(e);
-	}
-	if (any)
-		model_nmi(vcpu, false);
+	model_tell_all(vcpu, true);
 	model_counts_flush(vcpu);
 	model_hide_area(vcpu);
 }
@@ -1509,11 +1502,11 @@ static void enter_guest(int vcpu)
 	model_enter(vcpu);
 	/* Who calls it injects the NMI. */
 	local_irq_save(flags);
-	if (!at_once && pv_perf_handle_nmi_exit(vcpus[vcpu])) {
+	if (!at_once && pv_perf_deliver_at_exit(vcpus[vcpu])) {
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
 		model_branches_enter(vcpu, model_wanted_branches(vcpu),
 				     kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]));
-		pv_perf_reenter(vcpus[vcpu]);
+		pv_perf_enter(vcpus[vcpu], PV_PERF_ENTRY_AFTER_NMI);
 	}
 	local_irq_restore(flags);
 	/* It looks where counters are, too. */
@@ -1552,14 +1545,14 @@ static bool look(int vcpu)
 
 	/* 0 for what it could not read. */
 	list_for_each_entry(event, &pv->events, node) {
-		if (event->pmc.index && event->pmc_notify)
+		if (event->pmc.index && event->flags & KVM_PERF_ATTR_RDPMC_USER)
 			before[i] = event->pmc_changes + 1;
 		i++;
 	}
 	local_irq_save(flags);
 	/* As if it came just now: what is open may be so since. */
 	vcpus[vcpu]->arch.nmi_injected = vcpus[vcpu]->arch.iret_intercept;
-	pv_perf_enter(vcpus[vcpu]);
+	pv_perf_enter(vcpus[vcpu], PV_PERF_ENTRY_ANEW);
 	vcpus[vcpu]->arch.nmi_injected = false;
 	branches_check(vcpu);
 	CHECK(pv->pmc_changed == (changed || pmc_has_changed(vcpu, before)));

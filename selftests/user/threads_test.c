@@ -308,10 +308,10 @@ static void enter_guest(struct thread *t)
 	if (!rnd(t, 8))
 		leave_and_run(t);
 	local_irq_save(flags);
-	if (pv_perf_handle_nmi_exit(t->vcpu)) {
+	if (pv_perf_deliver_at_exit(t->vcpu)) {
 		t->vcpu->arch.nmi_injected = true;
 		t->vcpu->arch.iret_intercept = true;
-		pv_perf_reenter(t->vcpu);
+		pv_perf_enter(t->vcpu, PV_PERF_ENTRY_AFTER_NMI);
 		t->vcpu->arch.nmi_injected = false;
 	}
 	local_irq_restore(flags);
@@ -331,13 +331,13 @@ static void enter_guest(struct thread *t)
 	t->vcpu->arch.nmi_injected = nmi;
 	t->vcpu->arch.iret_intercept = nmi;
 	local_irq_save(flags);
-	pv_perf_enter(t->vcpu);
+	pv_perf_enter(t->vcpu, PV_PERF_ENTRY_ANEW);
 	t->vcpu->arch.nmi_injected = false;
 	if (!kvm_test_request(KVM_REQ_PV_PERF, t->vcpu))
 		check_rdpmc(t->vcpu);
 	check_branches(t->vcpu);
 	run_branches(t->vcpu, branch, 1);
-	pv_perf_nmi_exit(t->vcpu);
+	pv_perf_save_branches(t->vcpu);
 	local_irq_restore(flags);
 	run_guest(n);
 	if (!nmi)

@@ -18,9 +18,9 @@
 #include "kselftest.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_start.h"
-#include "pv_perf_vm.h"
+#include "pv_perf_core.h"
+#include "pv_perf_seam.h"
+#include "pv_perf_top.h"
 
 #define RO_MEMORY	0x10000
 #define NO_MEMORY	0x18000
@@ -147,6 +147,36 @@ static struct pv_perf_event *event(u32 id)
 	return xa_load(&kvm->arch.pv_perf->events, id);
 }
 
+/* KVM loaded anew, with the parameters and on the CPU of now. */
+
+static bool now_available(void)
+{
+	pv_perf_init();
+	return pv_perf_available();
+}
+
+static bool now_for_all(void)
+{
+	pv_perf_init();
+	return pv_perf_is_for_all();
+}
+
+static int host_extension(unsigned int cap)
+{
+	pv_perf_init();
+	return pv_perf_check_extension(NULL, cap);
+}
+
+static bool is_lost(u32 id)
+{
+	return pv_perf_why(event(id)) & PV_PERF_LOST;
+}
+
+static bool is_limited(u32 id)
+{
+	return pv_perf_why(event(id)) & PV_PERF_LIMITED;
+}
+
 static long enter_guest(void)
 {
 	struct kvm_vcpu *vcpu = here();
@@ -181,16 +211,16 @@ static void test_guest_only(void)
 	select_drops = AMD64_EVENTSEL_GUESTONLY;
 	selects[0] = used;
 	selects[1] = 0xc0;
-	is("not where a hypervisor drops GuestOnly", pv_perf_available(), false);
+	is("not where a hypervisor drops GuestOnly", now_available(), false);
 	is("event selects are left as they were",
 	   selects[0] == used && selects[1] == 0xc0, true);
 	select_drops = 0;
 	for (i = 0; i < NR_COUNTERS; i++)
 		selects[i] = used;
 	is("nor where all counters count, so that nobody knows",
-	   pv_perf_available(), false);
+	   now_available(), false);
 	selects[2] = 0xc2;
-	is("where it keeps that", pv_perf_available(), true);
+	is("where it keeps that", now_available(), true);
 	is("and the event select", selects[2], 0xc2);
 	selects[2] = used;
 	is("which is asked only once", pv_perf_available(), true);
@@ -201,36 +231,35 @@ static void test_guest_only(void)
 
 static void test_available(void)
 {
-	is("available on AMD", pv_perf_available(), true);
+	is("available on AMD", now_available(), true);
 	cpu_has_perfctr_core = false;
-	is("not without PERFCTR_CORE", pv_perf_available(), false);
+	is("not without PERFCTR_CORE", now_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_HYGON;
-	is("not without PERFCTR_CORE on Hygon", pv_perf_available(), false);
+	is("not without PERFCTR_CORE on Hygon", now_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
-	is("available on Intel", pv_perf_available(), true);
+	is("available on Intel", now_available(), true);
 	pmu_capability.version = 1;
-	is("not on version 1", pv_perf_available(), false);
+	is("not on version 1", now_available(), false);
 	pmu_capability.version = 2;
 	pmu_capability.num_counters_gp = 0;
-	is("not without counters", pv_perf_available(), false);
+	is("not without counters", now_available(), false);
 	pmu_capability.num_counters_gp = NR_COUNTERS;
 	cpu_has_hybrid = true;
-	is("not on a hybrid CPU", pv_perf_available(), false);
+	is("not on a hybrid CPU", now_available(), false);
 	setup();
 	is("a VM there: ENOSYS", call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
 	teardown();
 	cpu_has_hybrid = false;
 	boot_cpu_data.x86_vendor = X86_VENDOR_ZHAOXIN;
-	is("not on others that have VMX", pv_perf_available(), false);
+	is("not on others that have VMX", now_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
 	*param_pv_perf = false;
-	is("with pv_perf=0, CPUID does not have it", pv_perf_is_for_all(), false);
+	is("with pv_perf=0, CPUID does not have it", now_for_all(), false);
 	setup();
 	is("a VM of then: ENOSYS", call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
 	is("has no events", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_EVENTS), 0);
-	is("though its VMM could ask for them", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 64);
+	is("though its VMM could ask for them", host_extension(KVM_CAP_PV_PERF_EVENTS), 64);
 	teardown();
 	tasks[0] = task_create(0);
 	on(0);
@@ -247,12 +276,11 @@ static void test_available(void)
 	kvm = vm_create();
 	is("with enable_pmu=0, too, nobody may ask", enable_cap(kvm,
 		KVM_CAP_PV_PERF_EVENTS, 8), -EINVAL);
-	is("as reported", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 0);
+	is("as reported", host_extension(KVM_CAP_PV_PERF_EVENTS), 0);
 	vm_destroy(kvm);
 	task_put(tasks[0]);
 	*param_pv_perf = true;
-	is("pv_perf=1 says so all the same", pv_perf_is_for_all(), true);
+	is("pv_perf=1 says so all the same", now_for_all(), true);
 	enable_pmu = true;
 
 	setup();
@@ -279,14 +307,14 @@ static void test_nested_host(void)
 	hypervisor.raw_event_mask = 0xffff;
 	hypervisor.hw_config[1] = 0xc0;
 	is("not on a hypervisor that cannot tell guests apart",
-	   pv_perf_available(), false);
+	   now_available(), false);
 	hypervisor.features = KVM_PERF_FEATURE_NESTED | KVM_PERF_FEATURE_BRANCHES;
 	hypervisor.branches = 16;
 	hypervisor.model = 0x21901;
 	have_hypervisor_slot = false;
-	is("not where another PMU has its place", pv_perf_available(), false);
+	is("not where another PMU has its place", now_available(), false);
 	have_hypervisor_slot = true;
-	is("available by the hypervisor's PMU", pv_perf_available(), true);
+	is("available by the hypervisor's PMU", now_available(), true);
 	setup();
 	mem->query.size = sizeof(mem->query);
 	is("QUERY", call(KVM_PERF_OP_QUERY, GPA(query)), 0);
@@ -905,28 +933,28 @@ static void test_turns_throttled(void)
 	start_on(0, 1, 10);
 	run_on(0, 1000);
 	enter_guest();
-	is("an event overflows too often", event(1)->throttled, true);
+	is("an event overflows too often", is_limited(1), true);
 	run_on(1, 2 * NSEC_PER_SEC);
 	is("the time for it to go on comes while another vCPU runs",
 	   count_on(1, 1), 1000);
 	pv_perf_vcpu_run(vcpus[0]);
 	enter_guest();
-	is("it goes on with its own", event(1)->throttled, false);
+	is("it goes on with its own", is_limited(1), false);
 	run_on(0, 5);
 	is("and counts", count_on(0, 1), 1005);
 
 	/* It follows to another thread later. */
 	run_on(0, 1000);
 	enter_guest();
-	is("too often again", event(1)->throttled, true);
+	is("too often again", is_limited(1), true);
 	replace_thread();
 	create_error = -ENOMEM;
 	run_on(0, 2 * NSEC_PER_SEC);
 	enter_guest();
-	is("no memory to follow: it waits", event(1)->throttled, true);
+	is("no memory to follow: it waits", is_limited(1), true);
 	pv_perf_vcpu_run(vcpus[0]);
 	enter_guest();
-	is("it follows", event(1)->throttled, false);
+	is("it follows", is_limited(1), false);
 	is("and has lost its counter meanwhile", mem->record[1].flags,
 	   KVM_PERF_EVENT_LOST);
 	*param_pv_perf_max_rate = 100000;
@@ -1136,7 +1164,7 @@ static int enter_counting(void)
 	do {
 		handle_requests(here());
 		local_irq_save(flags);
-		pv_perf_enter(here());
+		pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 		again = kvm_test_request(KVM_REQ_PV_PERF, here());
 		local_irq_restore(flags);
 	} while (again);
@@ -1215,7 +1243,7 @@ static void test_set_counts(void)
 	CHECK(!call(KVM_PERF_OP_QUERY, GPA(query)));
 	is("QUERY tells", mem->query.counts, 0x6);
 	is("so does KVM_CHECK_EXTENSION",
-	   pv_perf_check_extension(NULL, KVM_CAP_PV_PERF_COUNTS), 0x6);
+	   host_extension(KVM_CAP_PV_PERF_COUNTS), 0x6);
 	teardown();
 
 	tasks[0] = task_create(0);
@@ -1754,7 +1782,7 @@ static bool entry_goes_on(void)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	return !kvm_test_request(KVM_REQ_PV_PERF, here());
 }
@@ -2280,10 +2308,8 @@ static void test_caps(void)
 	mem = (struct layout *)kvm->memslots.slot[0].memory;
 	q = &mem->query;
 
-	is("the host's events", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 64);
-	is("the host's rate", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_RATE), 100000);
+	is("the host's events", host_extension(KVM_CAP_PV_PERF_EVENTS), 64);
+	is("the host's rate", host_extension(KVM_CAP_PV_PERF_RATE), 100000);
 	is("the VM's events", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_EVENTS), 64);
 	is("more events than the host allows", enable_cap(kvm,
@@ -2297,12 +2323,10 @@ static void test_caps(void)
 		bad.args[i] = 0;
 	}
 	cpu_has_hybrid = true;
-	is("a host without the feature", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_EVENTS), 0);
+	is("a host without the feature", host_extension(KVM_CAP_PV_PERF_EVENTS), 0);
 	cpu_has_hybrid = false;
 	*param_pv_perf_max_counters = 3;
-	is("the host's counters", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_COUNTERS), 3);
+	is("the host's counters", host_extension(KVM_CAP_PV_PERF_COUNTERS), 3);
 	is("more counters", enable_cap(kvm, KVM_CAP_PV_PERF_COUNTERS, 4),
 	   -EINVAL);
 	is("1 counter", enable_cap(kvm, KVM_CAP_PV_PERF_COUNTERS, 1), 0);
@@ -2511,11 +2535,11 @@ static void run_until_throttled(u32 id)
 {
 	int i;
 
-	for (i = 0; i < 100000 && !event(id)->throttled; i++) {
+	for (i = 0; i < 100000 && !is_limited(id); i++) {
 		run_guest(100);
 		enter_guest();
 	}
-	is("throttled", event(id)->throttled, true);
+	is("throttled", is_limited(id), true);
 	enter_guest();
 }
 
@@ -2530,7 +2554,7 @@ static void test_rate_after_rest(void)
 	call(3, 1);
 	overflows_in(100, 0, 1);
 	clock_ns += NSEC_PER_SEC;
-	while (n < 1000 && !event(1)->throttled) {
+	while (n < 1000 && !is_limited(1)) {
 		run_guest(100);
 		enter_guest();
 		n++;
@@ -2555,14 +2579,14 @@ static void test_rate(void)
 	pv = vcpus[0]->arch.pv_perf;
 	is("below the rate: as often as it overflows",
 	   overflows_in(second / 10, 0, 1), 1000);
-	is("not throttled", pv->throttled, 0);
+	is("not throttled", pv->limited, 0);
 
 	open_sampling(2, 100);
 	call(3, 2);
 	n = overflows_in(second / 10, 0, 2);
 	is("above it: as often as the rate allows, and a burst",
 	   n > 1900 - 1000 && n < 2000 + 200 + 20, true);
-	is("throttled", pv->throttled > 0, true);
+	is("throttled", pv->limited > 0, true);
 	n = mem->record[1].overflows - 1000;
 	is("the vCPU's events share it", n < 1000, true);
 
@@ -2576,7 +2600,7 @@ static void test_rate(void)
 	is("READ, too", (call(5, 2), event(2)->backing->state),
 	   PERF_EVENT_STATE_OFF);
 	is("DISABLE", call(4, 2), 0);
-	is("not throttled any more", event(2)->throttled, false);
+	is("not throttled any more", is_limited(2), false);
 	pv->overflow_rate.time = clock_ns + 20 * NSEC_PER_MSEC;
 	is("ENABLE while the rate is exceeded", call(3, 2), -KVM_EAGAIN);
 	is("of one that counts here", call(3, 1), 0);
@@ -2600,11 +2624,11 @@ static void test_rate(void)
 	is("the timer of one that is closed", atomic_read(&kvm->arch.pv_perf->nr_events), 2);
 	open_sampling(2, 100);
 	call(3, 2);
-	n = pv->throttled;
+	n = pv->limited;
 	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = true;
 	overflows_in(second / 50, 0, 2);
 	is("overflows that cannot be told are charged",
-	   pv->throttled > n, true);
+	   pv->limited > n, true);
 	kvm->memslots.slot[0].absent[RECORD(2) >> PAGE_SHIFT] = false;
 
 	/* Its counter is taken while it is stopped. */
@@ -2612,10 +2636,10 @@ static void test_rate(void)
 	run_until_throttled(2);
 	take_counters(tasks[0], NR_COUNTERS);
 	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
-	is("no counter when it may go on", event(2)->lost, true);
+	is("no counter when it may go on", is_lost(2), true);
 	take_counters(tasks[0], 0);
 	is("READ tells", call(5, 2), -KVM_EBUSY);
-	is("and helps", event(2)->lost, false);
+	is("and helps", is_lost(2), false);
 
 	*param_pv_perf_max_rate = 0;
 	n = overflows_in(second / 10, 0, 2);
@@ -2644,7 +2668,7 @@ static void test_told_throttled(void)
 	/* By the limit, having lost its counter, too. */
 	run_until_throttled(1);
 	is("throttled by the limit", r[1].flags, KVM_PERF_EVENT_THROTTLED);
-	event(1)->lost = true;
+	pv_perf_set_why(event(1), PV_PERF_LOST);
 	call(5, 1);
 	is("both", r[1].flags, KVM_PERF_EVENT_THROTTLED | KVM_PERF_EVENT_LOST);
 	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
@@ -2680,8 +2704,8 @@ static void test_own_rate(void)
 	   overflows_in(second / 10, 1, 2), 1000);
 	is("nor is one that moves there", call(3, 1), 0);
 	is("the first does not write the other's numbers",
-	   vcpus[0]->arch.pv_perf->throttled &&
-	   !vcpus[1]->arch.pv_perf->throttled, true);
+	   vcpus[0]->arch.pv_perf->limited &&
+	   !vcpus[1]->arch.pv_perf->limited, true);
 	call(4, 1);
 	on(0);
 	call(2, 1);
@@ -2797,9 +2821,9 @@ static bool nmi_exit(void)
 	bool nmi;
 
 	local_irq_save(flags);
-	nmi = pv_perf_handle_nmi_exit(here());
+	nmi = pv_perf_deliver_at_exit(here());
 	if (nmi)
-		pv_perf_reenter(here());
+		pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	local_irq_restore(flags);
 	return nmi;
 }
@@ -2926,14 +2950,13 @@ static void test_rdpmc_allowed(void)
 	setup();
 	is("RDPMC: not where the host does not say so", told_rdpmc(),
 	   KVM_PERF_RDPMC_HOST);
-	is("nor offered", pv_perf_check_extension(NULL, KVM_CAP_PV_PERF_RDPMC),
+	is("nor offered", host_extension(KVM_CAP_PV_PERF_RDPMC),
 	   0);
 	teardown();
 	*param_pv_perf_rdpmc = 1;
 	setup();
 	is("nor where the VMM does not", told_rdpmc(), KVM_PERF_RDPMC_VMM);
-	is("though it might", pv_perf_check_extension(NULL,
-		KVM_CAP_PV_PERF_RDPMC), 1);
+	is("though it might", host_extension(KVM_CAP_PV_PERF_RDPMC), 1);
 	is("of its VM it is reported", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_RDPMC), 0);
 	teardown();
@@ -2961,7 +2984,7 @@ static void test_rdpmc_allowed(void)
 	is("the VM's is reported", pv_perf_check_extension(kvm,
 		KVM_CAP_PV_PERF_RDPMC), 1);
 	is("which may not see the NMI watchdog",
-	   kvm->arch.pv_perf->pmcs.watchdog, false);
+	   pv_perf_host.pmcs.watchdog, false);
 	teardown();
 	tasks[0] = task_create(0);
 	on(0);
@@ -2979,7 +3002,7 @@ static void test_rdpmc_allowed(void)
 	*param_pv_perf_rdpmc_default = false;
 	*param_pv_perf_rdpmc = 5;
 	setup();
-	is("5 shows the NMI watchdog", kvm->arch.pv_perf->pmcs.watchdog, true);
+	is("5 shows the NMI watchdog", pv_perf_host.pmcs.watchdog, true);
 	teardown();
 
 	cpu_has_perfctr_nb = true;
@@ -3109,7 +3132,7 @@ static bool reads(void)
 	do {
 		handle_requests(here());
 		local_irq_save(flags);
-		pv_perf_enter(here());
+		pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 		again = kvm_test_request(KVM_REQ_PV_PERF, here());
 		if (!again)
 			check_rdpmc(here());
@@ -3165,7 +3188,7 @@ static void test_rdpmc(void)
 	set_watchdog(tasks[0], true);
 	is("not beside the NMI watchdog", reads(), false);
 	is("its record says so", pmc(1), 0);
-	kvm->arch.pv_perf->pmcs.watchdog = true;
+	pv_perf_host.pmcs.watchdog = true;
 	is("where the host says so, it may", reads(), true);
 	watchdog.owner = NULL;
 	is("not if somebody's else looks like it", reads(), false);
@@ -3237,7 +3260,7 @@ static void test_rdpmc_told(void)
 	take_counters(tasks[0], 1);
 	kvm->memslots.generation++;
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	is("what it must not read it is told before it runs",
 	   kvm_test_request(KVM_REQ_PV_PERF, here()), true);
@@ -3248,7 +3271,7 @@ static void test_rdpmc_told(void)
 	mutex_lock(&here()->arch.pv_perf->lock);
 	take_counters(tasks[0], 1);
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	mutex_unlock(&here()->arch.pv_perf->lock);
 	is("nor while another vCPU looks at it",
@@ -3278,7 +3301,7 @@ static void test_rdpmc_told(void)
 	CHECK(reads() && pmc(1) && !call(KVM_PERF_OP_ENABLE, 2));
 	take_counters(tasks[0], NR_COUNTERS - 1);
 	take_counters(tasks[0], 0);
-	CHECK(pv_perf_was_robbed(event(2)) && !pv_perf_was_robbed(event(1)));
+	CHECK(pv_perf_is_newly_lost(event(2)) && !pv_perf_is_newly_lost(event(1)));
 	is("beside one that has lost its counter it may", reads() && pmc(1), true);
 	is("which the guest is told", mem->record[2].flags,
 	   KVM_PERF_EVENT_LOST);
@@ -3584,7 +3607,7 @@ static void run_mode(bool nested, u64 n)
 
 	here()->arch.guest_mode = nested;
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	local_irq_restore(flags);
 	run_guest(n);
 	here()->arch.guest_mode = false;
@@ -4015,7 +4038,7 @@ static void end_nmi(void)
 
 	here()->arch.iret_intercept = false;
 	local_irq_save(flags);
-	pv_perf_reenter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	local_irq_restore(flags);
 }
 
@@ -4118,7 +4141,7 @@ static u32 enter_recording(void)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	pv_perf_enter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_ANEW);
 	check_branches(here());
 	local_irq_restore(flags);
 	return here()->arch.pv_perf_branches;
@@ -4132,7 +4155,7 @@ static void record(const u64 (*branches)[2], int n, bool nmi)
 	local_irq_save(flags);
 	run_branches(here(), branches, n);
 	if (nmi)
-		pv_perf_nmi_exit(here());
+		pv_perf_save_branches(here());
 	local_irq_restore(flags);
 	/* The host's handler of the NMI may have perf use the stack. */
 	memset(cpus[current->cpu].lbr, 0xa5, sizeof(cpus[0].lbr));
@@ -4160,7 +4183,7 @@ static void test_open_branches(void)
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
 	mem->attr.sample_period = 1000;
 	is("branches on a CPU that records none", do_open(), 0);
-	is("are ignored", event(1)->branches, 0);
+	is("are ignored", pv_perf_has_branches(event(1)), 0);
 	q = &mem->query;
 	q->size = sizeof(*q);
 	CHECK(!call(6, GPA(query)));
@@ -4175,7 +4198,7 @@ static void test_open_branches(void)
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES;
 	mem->attr.sample_period = 1000;
 	is("branches where the administrator has not allowed them", do_open(), 0);
-	is("are ignored, too", event(1)->branches, 0);
+	is("are ignored, too", pv_perf_has_branches(event(1)), 0);
 	q = &mem->query;
 	q->size = sizeof(*q);
 	CHECK(!call(6, GPA(query)));
@@ -4188,11 +4211,11 @@ static void test_open_branches(void)
 	for (i = 32; i < 41; i++) {
 		param(i, i);
 		mem->attr.flags = BIT_ULL(i);
-		CHECK(!do_open() && !event(i)->branches);
+		CHECK(!do_open() && !pv_perf_has_branches(event(i)));
 		CHECK(!call(KVM_PERF_OP_CLOSE, i));
 		mem->attr.sample_period = 1000;
 		CHECK(!do_open());
-		CHECK(event(i)->branches == BIT(i - 32));
+		CHECK((event(i)->flags & KVM_PERF_ATTR_BRANCHES) == BIT_ULL(i));
 	}
 	is("each kind by itself, with a period", i, 41);
 	CHECK(!call(KVM_PERF_OP_RESET, 0));
@@ -4200,7 +4223,7 @@ static void test_open_branches(void)
 	mem->attr.sample_period = 1000;
 	mem->attr.flags = BIT_ULL(41);
 	is("a kind that there is not", do_open(), 0);
-	is("is ignored", event(1)->branches, 0);
+	is("is ignored", pv_perf_has_branches(event(1)), 0);
 	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
 	mem->attr.flags = KVM_PERF_ATTR_BRANCHES | BIT_ULL(31);
 	open_fails("a flag that is not optional: EINVAL", -KVM_EINVAL);
@@ -4302,7 +4325,7 @@ static void test_branches_wanted(void)
 	/* Once more without the way out of the run loop. */
 	record(one, 1, true);
 	local_irq_save(flags);
-	pv_perf_reenter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	check_branches(here());
 	local_irq_restore(flags);
 	is("the same as it enters again", !!here()->arch.pv_perf_branches, true);
@@ -4536,8 +4559,7 @@ static void test_branches_room(void)
 	CHECK(!set_area(0));
 	overflow_after(0x1000, 1000, true);
 	n = mem->record[1].overflows;
-	is("no area: it is left to the request", nmi_exit(), false);
-	is("an NMI", enter_guest(), 1);
+	is("no area: at the exit, too", nmi_exit(), true);
 	is("for the overflow", mem->record[1].overflows, n + 1);
 	is("but nothing where one was", mem->area.nr_branches, 77);
 
@@ -4657,7 +4679,7 @@ static void test_rdpmc_changed(void)
 	take_counters(tasks[0], 1);
 	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
 	local_irq_save(flags);
-	pv_perf_reenter(here());
+	pv_perf_enter(here(), PV_PERF_ENTRY_AFTER_NMI);
 	local_irq_restore(flags);
 	is("one that cannot be told where it enters again",
 	   kvm_test_request(KVM_REQ_PV_PERF, here()), true);
@@ -5104,7 +5126,7 @@ static void test_retired_rdpmc(void)
 static void test_retired_unwritable(void)
 {
 	setup();
-	kvm->arch.pv_perf->pmcs_writable = false;
+	pv_perf_host.pmcs.writable = false;
 	CHECK(!open_mode(1, 0, 100));
 	CHECK(!open_mode(2, 0, 0));
 	run_guest(90);
@@ -5119,11 +5141,11 @@ static void test_retired_unwritable(void)
 	pmu_capability.bit_width_gp = 40;
 	setup();
 	is("not with counters of another width",
-	   kvm->arch.pv_perf->pmcs_writable, false);
+	   pv_perf_host.pmcs.writable, false);
 	teardown();
 	pmu_capability.bit_width_gp = 48;
 	setup();
-	is("with those of 48 bits", kvm->arch.pv_perf->pmcs_writable, true);
+	is("with those of 48 bits", pv_perf_host.pmcs.writable, true);
 	teardown();
 }
 

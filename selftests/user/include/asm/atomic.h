@@ -9,6 +9,10 @@
 
 /* As in the kernel, not a plain store. */
 #define atomic_set(v, i)	WRITE_ONCE((v)->counter, i)
+#define atomic_or(i, v)		((void)__sync_fetch_and_or(&(v)->counter, i))
+#define atomic_andnot(i, v)	((void)__sync_fetch_and_and(&(v)->counter, ~(i)))
+#define atomic_fetch_or_release(i, v)	__sync_fetch_and_or(&(v)->counter, i)
+#define atomic_read_acquire(v)	__atomic_load_n(&(v)->counter, __ATOMIC_ACQUIRE)
 #define atomic_dec(v)		__sync_fetch_and_sub(&(v)->counter, 1)
 
 typedef struct {

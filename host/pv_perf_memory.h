@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side, memory: the records, in guest memory.
+ * Paravirtual performance events, host side: what the guest reads.
  */
-#ifndef __KVM_X86_PV_PERF_RECORD_H
-#define __KVM_X86_PV_PERF_RECORD_H
-
-#include <linux/kvm_host.h>
+#ifndef __KVM_X86_PV_PERF_MEMORY_H
+#define __KVM_X86_PV_PERF_MEMORY_H
 
 #include "pv_perf_event.h"
+
+/* pv_perf_record.c */
 
 int pv_perf_init_record(struct kvm *kvm, struct pv_perf_event *event,
 			gpa_t gpa);
@@ -30,4 +30,13 @@ int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
 			 const struct pv_perf_reading *reading,
 			 unsigned int overflows);
 
-#endif /* __KVM_X86_PV_PERF_RECORD_H */
+/* pv_perf_area.c */
+
+int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa);
+int pv_perf_area_refresh(struct kvm *kvm, struct pv_perf_area *area);
+void pv_perf_area_end(struct kvm_vcpu *vcpu);
+void pv_perf_area_end_all(struct kvm *kvm);
+bool pv_perf_area_show_again(struct kvm_vcpu *vcpu);
+void pv_perf_area_leave(struct kvm_vcpu *vcpu);
+
+#endif /* __KVM_X86_PV_PERF_MEMORY_H */

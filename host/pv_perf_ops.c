@@ -5,24 +5,10 @@
  * All may sleep.  Those that take a vCPU run on its thread with kvm->srcu held
  * for reading.  Errors are -E*, which are the contract's -KVM_E* by value.
  */
-#include <linux/kernel.h>
-#include <linux/kvm_host.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/perf_event.h>
 
-#include "pv_perf_backing.h"
-#include "pv_perf_counter.h"
-#include "pv_perf_event.h"
-#include "pv_perf_freq.h"
-#include "pv_perf_home.h"
-#include "pv_perf_limit.h"
-#include "pv_perf_mode.h"
-#include "pv_perf_rdpmc.h"
-#include "pv_perf_read.h"
-#include "pv_perf_record.h"
-#include "pv_perf_start.h"
-#include "pv_perf_thread.h"
+#include "pv_perf_core.h"
+#include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 
 /* An event that overflows has to wait while this vCPU has had too many. */
 static int pv_perf_check_rate(struct kvm_vcpu *vcpu,
@@ -37,15 +23,14 @@ static int pv_perf_check_rate(struct kvm_vcpu *vcpu,
 static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
 			       struct pv_perf_event *event)
 {
-	u64 count;
 	int ret;
 
-	/* It goes on by itself. */
-	if (event->throttled)
+	/* The rate timer restarts the event. */
+	if (pv_perf_why(event) & PV_PERF_LIMITED)
 		return 0;
 
 	/* Not started anew: what that finds amiss may be another event's. */
-	if (event->enabled && !event->lost &&
+	if (event->enabled && !(pv_perf_why(event) & PV_PERF_LOST) &&
 	    !pv_perf_backing_has_no_counter(event->backing))
 		return 0;
 
@@ -55,10 +40,10 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
 		return ret;
 
 	WRITE_ONCE(event->enabled, true);
-	WRITE_ONCE(event->lost, false);
+	pv_perf_clear_why(event, PV_PERF_LOST);
 	/* That it counts again; if it cannot be told, nor can the count. */
 	if (pv_perf_has_news(event))
-		pv_perf_update_record(vcpu->kvm, event, 0, &count);
+		pv_perf_update_record(event, 0, true, NULL);
 	return 0;
 }
 
@@ -137,13 +122,11 @@ int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 	perf_event_disable(event->backing);
 	pv_perf_forget_stopped(event);
 	WRITE_ONCE(event->enabled, false);
-	WRITE_ONCE(event->lost, false);
-	event->throttled = false;
-	event->parked = false;
-	ret = pv_perf_update_record(vcpu->kvm, event, 0, count);
+	pv_perf_clear_why(event, PV_PERF_LOST | PV_PERF_LIMITED | PV_PERF_PARKED);
+	ret = pv_perf_update_record(event, 0, true, count);
 	/* Another vCPU's guest may be reading it: that is told as it enters. */
-	if (event->home == vcpu->arch.pv_perf)
-		pv_perf_rdpmc_end(vcpu, event);
+	if (event->home == vcpu->arch.pv_perf && pv_perf_has_rdpmc(event))
+		pv_perf_features.end_rdpmc(event, false);
 	pv_perf_event_put_locked(event);
 	return ret;
 }
@@ -154,21 +137,20 @@ int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
  * alone.  Elsewhere perf would schedule that thread's events anew by an IPI, while
  * its guest runs, and younger ones might lose theirs and miss counts.
  */
-static int pv_perf_read_locked(struct kvm *kvm, struct pv_perf_event *event,
-			       u64 *count)
+static int pv_perf_read_locked(struct pv_perf_event *event, u64 *count)
 {
-	bool lost;
+	u32 why;
 	int ret;
 
 	pv_perf_note_lost(event);
-	lost = event->lost;
-	if (lost && !event->parked && !event->throttled &&
+	why = pv_perf_why(event);
+	if (why & PV_PERF_LOST && !(why & (PV_PERF_PARKED | PV_PERF_LIMITED)) &&
 	    event->backing->hw.target == current &&
 	    !pv_perf_start(event->home, event, event->backing))
-		WRITE_ONCE(event->lost, false);
+		pv_perf_clear_why(event, PV_PERF_LOST);
 
-	ret = pv_perf_update_record(kvm, event, 0, count);
-	return ret ? : lost ? -EBUSY : 0;
+	ret = pv_perf_update_record(event, 0, true, count);
+	return ret ? : why & PV_PERF_LOST ? -EBUSY : 0;
 }
 
 /**
@@ -188,7 +170,7 @@ int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count)
 	if (!event)
 		return -ENOENT;
 
-	ret = pv_perf_read_locked(kvm, event, count);
+	ret = pv_perf_read_locked(event, count);
 	pv_perf_event_put_locked(event);
 	return ret;
 }
@@ -208,14 +190,13 @@ int pv_perf_event_read_all(struct kvm_vcpu *vcpu)
 	struct pv_perf_event *event;
 	int ret = 0, err;
 	bool any = false;
-	u64 count;
 
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node) {
 		if (!event->enabled)
 			continue;
 		any = true;
-		err = pv_perf_read_locked(vcpu->kvm, event, &count);
+		err = pv_perf_read_locked(event, NULL);
 		ret = ret ? : err;
 	}
 	mutex_unlock(&here->lock);
@@ -231,7 +212,7 @@ static int pv_perf_set_period_locked(struct pv_perf_event *event, u64 period)
 		return -EINVAL;
 
 	if (pv_perf_has_freq(event))
-		return pv_perf_freq_set(event, period);
+		return pv_perf_features.set_freq(event, period);
 
 	ret = pv_perf_set_period(event, period);
 	if (!ret)
@@ -292,7 +273,8 @@ int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left)
 		goto out;
 
 	*left = reading.count;
-	pv_perf_freq_set_left(event, &reading, next);
+	if (pv_perf_has_freq(event))
+		pv_perf_features.set_left(event, &reading, next);
 	pv_perf_set_left(event, next);
 
 out:

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paravirtual performance events, host side: what perf should export.
+ */
+#ifndef __KVM_X86_PV_PERF_SEAM_H
+#define __KVM_X86_PV_PERF_SEAM_H
+
+#include "pv_perf_event.h"
+
+/* pv_perf_backing.c */
+
+struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
+					  perf_overflow_handler_t overflow);
+
+unsigned int pv_perf_backing_counters(const struct perf_event *backing);
+bool pv_perf_backing_is_fixed(const struct perf_event *backing);
+unsigned long pv_perf_backing_fixed(const struct perf_event *backing);
+int pv_perf_backing_only_fixed(u64 select);
+void pv_perf_backing_forget_counter(struct perf_event *backing);
+
+/**
+ * pv_perf_backing_is_here - does it count on this CPU?
+ * @backing: the backing event
+ *
+ * Interrupts are off, so perf cannot take it from this CPU meanwhile: whoever
+ * wants to sends an IPI.
+ */
+static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
+	       READ_ONCE(backing->oncpu) == smp_processor_id();
+}
+
+u64 pv_perf_backing_period(const struct perf_event *backing);
+u64 pv_perf_backing_left_at(struct perf_event *backing,
+			    const struct pv_perf_position *at);
+bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
+			       struct pv_perf_reading *reading);
+void pv_perf_backing_read(struct perf_event *backing,
+			  struct pv_perf_reading *reading);
+
+/* perf has put a pinned event for which it has no counter in the error state. */
+static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ERROR;
+}
+
+/**
+ * pv_perf_is_newly_lost - has it lost its counter, and is not marked yet?
+ * @event: the event.  Without its home's lock the answer may be out of date.
+ *
+ * An event of the host with precedence has taken the counter.
+ */
+static inline bool pv_perf_is_newly_lost(const struct pv_perf_event *event)
+{
+	return READ_ONCE(event->enabled) && !(pv_perf_why(event) & PV_PERF_LOST) &&
+	       pv_perf_backing_has_no_counter(event->backing);
+}
+
+/*
+ * Has perf given it another counter while it was stopped?  That holds what it has
+ * counted for somebody else, before Linux 7.0, until it is started.
+ */
+static inline bool pv_perf_backing_is_moved(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.state) & PERF_HES_ARCH;
+}
+
+/* It may have been, and started and stopped since. */
+static inline void pv_perf_backing_set_moved(struct perf_event *backing)
+{
+	WRITE_ONCE(backing->hw.state, backing->hw.state | PERF_HES_ARCH);
+}
+
+/* Has perf stopped it for overflowing too often?  It starts it again at a tick. */
+static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing)
+{
+	/* MAX_INTERRUPTS of kernel/events/core.c. */
+	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
+}
+
+/* pv_perf_position.c */
+
+void pv_perf_backing_set_period(struct perf_event *backing, u64 period);
+void pv_perf_backing_begin_period(struct perf_event *backing);
+void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
+void pv_perf_backing_copy_position(const struct perf_event *from,
+				   struct perf_event *to);
+
+void pv_perf_backing_stop(struct perf_event *backing,
+			  struct pv_perf_position *at);
+void pv_perf_backing_restore(struct perf_event *backing,
+			     const struct pv_perf_position *at);
+bool pv_perf_backing_is_stopped(const struct perf_event *backing);
+void pv_perf_backing_restart(struct perf_event *backing,
+			     const struct pv_perf_position *at);
+bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
+			     bool writable);
+struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
+void pv_perf_backing_pmu_enable(struct pmu *pmu);
+struct pv_perf_position
+pv_perf_backing_position(const struct perf_event *backing);
+
+/* pv_perf_pmc.c */
+
+/* How wide counters are, where guests may read them. */
+#define PV_PERF_PMC_WIDTH	48
+
+/* A prev_count is as wide as the counter, or has a sign that extends it. */
+static inline s64 pv_perf_pmc_extend(s64 prev)
+{
+	return sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
+}
+
+bool pv_perf_pmc_has_guest_only(unsigned int general);
+void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
+s64 pv_perf_pmc_read(const struct perf_event *backing);
+void pv_perf_pmc_write(const struct perf_event *backing, s64 value);
+bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
+bool pv_perf_pmc_add(const struct perf_event *backing,
+		     struct pv_perf_pmcs *pmcs);
+bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
+			      struct pmu *pmu, struct pv_perf_pmcs *pmcs);
+void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
+			      const struct pv_perf_pmcs *pmcs);
+void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
+void pv_perf_pmc_see(struct pv_perf_event *event);
+bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
+			   struct pv_perf_vcpu *here);
+
+#endif /* __KVM_X86_PV_PERF_SEAM_H */
