@@ -23,7 +23,7 @@ fake_ssh() {
 	done
 	guest=$2
 	case $3 in
-	"sh -c "*)	word=${3##*pv-perf }
+	*" pv-perf "*)	word=${3##*pv-perf }
 			word=${word%% *} ;;
 	*)		word=fetch ;;
 	esac
