@@ -41,6 +41,10 @@
 /* How many exits are made to see whether perf counts them. */
 #define EXITS		100
 
+#ifndef VERSION
+#define VERSION		"of the source tree"
+#endif
+
 static struct utsname kernel;
 static bool failed;
 
@@ -1033,7 +1037,8 @@ static void usage(void)
 	       "which this is; a guest whose KVM is the pair's is both.\n\n"
 	       "--can-install  only whether the modules can be installed here\n"
 	       "--signatures   only whether the kernel loads modules signed by dkms\n"
-	       "--no-vms       only whether no VM runs, so that KVM can be exchanged\n");
+	       "--no-vms       only whether no VM runs, so that KVM can be exchanged\n"
+	       "--version      the version of this program\n");
 }
 
 int main(int argc, char **argv)
@@ -1042,6 +1047,7 @@ int main(int argc, char **argv)
 		{ "can-install", no_argument, NULL, 'c' },
 		{ "signatures", no_argument, NULL, 's' },
 		{ "no-vms", no_argument, NULL, 'n' },
+		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
 		{ }
 	};
@@ -1060,6 +1066,9 @@ int main(int argc, char **argv)
 			return !signatures_ok() && !check_signatures();
 		case 'n':
 			return !check_no_vms();
+		case 'v':
+			printf("pv-perf-doctor %s\n", VERSION);
+			return 0;
 		default:
 			usage();
 			return option == 'h' ? 0 : 2;

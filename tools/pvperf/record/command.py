@@ -49,7 +49,7 @@ def add_command(commands):
     a("-g", action="store_true", help="record call chains")
     a("--vm", metavar="NAME", action="append", default=[],
       help="a guest: a domain of libvirt, NAME@URI if several URIs have that name, "
-      "or ssh:[root@]HOST; repeat it for more guests")
+      "or ssh:[USER@]HOST, root or one whom sudo lets be root; repeat it for more")
     a("--passive", metavar="NAME", action="append", default=[],
       help="a guest without agent and driver, which the host samples: a domain "
       "of libvirt, or pid:PID, its VMM")
