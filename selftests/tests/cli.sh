@@ -35,7 +35,7 @@ printf '#!/bin/sh\necho web1\necho web2\necho db\n' >bin/virsh
 chmod +x bin/virsh
 export PATH=$PWD/bin:$PATH
 is "bash completes commands" "$(completed "$pv_perf" re)" "record report"
-is "options of a command" "$(completed "$pv_perf" record --s)" "--seconds --symbols"
+is "options of a command" "$(completed "$pv_perf" record --s)" "--seconds --strict --symbols"
 is "and of the doctor" "$(completed "$pv_perf" doctor --no)" "--no-vms"
 is "domains that run" "$(completed "$pv_perf" record -g --vm web)" "web1 web2"
 touch a-session

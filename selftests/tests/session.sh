@@ -113,7 +113,7 @@ record good --vm ssh:one --vm ssh:two -- \
 	sh -c 'date +%s.%N >begin; sleep 3; date +%s.%N >end; exit 3'
 status=$?
 after=$EPOCHREALTIME
-is "host and two guests" $status 0
+is "host and two guests: the status is the command's" $status 3
 for name in host one two; do
 	more "$name: samples" "$(samples good $name)" 500
 	is "$name: none lost" "$(field good "d['$name']['lost']")" 0
@@ -141,6 +141,23 @@ until_true nothing_left
 is "nothing is left" "$(left)" ""
 record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s[0-9a-f]{6,} "[^ ]+' <(zcat chains/one.samples.gz)
+
+# With what it ends.
+record killed --vm ssh:one -- sh -c 'sleep 1; kill -KILL $$'
+is "a command that a signal ends" $? 137
+record strict --strict --seconds 1
+is "--strict, and all is well" $? 0
+record strict --strict --vm ssh:refuses -- touch began
+is "--strict, and a guest that cannot be recorded" $? 125
+has "it is said why" 'refuses: .*Permission' strict.out
+is "the command has not begun, and nothing is left" "$(ls -d began strict 2>/dev/null)" ""
+record strict --strict --vm ssh:one -- sh -c 'sleep 1; exit 3'
+is "--strict, and a guest that fails in the end" $? 125
+is "what was recorded is there" "$(field strict "d['one']['samples']")" one.samples.gz
+printf '\177ELF nonsense' >script
+chmod +x script
+record nonsense -- ./script
+is "a command that cannot be executed" $? 126
 
 # As perf 7 does, where there are processes in other mount namespaces.
 cat >bin/perf <<-'END'

@@ -76,6 +76,15 @@ class Connection:
                 return None
             raise Error(f"{self.uri}: {error}") from None
 
+    def running(self):
+        """The domains that run, by name."""
+        try:
+            found = self.connection.listAllDomains(
+                self.libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
+        except self.libvirt.libvirtError as error:
+            raise Error(f"{self.uri}: {error}") from None
+        return sorted(found, key=lambda domain: domain.name())
+
     def is_active(self, domain):
         try:
             return domain.isActive()
