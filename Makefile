@@ -78,6 +78,8 @@ help:
 	@echo 'make uninstall      remove the packages, and load the stock modules'
 	@echo 'make doctor         say whether the pair works on this machine, and if not, what to do'
 	@echo 'make deb            make the packages, in build/deb'
+	@echo 'make kmod-deb       a package of built modules for hosts without a compiler;'
+	@echo '                    KERNELS="RELEASE...", KMOD_KEY=FILE KMOD_CERT=FILE to sign them'
 	@echo
 	@echo 'make series         write the patches for mainline Linux and QEMU, in build/series'
 	@echo 'make series-check   build each patch and a kernel with all patches, boot that kernel, and run KVM'\''s'
@@ -177,6 +179,15 @@ deb: $(doctor)
 	@$(call install,build-essential debhelper dh-dkms)
 	@$(stage) deb 'making the packages' tools/build-deb $(version)
 	@ls $(B)/deb/*.deb
+
+# Of kernels whose headers and source are installed.
+KERNELS ?= $(shell uname -r)
+export KMOD_KEY KMOD_CERT
+kmod-deb: deb
+	@$(call install,build-essential patch xz-utils)
+	@$(stage) kmod-deb 'building the modules for $(KERNELS) (1 minute each)' \
+		tools/build-kmod $(version) $(KERNELS)
+	@ls $(B)/deb/pv-perf-host-kmod_*.deb
 
 install: deb
 	@tools/install host
@@ -479,7 +490,7 @@ distclean:
 
 .PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
 	machine memory-initrd agent-initrd debian newer-perf host-objects guest-objects matrix fuzz shell \
-	qemu bochs kernel modules check docs results series series-check deb install \
+	qemu bochs kernel modules check docs results series series-check deb kmod-deb install \
 	install-guest uninstall doctor clean distclean $(groups)
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.

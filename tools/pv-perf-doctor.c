@@ -41,19 +41,58 @@
 /* How many exits are made to see whether perf counts them. */
 #define EXITS		100
 
+#ifndef VERSION
+#define VERSION		"of the source tree"
+#endif
+
 static struct utsname kernel;
 static bool failed;
 
-/* A line of the result; what to do about a "not ok" follows it. */
-static bool check(bool good, const char *format, ...)
+/*
+ * With --json: where that goes, while the text goes nowhere; and what the checks are of.
+ */
+static FILE *json;
+static const char *role;
+static unsigned int json_checks, json_remedies;
+
+static void json_string(const char *text)
 {
+	fputc('"', json);
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fprintf(json, "\\%c", *text);
+		else if ((unsigned char)*text < ' ' || (unsigned char)*text > '~')
+			fprintf(json, "\\u%04x", (unsigned char)*text);
+		else
+			fputc(*text, json);
+	}
+	fputc('"', json);
+}
+
+static void json_check(const char *id, bool good, const char *text)
+{
+	fprintf(json, "%s\n  {\"role\": \"%s\", \"id\": \"%s\", \"ok\": %s, \"text\": ",
+		json_checks++ ? "]}," : "", role, id, good ? "true" : "false");
+	json_string(text);
+	fputs(", \"remedy\": [", json);
+	json_remedies = 0;
+}
+
+/*
+ * A line of the result; what to do about a "not ok" follows it.  @id names the check for
+ * programs, and does not change.
+ */
+static bool check(const char *id, bool good, const char *format, ...)
+{
+	char text[512];
 	va_list args;
 
-	printf("%s", good ? "ok      " : "not ok  ");
 	va_start(args, format);
-	vprintf(format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	putchar('\n');
+	printf("%s%s\n", good ? "ok      " : "not ok  ", text);
+	if (json)
+		json_check(id, good, text);
 	failed |= !good;
 	return good;
 }
@@ -67,8 +106,13 @@ static void advise(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	while ((line = strsep(&next, "\n")))
+	while ((line = strsep(&next, "\n"))) {
 		printf("        %s\n", line);
+		if (!json)
+			continue;
+		fputs(json_remedies++ ? ", " : "", json);
+		json_string(line);
+	}
 }
 
 static bool exists(const char *path)
@@ -112,16 +156,19 @@ static bool has_text(const char *path, const char *text)
 	return found;
 }
 
-/* Is it installed for the kernel that runs, in the place of DKMS's modules? */
+/* What the package pv-perf-host-kmod, of built modules, brings. */
+#define HOST_KMOD	"/usr/lib/pv-perf/host-kmod"
+
+/* Is it installed for the kernel that runs, by DKMS or by that package? */
 static bool is_installed(const char *module)
 {
 	char pattern[512];
 	glob_t found;
 	bool is;
 
-	snprintf(pattern, sizeof(pattern), "/lib/modules/%s/updates/dkms/%s.ko*",
+	snprintf(pattern, sizeof(pattern), "/lib/modules/%s/updates/{dkms,pv-perf}/%s.ko*",
 		 kernel.release, module);
-	is = !glob(pattern, 0, NULL, &found);
+	is = !glob(pattern, GLOB_BRACE, NULL, &found);
 	globfree(&found);
 	return is;
 }
@@ -316,7 +363,6 @@ static const char *locked_down(void)
 	return NULL;
 }
 
-/* dkms's key, or Ubuntu's, among those that the kernel trusts. */
 /* The first line that a shell's command prints, empty if there is none. */
 static const char *first_of(const char *command)
 {
@@ -334,28 +380,32 @@ static const char *first_of(const char *command)
 }
 
 /*
- * The certificate of the key that dkms signs with: its own, or an organisation's that
- * dkms is set up for.
+ * The certificate of the key that signs the modules: that of the package of built modules;
+ * else dkms's own, or an organisation's that dkms is set up for.
  */
 #define CERTIFICATE \
+	"[ -e " HOST_KMOD " ] && mok_certificate=/usr/lib/pv-perf/kmod/certificate || { " \
 	"mok_certificate=/var/lib/dkms/mok.pub; " \
 	"for f in /etc/dkms/framework.conf /etc/dkms/framework.conf.d/*.conf; do " \
-	"[ ! -e \"$f\" ] || . \"$f\"; done >/dev/null 2>&1; "
+	"[ ! -e \"$f\" ] || . \"$f\"; done >/dev/null 2>&1; }; "
 
 /*
- * The kernel shows its keys by their identifiers.  Without openssl or the certificate
- * only names are known: those that Debian and Ubuntu give such keys.
+ * The kernel shows its keys by their identifiers, or the serial numbers of certificates
+ * that have none.  Without openssl or the certificate only names are known: those that
+ * Debian and Ubuntu give dkms's keys.
  */
 static bool key_is_trusted(void)
 {
 	const char *id = first_of(
 		CERTIFICATE
-		"for form in DER PEM; do openssl x509 -inform $form -noout "
+		"for form in DER PEM; do openssl x509 -inform $form -noout -serial "
 		"-ext subjectKeyIdentifier -in \"$mok_certificate\" 2>/dev/null; done | "
-		"sed -n '/:..:/{s/[ :]//g;p;q}' | tr A-F a-f");
+		"sed -n '/^serial=/{s///;h};/:..:/{s/[ :]//g;h};${x;p}' | tr A-F a-f");
 
 	if (id[0])
 		return has_text("/proc/keys", id);
+	if (exists(HOST_KMOD))
+		return false;
 	return has_text("/proc/keys", "DKMS module signing key") ||
 	       has_text("/proc/keys", "Secure Boot Module Signature key");
 }
@@ -369,15 +419,37 @@ static bool signatures_ok(void)
 	return key_is_trusted();
 }
 
+/* The package of built modules brings the certificate of their key, if they are signed. */
+static void advise_kmod_key(const char *state)
+{
+	const char *certificate = "/usr/lib/pv-perf/kmod/certificate";
+
+	advise("It takes signed modules only (%s%s), by keys that it knows.",
+	       state ? "lockdown: " : "module.sig_enforce", state ? : "");
+	if (exists(certificate))
+		advise("Have the firmware trust their key, once:\n"
+		       " 1. mokutil --import %s    # asks for a new password\n"
+		       "    (openssl x509 -outform DER makes that of a PEM file)\n"
+		       " 2. Reboot. A blue screen comes up: Enroll MOK, and that password.\n"
+		       " 3. %s update", certificate, HOST_KMOD);
+	else
+		advise("The modules of pv-perf-host-kmod are not signed: where it was made,\n"
+		       "make kmod-deb KMOD_KEY=FILE KMOD_CERT=FILE");
+}
+
 static bool check_signatures(void)
 {
 	const char *state = locked_down();
-
 	char certificate[256];
 
-	if (check(signatures_ok(), "the kernel loads modules that dkms has signed"))
+	if (check("signatures", signatures_ok(), "the kernel loads modules that %s has signed",
+		  exists(HOST_KMOD) ? "the maker of pv-perf-host-kmod" : "dkms"))
 		return true;
 
+	if (exists(HOST_KMOD)) {
+		advise_kmod_key(state);
+		return false;
+	}
 	snprintf(certificate, sizeof(certificate), "%.255s",
 		 first_of(CERTIFICATE "echo $mok_certificate"));
 
@@ -432,7 +504,7 @@ static bool check_no_vms(void)
 	long users = atol(first_line(MODULE "kvm_amd/refcnt")) +
 		     atol(first_line(MODULE "kvm_intel/refcnt"));
 
-	if (check(!users, "no VM runs, so KVM can be exchanged"))
+	if (check("no-vms", !users, "no VM runs, so KVM can be exchanged"))
 		return true;
 	advise("Shut these down first, or move them to another host:");
 	if (!list_vms())
@@ -457,11 +529,11 @@ static bool check_cpu(void)
 	bool splits = is_amd() ? cpuid(0x80000001, 'c') & (1U << 23) :
 				 is_intel() && (cpuid(0xa, 'a') & 0xff) >= 2;
 
-	if (!check(virt, "the CPU has %s", is_amd() ? "SVM" : "VMX"))
+	if (!check("cpu-virtualization", virt, "the CPU has %s", is_amd() ? "SVM" : "VMX"))
 		advise("Turn virtualization on in the firmware; in a VM, have its host do so.");
-	if (!check(!hybrid, "the CPU's cores are all of one kind"))
+	if (!check("cpu-one-kind", !hybrid, "the CPU's cores are all of one kind"))
 		advise("Hosts with cores of two kinds are not supported.");
-	if (!check(splits, "the CPU's PMU can count guests alone (%s)", is_amd() ?
+	if (!check("cpu-pmu", splits, "the CPU's PMU can count guests alone (%s)", is_amd() ?
 		   "PERFCTR_CORE" : "Intel's architectural PMU, version 2"))
 		advise("Hosts without this PMU are not supported. If this is a VM, give it a PMU.");
 	return virt && !hybrid && splits;
@@ -471,7 +543,7 @@ static bool check_host_counts(void)
 {
 	long count = count_instructions();
 
-	if (check(count >= 2000000, "perf counts instructions here, on the host"))
+	if (check("host-counts", count >= 2000000, "perf counts instructions here, on the host"))
 		return true;
 	if (!is_denied(count))
 		advise("%s. The pair counts with the host's own perf, which has to\n"
@@ -486,7 +558,7 @@ static bool check_mediated(void)
 	bool on = is_yes(MODULE "kvm_amd/parameters/enable_mediated_pmu") ||
 		  is_yes(MODULE "kvm_intel/parameters/enable_mediated_pmu");
 
-	if (check(!on, "no VM may take the whole PMU (mediated virtual PMU)"))
+	if (check("no-mediated-pmu", !on, "no VM may take the whole PMU (mediated virtual PMU)"))
 		return true;
 	advise("With the mediated virtual PMU no VM has the pair. Load %s with\n"
 	       "enable_mediated_pmu=0.", vendor_module());
@@ -543,7 +615,8 @@ static bool check_host_source(void)
 	if (!strncmp(state, "stock ", 6)) {
 		if (!exists(MODULE "kvm/parameters/pv_perf"))
 			return true;
-		check(false, "KVM's modules that are loaded are those that are installed");
+		check("modules-installed", false,
+		      "KVM's modules that are loaded are those that are installed");
 		advise("The pair's modules were removed: %s\n"
 		       "With no VM running: modprobe -r %s kvm && modprobe %s\n"
 		       "or reboot.", state + 6, vendor_module(), vendor_module());
@@ -553,13 +626,14 @@ static bool check_host_source(void)
 		return true;
 
 	version = kernel_version();
-	if (check(!version[0] || !strcmp(version, made_from),
+	if (check("modules-source", !version[0] || !strcmp(version, made_from),
 		  "KVM's modules are built from the source of this kernel"))
 		return true;
 	advise("They are built from %s, and the kernel is %s:\n"
 	       "they may lack fixes of this kernel's KVM. If a newer kernel is installed, reboot\n"
-	       "into that kernel; else: /usr/lib/pv-perf/host-modules update, and reboot",
-	       made_from, version);
+	       "into that kernel; else: %s update, and reboot",
+	       made_from, version, exists(HOST_KMOD) ? HOST_KMOD :
+	       "/usr/lib/pv-perf/host-modules");
 	return false;
 }
 
@@ -567,11 +641,12 @@ static bool check_host_module(void)
 {
 	const char *vendor = vendor_module();
 
-	if (!check(exists(MODULE "kvm"), "KVM is loaded")) {
+	if (!check("kvm-loaded", exists(MODULE "kvm"), "KVM is loaded")) {
 		advise("modprobe %s", vendor);
 		return false;
 	}
-	if (check(exists(MODULE "kvm/parameters/pv_perf"), "the loaded KVM is the pair's"))
+	if (check("kvm-pair", exists(MODULE "kvm/parameters/pv_perf"),
+		  "the loaded KVM is the pair's"))
 		return true;
 
 	if (is_installed("kvm")) {
@@ -579,6 +654,15 @@ static bool check_host_module(void)
 		       "    modprobe -r %s kvm && modprobe %s\n"
 		       "or reboot.", vendor, vendor);
 		check_no_vms();
+	} else if (exists(HOST_KMOD)) {
+		char path[512];
+
+		snprintf(path, sizeof(path), STATE "%s", kernel.release);
+		advise("pv-perf-host-kmod is installed, but not for this kernel:\n"
+		       "%s\n"
+		       "Get or make one that is: make kmod-deb KERNELS=%s",
+		       !strncmp(first_line(path), "stock ", 6) ? first_line(path) + 6 :
+		       "it has not been configured", kernel.release);
 	} else if (exists("/usr/share/doc/pv-perf-host-dkms")) {
 		char path[512];
 
@@ -634,12 +718,12 @@ static bool check_host_feature(void)
 	int offers = kvm_offers_feature();
 
 	if (offers < 0) {
-		check(false, "/dev/kvm can be opened");
+		check("dev-kvm", false, "/dev/kvm can be opened");
 		advise("%s. Run it as root, or as a member of the group kvm.",
 		       strerror(errno));
 		return false;
 	}
-	if (check(offers, "KVM offers the feature to VMs"))
+	if (check("kvm-offers", offers, "KVM offers the feature to VMs"))
 		return true;
 	if (!is_yes(MODULE "kvm/parameters/pv_perf"))
 		advise("kvm is loaded with pv_perf=0, its default. For all VMs to have the\n"
@@ -789,7 +873,7 @@ static void advise_last_message(void)
 
 static bool check_guest_module(void)
 {
-	if (check(exists(MODULE "kvm_pmu"), "the module kvm_pmu is loaded"))
+	if (check("driver-loaded", exists(MODULE "kvm_pmu"), "the module kvm_pmu is loaded"))
 		return true;
 
 	advise_last_message();
@@ -810,7 +894,7 @@ static bool check_guest_pmu(void)
 {
 	bool ours = !strcmp(first_line(PMU "cpu/caps/pmu_name"), "kvm_pmu");
 
-	if (check(ours, "perf's hardware events are the pair's"))
+	if (check("pmu", ours, "perf's hardware events are the pair's"))
 		return true;
 	advise("Another PMU has them: the VM has a virtual PMU. Start the VM without it,\n"
 	       "with QEMU: -cpu host,migratable=no,pmu=off\n"
@@ -825,7 +909,7 @@ static bool check_guest_counts(void)
 {
 	long count = count_instructions();
 
-	if (check(count >= 2000000, "perf counts instructions"))
+	if (check("counts", count >= 2000000, "perf counts instructions"))
 		return true;
 	if (!is_denied(count)) {
 		advise("%s.", count < 0 ? strerror(-count) : "perf counts nothing");
@@ -869,7 +953,7 @@ static bool check_guest_samples(void)
 {
 	long samples = take_samples();
 
-	if (check(samples > 0, "perf takes samples"))
+	if (check("samples", samples > 0, "perf takes samples"))
 		return true;
 	if (samples == -EOPNOTSUPP)
 		advise("The module counts only: it has to find a function of the kernel by a\n"
@@ -943,7 +1027,7 @@ static bool check_guest_hypervisor(void)
 		message = last_message("kvm_pmu: no events of the hypervisor");
 		if (!message)
 			return true;
-		check(false, "perf has events of the hypervisor");
+		check("hypervisor-events", false, "perf has events of the hypervisor");
 		advise("The kernel's log says: %s\n"
 		       "If the error is -17, other PMUs have the names: see which have kvm and\n"
 		       "kvm_hypervisor in " PMU ". Unload one of these, then:\n"
@@ -959,7 +1043,7 @@ static bool check_guest_hypervisor(void)
 		return true;
 
 	count = count_exits(pmu, event);
-	if (check(count >= EXITS, "perf counts events of the hypervisor (%s/%s/)",
+	if (check("hypervisor-counts", count >= EXITS, "perf counts events of the hypervisor (%s/%s/)",
 		  pmu, event))
 		return true;
 	if (!is_denied(count)) {
@@ -998,11 +1082,11 @@ static void check_guest(bool can_install)
 	uint32_t base = kvm_base();
 	bool samples, hypervisor;
 
-	if (!check(base, "this is a guest of KVM")) {
+	if (!check("kvm-guest", base, "this is a guest of KVM")) {
 		advise("The pair needs KVM. To check it as a host: pv-perf-doctor host");
 		return;
 	}
-	if (!check(cpuid(base | KVM_CPUID_FEATURES, 'a') >> KVM_FEATURE_PV_PERF & 1,
+	if (!check("host-offers", cpuid(base | KVM_CPUID_FEATURES, 'a') >> KVM_FEATURE_PV_PERF & 1,
 		   "the host offers the feature to this guest")) {
 		advise("On the host: run pv-perf-doctor. Then start the VM with the feature,\n"
 		       "with QEMU: -cpu host,migratable=no,pmu=off");
@@ -1025,27 +1109,53 @@ static void check_guest(bool can_install)
 		tell_guest_hypervisor();
 }
 
+/* All that is printed from then on is this object; checks have keys, and no order. */
+static bool begin_json(void)
+{
+	json = fdopen(dup(STDOUT_FILENO), "w");
+	if (!json || !freopen("/dev/null", "w", stdout)) {
+		perror("pv-perf-doctor");
+		return false;
+	}
+	fputs("{\"version\": 1, \"program\": ", json);
+	json_string(VERSION);
+	fputs(", \"kernel\": ", json);
+	json_string(kernel.release);
+	fputs(", \"checks\": [", json);
+	return true;
+}
+
+static bool end_json(void)
+{
+	fprintf(json, "%s\n], \"ok\": %s}\n", json_checks ? "]}" : "", failed ? "false" : "true");
+	return !fclose(json);
+}
+
 static void usage(void)
 {
-	printf("pv-perf-doctor [--can-install|--signatures|--no-vms] [host|guest]\n\n"
+	printf("pv-perf-doctor [--json|--can-install|--signatures|--no-vms] [host|guest]\n\n"
 	       "Says whether paravirtual perf events work on this machine, and if not,\n"
 	       "what to do. Its exit status is 0 if they work. Without host or guest, the doctor\n"
 	       "finds out which this machine is; a guest whose KVM is the pair's is both.\n\n"
+	       "--json         print the checks as one JSON object\n"
 	       "--can-install  check only whether the modules can be installed here\n"
 	       "--signatures   check only whether the kernel loads modules signed by dkms\n"
-	       "--no-vms       check only that no VM runs, so that KVM can be exchanged\n");
+	       "--no-vms       check only that no VM runs, so that KVM can be exchanged\n"
+	       "--version      print the version of this program\n");
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
 		{ "can-install", no_argument, NULL, 'c' },
 		{ "signatures", no_argument, NULL, 's' },
 		{ "no-vms", no_argument, NULL, 'n' },
+		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
 		{ }
 	};
-	bool can_install = false, guest, host;
+	bool can_install = false, as_json = false, guest, host;
 	int option;
 
 	uname(&kernel);
@@ -1053,6 +1163,9 @@ int main(int argc, char **argv)
 	host = !guest || exists(MODULE "kvm/parameters/pv_perf");
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
+		case 'j':
+			as_json = true;
+			break;
 		case 'c':
 			can_install = true;
 			break;
@@ -1060,6 +1173,9 @@ int main(int argc, char **argv)
 			return !signatures_ok() && !check_signatures();
 		case 'n':
 			return !check_no_vms();
+		case 'v':
+			printf("pv-perf-doctor %s\n", VERSION);
+			return 0;
 		default:
 			usage();
 			return option == 'h' ? 0 : 2;
@@ -1074,15 +1190,21 @@ int main(int argc, char **argv)
 		}
 	}
 
+	if (as_json && !begin_json())
+		return 2;
 	printf("Linux %s, %s\n", kernel.release, is_amd() ? "AMD" :
 	       is_intel() ? "Intel" : "a CPU that is neither AMD's nor Intel's");
 	if (guest) {
 		printf("As a guest:\n");
+		role = "guest";
 		check_guest(can_install);
 	}
 	if (host) {
 		printf("As a host:\n");
+		role = "host";
 		check_host(can_install);
 	}
+	if (as_json && !end_json())
+		return 2;
 	return failed;
 }

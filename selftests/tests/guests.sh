@@ -401,8 +401,8 @@ is "a session with guests that fail ends well" $? 0
 sed 's/^/# /' some.out
 is "web has the status ok beside guests that fail" "$(field some "d['web']['status']")" ok
 said some bare 'pv-perf-doctor'
-said some old 'apt install qemu-guest-agent'
-said some perfless 'apt install linux-perf'
+said some old 'install qemu-guest-agent'
+said some perfless 'no perf there that runs'
 said some dies 'no domain|not running|not connected|responding'
 said some db 'flooded with its hypercalls'
 is "db: its clock is not known" "$(field some "d['db']['clock']")" "[]"

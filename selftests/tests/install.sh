@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Installing: the packages on a Debian, with a kernel update; their modules on
 # the emulated host and in a guest; what the doctor says where something is
-# missing, and what tools/install refuses.
+# missing, and what tools/install refuses; the package of built modules.
 # vm: none
 # tier: all
 # machines: amd
@@ -116,6 +116,11 @@ set_version() {
 		dpkg-deb -Zgzip -z1 -b deb "$debian/srv/$(basename "${deb%%_*}")_new.deb" >/dev/null
 		rm -r deb
 	done
+	make_image "$1"
+}
+
+# make_image VERSION
+make_image() {
 	mkdir -p deb/DEBIAN
 	cat >deb/DEBIAN/control <<-END
 		Package: linux-image-$release
@@ -133,6 +138,11 @@ set_version() {
 	chmod +x deb/DEBIAN/postinst
 	dpkg-deb -b deb "$debian/srv/linux-image_new.deb" >/dev/null
 	rm -r deb
+}
+
+install_image() {
+	make_image "$1"
+	in_debian dpkg -i /srv/linux-image_new.deb
 }
 
 built_from() {
@@ -202,11 +212,67 @@ remove_from_debian() {
 		"$debian/var/lib/pv-perf-host" 2>/dev/null)"
 }
 
+# The package of built modules: a host that installs it has no headers, no source, no DKMS.
+on_kmod() {
+	local place="$debian/lib/modules/$release/updates/pv-perf" version new
+	version=$(cat "$kernel/version")
+	new=$version.1
+	in_debian openssl req -new -x509 -nodes -newkey rsa:2048 -days 9 -subj '/CN=ACME modules' \
+		-outform DER -keyout /srv/acme.key -out /srv/acme.der 2>/dev/null
+	in_debian env KMOD_KEY=/srv/acme.key KMOD_CERT=/srv/acme.der \
+		"$tree/tools/build-kmod" 1.0 "$release" >kmod.log 2>&1
+	is "a package of built modules: status" $? 0
+	in_debian sh -c "dpkg --purge \$(dpkg-query -W -f '\${Package} ' 'linux-*-6.1*')" \
+		>/dev/null 2>&1
+	is "a host without headers and source" "$(ls -d "$debian/lib/modules/$release/build" \
+		"$debian"/usr/src/linux-* 2>/dev/null)" ""
+	is "the package needs no compiler" \
+		"$(dpkg-deb -f "$tree"/build/deb/pv-perf-host-kmod_*.deb Depends)" "kmod, pv-perf-doctor"
+	install_image "$version"
+	said "installed" 0 "KVM for Linux $release is built from linux-source $version" -- \
+		in_debian dpkg -i "$tree"/build/deb/pv-perf-{doctor,host-kmod}_*.deb
+	for m in kvm kvm-amd kvm-intel; do
+		is "modprobe takes the package's $m" "$(place $m)" updates/pv-perf
+	done
+	is "they are signed by the organisation's key" \
+		"$(modinfo -F signer "$place"/kvm{,-amd,-intel}.ko | uniq)" "ACME modules"
+	has "it is known what they are built from" "^kernel $version source [0-9a-f]{64}$" \
+		<(built_from)
+	said "and nothing to do" 0 -- in_debian /usr/lib/pv-perf/host-kmod update
+	is "nothing is done" "$(cat out)" ""
+	install_image "$new" >out
+	has "a kernel's update of the same release: it is said" \
+		"it is $new, and the modules are built from: kernel $version " out
+	is "KVM's modules of the older one do not hide it" "$(place kvm)" kernel/arch/x86/kvm
+	has "and why" "^stock it is $new" <(built_from)
+	# A package for the update, which comes later.
+	dpkg-deb -R "$tree"/build/deb/pv-perf-host-kmod_*.deb kmod
+	sed -i "s/^kernel $version /kernel $new /" "kmod/usr/lib/pv-perf/kmod/$release/built-from"
+	sed -i 's/^Version:.*/Version: 1.1/' kmod/DEBIAN/control
+	dpkg-deb -Zgzip -z1 -b kmod "$debian/srv/kmod_new.deb" >/dev/null
+	said "its package" 0 "is built from linux-source $new" -- in_debian dpkg -i /srv/kmod_new.deb
+	is "modprobe takes the pair's again" "$(place kvm)" updates/pv-perf
+	rm -r "$debian/usr/lib/pv-perf/kmod/$release"
+	said "a package without modules for this kernel" 0 'has no modules for it' -- \
+		in_debian /usr/lib/pv-perf/host-kmod update
+	is "the kernel has its own KVM" "$(place kvm)" kernel/arch/x86/kvm
+	install_image "$version" >/dev/null
+	in_debian dpkg -i "$tree"/build/deb/pv-perf-host-kmod_*.deb >/dev/null 2>&1
+}
+
+remove_kmod() {
+	said "removed" 0 -- in_debian dpkg --purge pv-perf-host-kmod pv-perf-doctor
+	is "modprobe takes the kernel's own KVM again" "$(place kvm)" kernel/arch/x86/kvm
+	is "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
+		"$debian"/usr/lib/pv-perf "$debian"/etc/kernel/*/pv-perf* \
+		"$debian/var/lib/pv-perf-host" 2>/dev/null)" ""
+}
+
 # Also what a run has left that was cut short.
 purge() {
 	rm -f "$debian"/srv/*_new.deb
 	in_debian sh -c "dpkg --purge pv-perf-host-dkms pv-perf-guest-dkms \
-		pv-perf-doctor \$(dpkg-query -W -f '\${Package} ' 'linux-*-6.1*')" \
+		pv-perf-host-kmod pv-perf-doctor \$(dpkg-query -W -f '\${Package} ' 'linux-*-6.1*')" \
 		>/dev/null 2>&1
 }
 
@@ -334,4 +400,6 @@ on_level "lockdown" host --stock-kvm --append lockdown=integrity -- "$0" locked
 mediated_host
 mount_tree
 remove_from_debian
+on_kmod
+remove_kmod
 finish

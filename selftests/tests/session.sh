@@ -23,7 +23,7 @@ fake_ssh() {
 	done
 	guest=$2
 	case $3 in
-	"sh -c "*)	word=${3##*pv-perf }
+	*" pv-perf "*)	word=${3##*pv-perf }
 			word=${word%% *} ;;
 	*)		word=fetch ;;
 	esac
@@ -113,7 +113,7 @@ record good --vm ssh:one --vm ssh:two -- \
 	sh -c 'date +%s.%N >begin; sleep 3; date +%s.%N >end; exit 3'
 status=$?
 after=$EPOCHREALTIME
-is "host and two guests" $status 0
+is "host and two guests: the status is the command's" $status 3
 for name in host one two; do
 	more "$name: samples" "$(samples good $name)" 500
 	is "$name has lost no sample" "$(field good "d['$name']['lost']")" 0
@@ -144,6 +144,23 @@ until_true nothing_left
 none "nothing is left" "$(left)"
 record chains -g --vm ssh:one --seconds 1
 has "call chains" '^\s[0-9a-f]{6,} "[^ ]+' <(zcat chains/one.samples.gz)
+
+# With what it ends.
+record killed --vm ssh:one -- sh -c 'sleep 1; kill -KILL $$'
+is "the status is 128 + 9 where a signal 9 ends the command" $? 137
+record strict --strict --seconds 1
+is "with --strict the status is 0 if every guest was recorded" $? 0
+record strict --strict --vm ssh:refuses -- touch began
+is "with --strict the status is 125 where a guest cannot be recorded" $? 125
+has "record says why a guest cannot be recorded" 'refuses: .*Permission' strict.out
+none "the command has not begun, and nothing is left" "$(ls -d began strict 2>/dev/null)"
+record strict --strict --vm ssh:one -- sh -c 'sleep 1; exit 3'
+is "with --strict the status is 125 where a guest fails in the end" $? 125
+is "what was recorded is kept" "$(field strict "d['one']['samples']")" one.samples.gz
+printf '\177ELF nonsense' >script
+chmod +x script
+record nonsense -- ./script
+is "the status is 126 where the command cannot be executed" $? 126
 
 # perf 7 does so if there are processes in other mount namespaces.
 cat >bin/perf <<-'END'

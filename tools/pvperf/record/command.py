@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """pv-perf record: perf on the host and in guests at the same time, to a folder."""
+import fnmatch
 import os
 import re
 import shutil
@@ -10,8 +11,8 @@ import types
 
 from pvperf.error import Error
 from pvperf.record import folder, vmm
-from pvperf.record.domain import PATIENCE, Domain
-from pvperf.record.session import Session
+from pvperf.record.domain import PATIENCE, Domain, each
+from pvperf.record.session import Session, say
 from pvperf.record.transport.common import Local
 
 HELP = """record host and guests at the same time (takes as long as COMMAND, and some
@@ -29,6 +30,8 @@ and why, and records the others."""
 OF_THE_KERNEL = {1: "software", 2: "a tracepoint", 5: "a breakpoint"}
 
 
+# The status of --strict where a machine was not recorded whole: no usual COMMAND has it.
+STRICT_STATUS = 125
 # What a guest, too, can spare.
 DEFAULT_HZ = 199
 
@@ -49,10 +52,17 @@ def add_command(commands):
     a("-g", action="store_true", help="record call chains")
     a("--vm", metavar="NAME", action="append", default=[],
       help="a guest: a domain of libvirt, NAME@URI if several URIs have that name, "
-      "or ssh:[root@]HOST; repeat it for more guests")
+      "or ssh:[USER@]HOST, root or one whom sudo lets be root; repeat it for more")
     a("--passive", metavar="NAME", action="append", default=[],
       help="a guest without agent and driver, which the host samples: a domain "
       "of libvirt, or pid:PID, its VMM")
+    a("--all", action="store_true",
+      help="all domains of libvirt that run: as --vm where agent and driver are, else as "
+      "--passive")
+    a("--only", metavar="PATTERN", action="append", default=[],
+      help="of --all, those whose name matches (a shell's pattern); repeat it for more")
+    a("--except", metavar="PATTERN", action="append", default=[], dest="excepted",
+      help="of --all, not those; repeat it for more")
     a("--symbols", metavar="NAME=FILE", action="append", default=[],
       help="the System.map or kallsyms of a passive guest")
     a("--connect", metavar="URI", action="append", default=[],
@@ -64,6 +74,9 @@ def add_command(commands):
     a("--patience", metavar="S", type=float, default=PATIENCE,
       help="how long a machine may take to start, or to stop, before the others "
       f"go on without it (default: {PATIENCE})")
+    a("--strict", action="store_true",
+      help="do not begin without a machine that cannot be recorded, and end with status "
+      f"{STRICT_STATUS} if any was not recorded whole")
     a("-o", metavar="DIR", help="the folder of the session (default: pv-perf-TIME)")
     a("command", nargs="*", metavar="COMMAND", help="runs while the session records")
     parser.set_defaults(run=run)
@@ -110,7 +123,7 @@ def guest_event(event):
 
 def find_libvirt(args):
     """The connections, if they are needed."""
-    if all(re.match(r"ssh:|pid:", n) for n in args.vm + args.passive):
+    if not args.all and all(re.match(r"ssh:|pid:", n) for n in args.vm + args.passive):
         return []
     from pvperf.record.transport import libvirt
     return [libvirt.Connection(uri)
@@ -120,19 +133,65 @@ def find_libvirt(args):
 def find_domain(connections, name, kind):
     """A domain of libvirt."""
     from pvperf.record.transport import libvirt
-    connection, found = libvirt.find(connections, name)
+    return make_domain(*libvirt.find(connections, name), kind)
+
+
+def make_domain(connection, found, kind):
+    from pvperf.record.transport import libvirt
     domain = Domain(found.name(), kind,
                     libvirt.Agent(*connection.another(found))
                     if kind == "guest" else None, connection.uri)
+    domain.uuid = found.UUIDString()
     if not connection.is_active(found):
         domain.fail("it does not run")
     elif connection.is_local():
-        domain.pid = vmm.of_uuid(found.UUIDString())
+        domain.pid = vmm.of_uuid(domain.uuid)
     if domain.pid:
         domain.vcpus = vmm.vcpus(domain.pid)
     elif kind == "passive":
         domain.fail("its VMM is not on this host")
     return domain
+
+
+def is_wanted(name, args):
+    """Of --all, by --only and --except."""
+    def matches(patterns):
+        return any(fnmatch.fnmatchcase(name, p) for p in patterns)
+
+    return (not args.only or matches(args.only)) and not matches(args.excepted)
+
+
+def find_all(connections, args, given):
+    """(guests, passive, names that are left out) of the domains that run, but those that
+    are given."""
+    found, left_out = [], []
+    for connection in connections:
+        for domain in connection.running():
+            if domain.UUIDString() in given:
+                continue
+            if is_wanted(domain.name(), args):
+                found.append((connection, domain))
+            else:
+                left_out.append(domain.name())
+    probed = {make_domain(c, d, "guest"): (c, d) for c, d in found}
+    for domain in probed:
+        domain.patience = args.patience
+    each([d for d in probed if d.ok()], Domain.probe, args.patience)
+    guests, passive = [], []
+    for domain, (connection, of_libvirt) in probed.items():
+        if domain.ok():
+            guests.append(domain)
+            continue
+        domain.transport.close()
+        why = domain.status
+        other = make_domain(connection, of_libvirt, "passive")
+        if other.ok():
+            passive.append(other)
+            say(f"{other.name}: passive, as it cannot record itself: {why}")
+        else:
+            left_out.append(other.name)
+            say(f"{other.name}: left out: {why}; {other.status}")
+    return guests, passive, left_out
 
 
 def find_guest(connections, name):
@@ -175,6 +234,8 @@ def check(args):
                     "run it as root")
     if not shutil.which("perf"):
         raise Error("there is no perf", "apt install linux-perf")
+    if (args.only or args.excepted) and not args.all:
+        raise Error("--only and --except are for --all")
     for value, name in ((args.F, "-F"), (args.c, "-c"), (args.limit, "--limit"),
                         (args.seconds, "--seconds"),
                         (args.patience, "--patience")):
@@ -211,17 +272,18 @@ def check_event(event, passive, local):
     return not kind
 
 
-def options_of(args, hardware):
+def options_of(args, hardware, passive, left_out):
     frequency = None if args.c else args.F or DEFAULT_HZ
     events = [host_event(args.e)]
-    if args.passive:
+    if passive:
         events.append(passive_event(args.e, args.g))
     rate = ["-c", str(args.c)] if args.c else ["-F", str(frequency)]
     return types.SimpleNamespace(
         event=args.e, events=events, counted=both_event(args.e), period=args.c,
         guest_event=guest_event(args.e), hardware=hardware,
         frequency=frequency, callgraph=args.g, rate=rate + ["-g"] * args.g, limit=args.limit,
-        patience=args.patience, seconds=args.seconds, command=args.command)
+        patience=args.patience, seconds=args.seconds, command=args.command,
+        strict=args.strict, left_out=left_out)
 
 
 def find_symbols(args, passive):
@@ -240,25 +302,33 @@ def find_symbols(args, passive):
 
 def run(args):
     check(args)
-    if args.passive:
+    if args.passive or args.all:
         check_event(args.e, True, [])
     connections = find_libvirt(args)
     guests = [find_guest(connections, n) for n in args.vm]
     passive = [find_passive(connections, n) for n in args.passive]
     find_symbols(args, passive)
+    left_out = []
+    if args.all:
+        more = find_all(connections, args, {d.uuid for d in guests + passive})
+        guests, passive, left_out = guests + more[0], passive + more[1], more[2]
+        if not guests + passive:
+            raise Error("--all: no domain runs that it is to record",
+                        "virsh list; --only and --except, if they are given")
     make_unique(guests + passive)
     options = options_of(args, check_event(
-        args.e, passive, [d.name for d in guests if d.pid]))
+        args.e, passive, [d.name for d in guests if d.pid]), passive, left_out)
     path = folder.create(args.o or time.strftime("pv-perf-%Y%m%d-%H%M%S"))
     host = Domain("host", "host", Local())
     try:
         session = Session(options, path, host, guests, passive)
         if not session.run():
             raise Error("nothing was recorded" +
-                        ("" if host.ok() else f": {host.status}"))
+                        ("" if host.ok() else f": {host.status}"),
+                        status=STRICT_STATUS if session.must_not_begin() else 1)
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
     print(f"{path}: {session.ended - session.began:.1f} s of "
           f"{len(session.recording)} machines", file=sys.stderr)
-    return 0
+    return STRICT_STATUS if args.strict and session.ill() else session.status

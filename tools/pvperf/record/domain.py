@@ -12,6 +12,11 @@ SCRIPT_FILE = os.path.join(os.path.dirname(os.path.realpath(__file__)),
                            "machine.sh")
 # How long it may take to start, in s; to stop, and what takes no time, part of it.
 PATIENCE = 60
+# In a guest: has it perf, and the driver of the pair?
+PROBE = """PATH=${PATH:-/bin}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+perf version >/dev/null 2>&1 || { echo no perf there that runs >&2; exit 1; }
+cat /sys/bus/event_source/devices/*/clock >/dev/null 2>&1 ||
+{ echo it has not the pair >&2; exit 1; }"""
 
 
 def load_script():
@@ -30,6 +35,8 @@ class Domain:
         self.patience = PATIENCE
         self.status = "ok"
         self.pid, self.vcpus = None, []
+        # libvirt's.
+        self.uuid = None
         # What the host has counted of its VMM in guest mode, and who works for it.
         self.counted, self.helpers = None, set()
         self.samples = self.lost = self.kernel = self.cpus = None
@@ -68,6 +75,10 @@ class Domain:
                 self.kernel = text.line(value)
             elif key == b"cpus" and re.fullmatch(rb"\d{1,5}", value):
                 self.cpus = int(value)
+
+    def probe(self):
+        """Whether a guest can record itself; raises Failed if not."""
+        self.transport.call(["sh", "-c", PROBE], self.patience / 2)
 
     def enable(self):
         self.do("enable")
@@ -126,7 +137,7 @@ class Domain:
     def describe(self):
         """For session.json."""
         return {"name": self.name, "kind": self.kind, "connect": self.connect,
-                "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
+                "uuid": self.uuid, "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
                 "counted": self.counted, "helpers": sorted(self.helpers),
                 "samples": self.samples, "symbols": self.symbols, "maps": self.maps,
                 "lost": self.lost or 0, "clock": self.clock}

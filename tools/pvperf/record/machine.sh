@@ -28,6 +28,29 @@ die() {
 	exit 1
 }
 
+# install_perf: the command, on this distribution
+install_perf() {
+	# shellcheck source=/dev/null # this machine's
+	(. /etc/os-release 2>/dev/null
+	case " $ID $ID_LIKE " in
+	*" ubuntu "*)	echo "apt install linux-tools-$(uname -r)" ;;
+	*" debian "*)	echo "apt install linux-perf" ;;
+	*" fedora "*|*" rhel "*|*" centos "*)	echo "dnf install perf" ;;
+	*suse*)		echo "zypper install perf" ;;
+	*" arch "*)	echo "pacman -S perf" ;;
+	*" alpine "*)	echo "apk add perf" ;;
+	*)		echo "install the package that has perf" ;;
+	esac)
+}
+
+# A command perf may only say that the one for this kernel is missing.
+check_perf() {
+	version=$(perf version 2>/dev/null) ||
+		die "no perf there that runs. Remedy: $(install_perf)"
+	perf data convert -h 2>&1 </dev/null | grep -q -e --to-json ||
+		die "$version there is too old: names of functions take perf 5.14 or later"
+}
+
 find_place() {
 	case $place in
 	/*)	dir=$place ;;
@@ -181,7 +204,7 @@ mark() {
 start() {
 	role=$1 lease=$2 event=$3 mark=$4 limit=$5
 	shift 5
-	command -v perf >/dev/null || die "no perf there: apt install linux-perf"
+	check_perf
 	mkdir "$dir" || exit 1
 	enter
 	# Not with redirections of its own: the shell would keep what they replace.

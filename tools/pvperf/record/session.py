@@ -49,6 +49,8 @@ class Session:
         host.place = os.path.join(path, ".host")
         self.names, self.recording = set(), []
         self.began = self.ended = None
+        # COMMAND's, as a shell has it, if it has ended by itself.
+        self.status = 0
         # {pid: Hypercalls}, of VMMs that a guest may be of.
         self.vmms, self.window = {}, None
         # {pid: (count of its guest mode or None, helpers)} of VMMs.
@@ -78,10 +80,10 @@ class Session:
                     self.path, folder.file_name(d.name, self.names), d.symbols)
         try:
             self.start()
-            if not self.host.ok() or self.stopping.is_set():
+            if not self.host.ok() or self.stopping.is_set() or self.must_not_begin():
                 return False
             self.enable()
-            if not self.host.ok():
+            if not self.host.ok() or self.must_not_begin():
                 return False
             self.wait()
             self.stop()
@@ -119,6 +121,13 @@ class Session:
                              daemon=True).start()
         self.trace_hypercalls()
         self.count_guests()
+
+    def ill(self):
+        return [d for d in [self.host, *self.guests, *self.passive] if not d.ok()]
+
+    def must_not_begin(self):
+        """With --strict, without one that cannot be recorded."""
+        return self.options.strict and self.ill()
 
     def local_vmms(self):
         """Those that a domain of the session is, or may be, of."""
@@ -212,11 +221,13 @@ class Session:
         """Until the command or the time ends, or somebody ends it."""
         began = time.monotonic()
         last = began
-        command = self.options.command and subprocess.Popen(
-            self.options.command)
+        command = self.options.command and self.run_command()
         while not self.stopping.wait(0.1):
             now = time.monotonic()
             if command and command.poll() is not None:
+                # By a signal: as a shell has it.
+                self.status = command.returncode if command.returncode >= 0 \
+                    else 128 - command.returncode
                 break
             if self.host_ended.is_set():
                 say("stops, and takes what there is")
@@ -229,6 +240,15 @@ class Session:
                     "host")
         if command and self.end(command):
             say(f"the command has ended with status {command.returncode}")
+
+    def run_command(self):
+        try:
+            return subprocess.Popen(self.options.command)
+        except OSError as error:
+            say(f"{self.options.command[0]}: {error.strerror}")
+            self.status = 126
+            self.stopping.set()
+            return None
 
     @staticmethod
     def end(command):
@@ -458,5 +478,6 @@ class Session:
             else self.ended - self.began,
             "window": window, "interrupted": self.stopping.is_set(),
             "host": {**folder.host(), "counted": counted},
+            "left_out": options.left_out,
             "domains": [d.describe() for d in
                         [self.host, *self.guests, *self.passive]]})

@@ -2,6 +2,7 @@
 """Guests of libvirt, by QEMU's guest agent."""
 import base64
 import json
+import re
 import threading
 import time
 import urllib.parse
@@ -15,6 +16,13 @@ DEFAULT_URI = "qemu:///system"
 CHUNK = 1 << 20
 # For an answer of the agent itself.
 ANSWER_S = 20
+# Where the domain's XML names the guest's system, as virt-install has it do; and how
+# packages are installed there.
+OSINFO = "http://libosinfo.org/xmlns/libvirt/domain/1.0"
+INSTALL = {"debian.org ubuntu.com": "apt install", "archlinux.org": "pacman -S",
+           "suse.com opensuse.org": "zypper install", "alpinelinux.org": "apk add",
+           "fedoraproject.org redhat.com centos.org rockylinux.org almalinux.org":
+           "dnf install"}
 
 
 def import_libvirt():
@@ -68,6 +76,15 @@ class Connection:
                 return None
             raise Error(f"{self.uri}: {error}") from None
 
+    def running(self):
+        """The domains that run, by name."""
+        try:
+            found = self.connection.listAllDomains(
+                self.libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
+        except self.libvirt.libvirtError as error:
+            raise Error(f"{self.uri}: {error}") from None
+        return sorted(found, key=lambda domain: domain.name())
+
     def is_active(self, domain):
         try:
             return domain.isActive()
@@ -116,7 +133,7 @@ class Agent:
         why = text.line(str(error).encode())
         code = error.get_error_code()
         if code == self.libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
-            return (f"{why}. Remedy: apt install qemu-guest-agent in the guest, "
+            return (f"{why}. Remedy: {self.install()} qemu-guest-agent in the guest, "
                     "or see whether it hangs")
         if code == self.libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED or \
                 "agent is not configured" in why:
@@ -124,8 +141,21 @@ class Agent:
                     "XML")
         if "has been disabled" in why:
             return (f"{why}. Remedy: have the guest's qemu-ga allow guest-exec "
-                    "and guest-file-*")
+                    "and guest-file-*: " +
+                    ("/etc/sysconfig/qemu-ga" if self.install() == "dnf install"
+                     else "block-rpcs in /etc/qemu/qemu-ga.conf"))
         return why
+
+    def install(self):
+        """The command that installs a package in the guest."""
+        try:
+            system = self.domain.metadata(
+                self.libvirt.VIR_DOMAIN_METADATA_ELEMENT, OSINFO)
+        except self.libvirt.libvirtError:
+            system = ""
+        match = re.search(r"//([a-z.]+)/", system.replace(OSINFO, ""))
+        return next((command for hosts, command in INSTALL.items()
+                     if match and match[1] in hosts.split()), "install")
 
     def call(self, words, timeout):
         deadline = time.monotonic() + timeout

@@ -5,8 +5,17 @@ import glob
 import os
 import shutil
 import tempfile
+import weakref
 
 PREFIX = "pv-perf-ssh."
+# The path of a socket has at most 107 bytes, and ssh adds 17 to it while it makes one.
+LONGEST = 107 - 17 - len(f"/{PREFIX}12345678/s")
+
+
+def parent():
+    """Where such folders are."""
+    found = tempfile.gettempdir()
+    return found if len(os.fsencode(found)) <= LONGEST else "/tmp"
 
 
 def lock(path):
@@ -30,7 +39,7 @@ def lock(path):
 
 def clean():
     """Removes what killed ones have left."""
-    for path in glob.glob(os.path.join(tempfile.gettempdir(), PREFIX + "*")):
+    for path in glob.glob(os.path.join(glob.escape(parent()), PREFIX + "*")):
         fd = lock(path)
         if fd is not None:
             shutil.rmtree(path, ignore_errors=True)
@@ -43,13 +52,14 @@ class Folder:
         self.fd = None
         # Another may clean up before this is locked.
         while self.fd is None:
-            self.folder = tempfile.TemporaryDirectory(
-                prefix=PREFIX, ignore_cleanup_errors=True)
-            self.fd = lock(self.folder.name)
-        self.name = self.folder.name
+            self.name = tempfile.mkdtemp(prefix=PREFIX, dir=parent())
+            self.fd = lock(self.name)
+        # Also where this process ends without remove().
+        self.cleanup = weakref.finalize(self, shutil.rmtree, self.name,
+                                        ignore_errors=True)
 
     def remove(self):
-        self.folder.cleanup()
+        self.cleanup()
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None

@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""What pv-perf asks libvirt for, with libvirt's own driver for tests."""
+import types
+
+from pvperf.record import command, vmm
+from pvperf.record.transport import common, libvirt
+
+results = []
+
+
+def check(name, got, want):
+    results.append(got == want)
+    if got != want:
+        print(f"# {name}: got {got!r}, want {want!r}")
+    print(f"{'' if got == want else 'not '}ok {len(results)} {name}")
+
+
+class Unresponsive(Exception):
+    """As libvirt's error where an agent does not answer: its driver has no agent."""
+
+    def get_error_code(self):
+        return connection.libvirt.VIR_ERR_AGENT_UNRESPONSIVE
+
+
+class Disabled(Exception):
+    """As where the agent refuses a command."""
+
+    def get_error_code(self):
+        return 0
+
+
+connection = libvirt.Connection("test:///default")
+domain = connection.find("test")
+agent = libvirt.Agent(*connection.another(domain))
+
+
+def remedies(system):
+    """What is said to install an agent in a guest of this system."""
+    element = f'<libosinfo><os id="{system}"/></libosinfo>' if system else None
+    domain.setMetadata(connection.libvirt.VIR_DOMAIN_METADATA_ELEMENT, element,
+                       "libosinfo", libvirt.OSINFO, 0)
+    return [agent.explain(error).partition("Remedy: ")[2] for error in
+            (Unresponsive("x"), Disabled("guest-exec has been disabled"))]
+
+
+for name, system, how in (
+        ("Debian", "http://debian.org/debian/12", "apt install"),
+        ("Ubuntu", "http://ubuntu.com/ubuntu/22.04", "apt install"),
+        ("Fedora", "http://fedoraproject.org/fedora/40", "dnf install"),
+        ("RHEL", "http://redhat.com/rhel/9.4", "dnf install"),
+        ("openSUSE", "http://opensuse.org/opensuse/15.5", "zypper install"),
+        ("Alpine", "http://alpinelinux.org/alpinelinux/3.19", "apk add"),
+        ("a system that nobody knows", "http://example.com/x", "install"),
+        ("no system", None, "install")):
+    no_answer, disabled = remedies(system)
+    check(f"{name}: an agent that does not answer", no_answer,
+          f"{how} qemu-guest-agent in the guest, or see whether it hangs")
+    check(f"{name}: one that refuses", disabled.endswith(
+        "/etc/sysconfig/qemu-ga" if how == "dnf install"
+        else "/etc/qemu/qemu-ga.conf"), True)
+
+# --all: libvirt's driver has domains; what answers in them, and their VMMs, are from here.
+for name in ("web1", "web2", "web3", "secret", "off"):
+    connection.connection.createXML(
+        f"<domain type='test'><name>{name}</name><memory>8192</memory>"
+        "<os><type>hvm</type></os></domain>")
+# A domain that nobody has defined is gone with its end, and this one does not run.
+connection.connection.defineXML(connection.find("off").XMLDesc())
+connection.find("off").destroy()
+answers = {"web1": None, "web2": "no perf there that runs", "web3": "no agent",
+           "test": "it has not the pair", "secret": None}
+
+
+def answer(agent, _words, _timeout):
+    why = answers[agent.domain.name()]
+    if why:
+        raise common.Failed(why)
+    return b""
+
+
+libvirt.Agent.call = answer
+vmm.of_uuid = {connection.find(n).UUIDString(): pid for n, pid in
+               (("web1", 11), ("web2", 12), ("secret", 13), ("test", 14))}.get
+
+
+def record_all(only=(), excepted=(), given=()):
+    """Names of (active, passive, left out)"""
+    args = types.SimpleNamespace(only=only, excepted=excepted, patience=5)
+    found = command.find_all([connection], args,
+                             {connection.find(n).UUIDString() for n in given})
+    return [sorted(getattr(d, "name", d) for d in part) for part in found]
+
+
+check("--all: active where agent and driver are, else passive where the VMM is here",
+      record_all(), [["secret", "web1"], ["test", "web2"], ["web3"]])
+check("--only", record_all(["web[12]"]), [["web1"], ["web2"], ["secret", "test", "web3"]])
+check("--except", record_all((), ["web*", "x"]), [["secret"], ["test"],
+                                                 ["web1", "web2", "web3"]])
+check("--except is stronger than --only", record_all(["*"], ["s*"])[2], ["secret", "web3"])
+check("those that are given by name are not twice", record_all(given=["web1", "web2"]),
+      [["secret"], ["test"], ["web3"]])
+check("a passive domain has its VMM", [d.pid for d in command.find_all(
+    [connection], types.SimpleNamespace(only=["web2"], excepted=[], patience=5), set())[1]],
+      [12])
+print(f"1..{len(results)}")

@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The pair's health for Prometheus and Performance Co-Pilot, with an alarm where a kernel's
+# update has taken the feature away: what Prometheus' and PCP's own tools make of it.
+# vm: none
+# tier: all
+# needs: build/pv-perf-doctor
+# packages: prometheus pcp python3-pcp
+# seconds: 30
+tree=$(realpath "$(dirname "$0")/../..")
+. "$tree/selftests/tap.sh"
+. "$tree/selftests/report/functions"
+begin metrics
+
+# As tools/pv-perf and the agent, with what is installed in this folder.
+mkdir site
+cat >site/sitecustomize.py <<-END
+	import sys
+	sys.dont_write_bytecode = True
+	sys.path.insert(0, "$tree/tools")
+	from pvperf.metrics import health
+	health.STATE, health.MODULES = "$PWD/state", "$PWD/modules"
+END
+metrics() {
+	PYTHONPATH=$PWD/site /usr/bin/python3 "$pv_perf" metrics --config "$PWD/service.conf" "$@"
+}
+# kernel RELEASE WHAT: is installed, and its KVM is built from that
+kernel() {
+	mkdir -p state "modules/$1/kernel" "modules/$1/updates/dkms"
+	: >"modules/$1/updates/dkms/kvm.ko.xz"
+	echo "$2" >"state/$1"
+}
+taken_away() {
+	metrics host | sed -n 's/^pv_perf_taken_away{when="\(.*\)"} /\1 /p' | paste -sd,
+}
+running=$(uname -r)
+is "a machine without the host's package has no such metric" "$(taken_away)" ""
+kernel "$running" "kernel 1-1 source 0"
+is "all is well" "$(taken_away)" "now 0,next boot 0"
+kernel 9999.1.0-10-amd64 "stock its source is not installed"
+is "a newer kernel without the pair: from the next boot on" "$(taken_away)" "now 0,next boot 1"
+kernel 9999.1.0-9-amd64 "kernel 1-1 source 0"
+is "and that is the newest by number" "$(taken_away)" "now 0,next boot 1"
+kernel 9999.1.0-10-amd64 "kernel 1-1 source 0"
+kernel "$running" "stock it is 1-2, and the modules are built from: kernel 1-1 source 0"
+is "an update of the release that runs: now" "$(taken_away)" "now 1,next boot 0"
+kernel "$running" "kernel 1-1 source 0"
+rm "modules/$running/updates/dkms/kvm.ko.xz"
+is "modules that somebody has removed: now" "$(taken_away)" "now 1,next boot 0"
+mkdir modules/9999.2.0-1-amd64 modules/9999.2.0-1-amd64/kernel
+is "a kernel that no hook has seen" "$(taken_away)" "now 1,next boot 1"
+
+# What the service has done.
+printf '[vms]\nonly = *\n[files]\nstate = %s/service.json\n' "$PWD" >service.conf
+echo '{"windows": 3, "failed": 1, "sent": 2, "refused": 0, "unsent": 1, "bytes": 1000,
+	"cpu_seconds": 1.5, "last": 1700000000.5}' >service.json
+metrics host >text
+has "the service's" '^pv_perf_service_cpu_seconds_total 1\.5$' text
+metrics --textfile pv-perf.prom host
+ok "--textfile has the same" cmp text pv-perf.prom
+is "for all to read, and nothing else is left" "$(stat -c %a pv-perf.prom; compgen -G '.pv-perf*')" 644
+is "each check of the doctor is there" "$(grep -c '^pv_perf_check' text)" \
+	"$("$tree/build/pv-perf-doctor" --json host | grep -c '"role"')"
+promtool check metrics <text >out 2>&1
+is "promtool finds nothing in them" "$? $(cat out)" "0 "
+
+# The alarms.
+cp "$tree/tools/fleet/pv-perf.rules.yml" .
+promtool check rules pv-perf.rules.yml >out 2>&1
+is "promtool takes the rules" $? 0
+cat >test.yml <<'END'
+rule_files: [pv-perf.rules.yml]
+evaluation_interval: 1m
+tests:
+- interval: 1m
+  input_series:
+  - series: 'pv_perf_taken_away{instance="a",when="next boot"}'
+    values: '0x20 1x20'
+  - series: 'pv_perf_taken_away{instance="b",when="now"}'
+    values: '0x40'
+  - series: 'pv_perf_service_last_window_timestamp_seconds{instance="a"}'
+    values: '0x200'
+  alert_rule_test:
+  - eval_time: 25m
+    alertname: PvPerfTakenAway
+    exp_alerts: []
+  - eval_time: 35m
+    alertname: PvPerfTakenAway
+    exp_alerts:
+    - exp_labels: {instance: a, when: next boot, severity: warning}
+      exp_annotations:
+        summary: "a: a kernel's update has taken pv-perf away (next boot)"
+        description: "That kernel has its own KVM, without the pair. pv-perf doctor says why, and what to do."
+  - eval_time: 110m
+    alertname: PvPerfServiceSilent
+    exp_alerts: []
+  - eval_time: 121m
+    alertname: PvPerfServiceSilent
+    exp_alerts:
+    - exp_labels: {instance: a, severity: warning}
+      exp_annotations:
+        summary: "a: pv-perf service has recorded nothing for two hours"
+        description: "systemctl status pv-perf. A low [budget] cpu makes windows rare."
+END
+promtool test rules test.yml >out 2>&1
+status=$?
+[ $status = 0 ] || sed 's/^/# /' out
+is "the alarm is raised, and not where all is well" $status 0
+
+# The agent for PCP, with PCP's own tool for such agents.
+kernel "$running" "kernel 1-1 source 0"
+kernel 9999.2.0-1-amd64 "stock its source is not installed"
+printf 'root {\n\tpvperf 467:*:*\n}\n' >pmns
+agent=$tree/tools/fleet/pmda/pmdapvperf.python
+cat >requests <<-END
+	open pipe /usr/bin/python3 $agent
+	children pvperf
+	getdesc on
+	fetch pvperf.taken_away
+	fetch pvperf.check
+	instance 467.3
+END
+PYTHONPATH=$PWD/site PVPERF=$tree/tools timeout 60 dbpmda -n pmns -e <requests >dbpmda.out 2>&1
+has "the agent has pvperf.taken_away" '^ +leaf taken_away' dbpmda.out
+is "with now and next boot, as pv-perf metrics" "$(sed -n '/^fetch pvperf.taken_away/,/^fetch pvperf.check/{
+	s/.*inst .0 or .*value /now /p
+	s/.*inst .1 or .*value /next boot /p}' dbpmda.out | paste -sd,)" "$(taken_away)"
+is "that is an alarm" "$(taken_away)" "now 0,next boot 1"
+has "by these names" '"next boot"' dbpmda.out
+is "and each check of the doctor" "$(sed -n '/^fetch pvperf.check/,/^instance/p' dbpmda.out | grep -c ' inst \[')" \
+	"$(grep -c '^pv_perf_check' text)"
+
+# With a pmcd of its own, and the alarms, which are sooner and go to a file.
+printf 'pmcd\t2\tdso\tpmcd_init\t%s\npvperf\t467\tpipe\tbinary\t/usr/bin/python3 %s\n' \
+	/var/lib/pcp/pmdas/pmcd/pmda_pmcd.so "$agent" >pmcd.conf
+sed 's/^root {/&\n\tpvperf 467:*:*/' /var/lib/pcp/pmns/root_pmcd >pmns
+PYTHONPATH=$PWD/site PVPERF=$tree/tools PMCD_ROOT_AGENT=0 /usr/lib/pcp/bin/pmcd -f -A -U root \
+	-i 127.0.0.1 -p 44399 -c pmcd.conf -l pmcd.log -n pmns -s "$PWD/pmcd.socket" &
+pmcd=$!
+trap 'kill $pmcd' EXIT
+until_true pminfo -h 127.0.0.1:44399 pvperf >names 2>&1
+has "pmcd takes the agent" '^pvperf.taken_away$' names
+sed 's/5 min/2 sec/; s/syslog 1 hour/print/' "$tree/tools/fleet/pv-perf.pmie" >alarms.pmie
+timeout 60 pmie -h 127.0.0.1:44399 -T 10sec -c alarms.pmie >alarms 2>&1
+has "pmie raises the alarm" 'has taken pv-perf away \(next boot\)' alarms
+is "and not where all is well" "$(grep -c '(now)' alarms)" 0
+finish

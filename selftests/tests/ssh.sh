@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# pv-perf record with the real ssh, as users set it up: a user whom sudo lets be root, a
+# RemoteCommand, a long TMPDIR. What it says where perf is missing is for the guest's own
+# distribution.
+# vm: none
+# tier: all
+# packages: linux-perf openssh-server sudo
+# seconds: 60
+self=$(realpath "$0")
+tree=${self%/selftests/*}
+# One session at a time on a machine: session.sh looks for all that is left of any.
+[ $# -gt 0 ] || [ -n "${LOCKED-}" ] ||
+	LOCKED=1 exec flock -o /run/pv-perf-session.lock "$self"
+. "$tree/selftests/tap.sh"
+. "$tree/selftests/report/functions"
+
+# All that is changed of this machine is changed for this process and its children.
+if [ "${1-}" != apart ]; then
+	exec unshare -m "$self" apart
+fi
+work=$tree/build/tests/ssh
+rm -rf "$work"
+mkdir -p "$work/tmp" "$work/home" /run/sshd
+cd "$work" || exit 1
+trap 'kill $(cat "$work/pid")' EXIT
+
+# Users by whom to log in: one may use sudo, one may not.
+{
+	cat /etc/passwd
+	for user in pvperf-sudo pvperf-plain; do
+		echo "$user:*:6412${#user}:6412${#user}::/:/bin/sh"
+	done
+} >passwd
+echo 'pvperf-sudo ALL=(root) NOPASSWD: ALL' >sudoers
+chmod 440 sudoers
+for file in passwd sudoers; do
+	mount --bind $file /etc/$file
+done
+
+# The other side's configuration, and this side's.
+ssh-keygen -q -N '' -t ed25519 -f host_key
+ssh-keygen -q -N '' -t ed25519 -f home/id_ed25519
+cp home/id_ed25519.pub /run/pv-perf-test.pub
+cat >sshd_config <<-END
+	ListenAddress 127.0.0.1:20023
+	HostKey $work/host_key
+	AuthorizedKeysFile /run/pv-perf-test.pub
+	PidFile $work/pid
+	StrictModes no
+	UsePAM no
+END
+echo "[127.0.0.1]:20023 $(cat host_key.pub)" >home/known_hosts
+cat >home/config <<-END
+	Host guest
+		HostName 127.0.0.1
+		Port 20023
+		RemoteCommand uptime
+		RequestTTY force
+END
+mkdir -p ~/.ssh
+mount --bind home ~/.ssh
+/usr/sbin/sshd -f "$work/sshd_config"
+until_true test -e pid
+
+# record DIR ARGUMENT...
+record() {
+	local folder=$1
+	shift
+	timeout 120 "$pv_perf" record -e cpu-clock -F 200 -o "$folder" --seconds 2 "$@" \
+		>"$folder.out" 2>&1
+}
+
+samples() {
+	zcat "$1/$2.samples.gz" | grep -vc '^	'
+}
+
+record root --vm ssh://root@127.0.0.1:20023
+more "root: samples" "$(samples root 127_0_0_1_20023)" 100
+record sudo --vm ssh://pvperf-sudo@127.0.0.1:20023
+more "a user with sudo: samples" "$(samples sudo 127_0_0_1_20023)" 100
+record plain --vm ssh://pvperf-plain@127.0.0.1:20023
+has "a user without: it is said what to do" 'sudo: .*Remedy: --vm ssh:root@HOST' plain.out
+record command --vm ssh:root@guest
+more "a host with RemoteCommand: samples" "$(samples command guest)" 100
+
+# The path of ssh's socket has a place of 108 bytes.
+TMPDIR=$work/tmp/$(printf '%.0s-' $(seq 90))
+mkdir "$TMPDIR"
+export TMPDIR
+record long --vm ssh://root@127.0.0.1:20023
+more "a long TMPDIR: samples" "$(samples long 127_0_0_1_20023)" 100
+is "nothing is left" "$(ls "$TMPDIR"; ls -d /tmp/pv-perf-ssh.* 2>/dev/null)" ""
+unset TMPDIR
+rm /run/pv-perf-test.pub
+
+# Where perf is missing, or is too old: what machine.sh says, by its distribution.
+machine=$tree/tools/pvperf/record/machine.sh
+# start_on LINES PERF: with that in os-release, and that script for perf
+start_on() {
+	printf '%s\n' "$1" >os-release
+	printf '%s\n' '#!/bin/sh' "$2" >bin/perf
+	unshare -m sh -c "mount --bind os-release /etc/os-release
+		mount --bind bin/perf /usr/bin/perf
+		sh '$machine' start '$work/place' guest 30 cycles x 10" 2>&1
+}
+mkdir bin
+touch bin/perf
+chmod +x bin/perf
+missing='echo perf not found for this kernel >&2; exit 2'
+while read -r name lines remedy; do
+	is "no perf on $name" "$(start_on "$(echo "$lines" | tr ';' '\n')" "$missing")" \
+		"no perf there that runs. Remedy: $remedy"
+done <<-END
+	Debian ID=debian apt install linux-perf
+	Ubuntu ID=ubuntu;ID_LIKE=debian apt install linux-tools-$(uname -r)
+	Mint ID=linuxmint;ID_LIKE="ubuntu" apt install linux-tools-$(uname -r)
+	Fedora ID=fedora dnf install perf
+	Rocky ID="rocky";ID_LIKE="centos" dnf install perf
+	openSUSE ID="opensuse-leap";ID_LIKE="suse" zypper install perf
+	Arch ID=arch pacman -S perf
+	Alpine ID=alpine apk add perf
+	another ID=plan9 install the package that has perf
+END
+is "perf of Debian 11" "$(start_on ID=debian 'echo perf version 5.10.244')" \
+	"perf version 5.10.244 there is too old: names of functions take perf 5.14 or later"
+finish

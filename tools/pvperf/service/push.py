@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sends profiles to a server that speaks Pyroscope's ingest protocol.
+
+POST /ingest?name=APPLICATION{LABEL=VALUE,...}&from=S&until=S&format=pprof, whose body is
+multipart/form-data with the files "profile" (pprof) and "sample_type_config" (JSON):
+https://grafana.com/docs/pyroscope/latest/reference-server-api/
+"""
+import json
+import re
+import secrets
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from pvperf import text
+from pvperf.report.event import unit
+
+TIMEOUT_S = 30
+
+
+class Refused(Exception):
+    """The server has not taken a profile: a sentence that says why."""
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Whose server it is, the administrator says, and nobody else gets the token."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+def form(parts):
+    """(content type, body) of {name: (file name, bytes)}."""
+    boundary = secrets.token_hex(16)
+    body = b""
+    for name, (file_name, data) in parts.items():
+        head = (f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; '
+                f'filename="{file_name}"\r\nContent-Type: application/octet-stream\r\n\r\n')
+        body += head.encode() + data + b"\r\n"
+    body += f"--{boundary}--\r\n".encode()
+    return f"multipart/form-data; boundary={boundary}", body
+
+
+def label_value(word):
+    return re.sub(r"[^A-Za-z0-9._-]", "_", word)
+
+
+def address(url, name, labels, meta):
+    inside = ",".join(f"{key}={label_value(value)}" for key, value in labels.items())
+    return url + "/ingest?" + urllib.parse.urlencode({
+        "name": f"{name}{{{inside}}}", "from": int(meta["began"]),
+        "until": int(meta["began"] + meta["seconds"]) + 1, "format": "pprof",
+        "sampleRate": round(meta["hz"]), "spyName": "pv-perf"})
+
+
+def types_of(event):
+    """What the profile's values are."""
+    return {"samples": {"units": "samples", "aggregation": "sum", "sampled": True},
+            event: {"units": unit(event), "aggregation": "sum", "sampled": True}}
+
+
+def push(options, labels, meta, profile):
+    """options: the section [push]; meta: of profile, bytes of pprof."""
+    content_type, body = form({
+        "profile": ("profile.pprof", profile),
+        "sample_type_config": ("sample_type_config.json",
+                               json.dumps(types_of(meta["event"])).encode())})
+    request = urllib.request.Request(
+        address(options.url, options.name, labels, meta), data=body, method="POST",
+        headers={"Content-Type": content_type, "User-Agent": "pv-perf"})
+    if options.tenant:
+        request.add_header("X-Scope-OrgID", options.tenant)
+    try:
+        if options.token_file:
+            with open(options.token_file, encoding="ascii") as f:
+                request.add_header("Authorization", f"Bearer {f.read().strip()}")
+        opener = urllib.request.build_opener(NoRedirects)
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
+            answer.read(1 << 16)
+    except urllib.error.HTTPError as error:
+        with error:
+            why = text.line(error.read(1000))
+        raise Refused(f"status {error.code}: {why}") from None
+    except (OSError, ValueError) as error:
+        raise Refused(text.line(str(error).encode())) from None

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the service keeps: the audit log, its own state, and profiles within their MB."""
+import datetime
+import json
+import os
+
+from pvperf.error import Error
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+
+
+class Audit:
+    """A line of JSON for each thing that was done; it is on the disk before the next is
+    done. Nothing is recorded that cannot be written here."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def add(self, action, **what):
+        line = json.dumps({"time": now(), "action": action, **what}) + "\n"
+        try:
+            # Opened each time: another may have renamed it.
+            os.makedirs(os.path.dirname(self.path), 0o755, exist_ok=True)
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW,
+                         0o600)
+            try:
+                os.write(fd, line.encode())
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise Error(f"{self.path}: {error.strerror}; nothing is recorded without "
+                        "an audit log") from None
+
+
+def write_json(path, value):
+    """Whole, or not at all."""
+    os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        json.dump(value, f, indent=1)
+        f.write("\n")
+    os.replace(path + ".new", path)
+
+
+class Profiles:
+    """DIR/TIME.pb.gz, and for each that is still to be sent DIR/unsent/TIME.pb.gz.json:
+    what a server has to know of it."""
+
+    def __init__(self, folder, most):
+        self.folder, self.most = folder, most
+        self.unsent = os.path.join(folder, "unsent")
+        os.makedirs(self.unsent, 0o700, exist_ok=True)
+        os.chmod(folder, 0o700)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def names(self):
+        return sorted(n for n in os.listdir(self.folder) if n.endswith(".pb.gz"))
+
+    def size(self):
+        return sum(os.path.getsize(self.path(n)) for n in self.names())
+
+    def add(self, name, meta):
+        """Marks one, which is there, to be sent."""
+        write_json(os.path.join(self.unsent, name + ".json"), meta)
+
+    def to_send(self):
+        """[(name, meta)], the oldest first."""
+        found = []
+        for name in sorted(os.listdir(self.unsent)):
+            if not name.endswith(".json"):
+                continue
+            with open(os.path.join(self.unsent, name), encoding="utf-8") as f:
+                found.append((name[:-len(".json")], json.load(f)))
+        return found
+
+    def sent(self, name):
+        try:
+            os.unlink(os.path.join(self.unsent, name + ".json"))
+        except FileNotFoundError:
+            pass
+
+    def make_room(self):
+        """Removes the oldest until the rest fits; returns their names."""
+        gone = []
+        for name in self.names():
+            if self.size() <= self.most:
+                break
+            os.unlink(self.path(name))
+            self.sent(name)
+            gone.append(name)
+        return gone
