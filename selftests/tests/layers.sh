@@ -14,7 +14,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 
 for side in host guest; do
-	objects=("$top"/$side/*.c)
+	objects=("$top/$side"/*.c)
 	objects=("${objects[@]##*/}")
 	objects=("${objects[@]/#/$T/$side/}")
 	"$layers" "$top/$side/layers" "${objects[@]/%.c/.o}" >out
