@@ -19,6 +19,7 @@ from vmlib.terminal import Terminal
 
 BOCHS = os.path.join(BUILD, "bochs")
 MODEL = "corei7_haswell_4770"
+HYBRID_MODEL = "alder_lake"
 BIOS = "/usr/share/bochs/BIOS-bochs-latest"
 VGA_BIOS = "/usr/share/vgabios/vgabios.bin"
 MSRS = os.path.join(TREE, "selftests", "machine", "bochs", "msrs")
@@ -41,7 +42,7 @@ config_interface: textconfig
 display_library: nogui
 plugin_ctrl: unmapped=true, biosdev=true, speaker=false, extfpuirq=true, \
 parallel=false, serial=true
-cpu: model={model}, count={cpus}, ips={ips}, \
+cpu: model={model}, count={cpus}, hybrid="{cores}", ips={ips}, \
 perfmon_version=4, perfmon_skid={skid}, reset_on_triple_fault=0, ignore_bad_msrs=0, \
 msrs="{msrs}", mwait_is_nop=0
 memory: guest={mem}, host={mem}, block_size=2048
@@ -110,8 +111,9 @@ def image(number, path, address):
 class Machine:
     """A Bochs with a program in memory that the boot sector enters."""
 
-    def __init__(self, cpus=1, mem=MAX_MEM, model=MODEL, skid=0):
-        self.cpus, self.mem, self.model, self.skid = cpus, mem, model, skid
+    def __init__(self, cpus=1, mem=MAX_MEM, model=None, skid=0, cores=""):
+        self.cpus, self.mem, self.skid, self.cores = cpus, mem, skid, cores
+        self.model = model or (HYBRID_MODEL if cores else MODEL)
         self.folder = tempfile.mkdtemp(prefix="vm-")
 
     def path(self, name):
@@ -138,7 +140,9 @@ class Machine:
     def configure(self, console, log, params, more="", sync="none"):
         self.write("params", params)
         self.write("config", (CONFIG.format(
-            model=self.model, cpus=self.cpus, ips=IPS, skid=self.skid,
+            # The cores of a hybrid CPU are those of one processor.
+            model=self.model, cpus=f"1:{self.cpus}" if self.cores else self.cpus,
+            cores=self.cores, ips=IPS, skid=self.skid,
             mem=self.mem, sync=sync, bios=BIOS, vga_bios=VGA_BIOS, msrs=MSRS,
             folder=self.folder, console=console, log=log)
             + image(1, self.path("kernel"), self.start)
