@@ -306,7 +306,8 @@ class Bochs:
 
     def start(self, log):
         """Sets process, and ports: status, stdin, stdout, stderr."""
-        self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid)
+        self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid,
+                               cores=self.o.cores or "")
         if self.o.tty:
             # There is no process yet.
             # pylint: disable-next=unnecessary-lambda
