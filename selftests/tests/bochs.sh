@@ -32,6 +32,10 @@ done
 for kind in P E; do
 	bare "intel-pmu on a core of kind $kind" --cores $kind intel-pmu
 done
+for kind in P E L; do
+	bare "intel-pmu on a core of kind $kind, of three" --model arrow_lake_h \
+		--cores $kind intel-pmu
+done
 bare "intel-pmu on alder_lake, not hybrid" --model alder_lake intel-pmu
 # refused TITLE REGEX OPTION...: Bochs does not start, and says why
 refused() {

@@ -149,6 +149,20 @@ in_host() {
 	finish
 }
 
+# On a machine with three kinds
+of_three() {
+	local devices=/sys/bus/event_source/devices
+	sysctl -q kernel.nmi_watchdog=0
+	is "CPUID: Lion Cove, Skymont and Crestmont" "$(kind 0) $(kind 1) $(kind 2)" \
+		"40000003 20000003 20000002"
+	is "each of three kinds has a PMU" \
+		"$(cat $devices/cpu_{core,atom,lowpower}/cpus | paste -sd' ')" "0 1 2"
+	counts 0 cpu_core cpu_lowpower
+	counts 1 cpu_atom cpu_core
+	counts 2 cpu_lowpower cpu_atom
+	finish
+}
+
 if [ $# -gt 0 ]; then
 	cd "$VM_SCRATCH" && "$@"
 	exit
@@ -158,5 +172,8 @@ for line in 6.1 6.12 7.3; do
 	[ $line = 6.1 ] || needs_line $line "hybrid CPU, Linux $line" || continue
 	VM_KERNEL=$line ends_well "Linux $line" "$vm" host --cpu hybrid --stock-kvm \
 		--timeout 1200 -- "$self" in_host
+	[ $line != 7.3 ] ||
+		VM_KERNEL=$line ends_well "three kinds" "$vm" host --cpu hybrid \
+			--cores PEL --stock-kvm --timeout 1200 -- "$self" of_three
 done
 finish

@@ -20,6 +20,8 @@ from vmlib.terminal import Terminal
 BOCHS = os.path.join(BUILD, "bochs")
 MODEL = "corei7_haswell_4770"
 HYBRID_MODEL = "alder_lake"
+# The one that has low-power cores, too.
+THREE_KINDS_MODEL = "arrow_lake_h"
 BIOS = "/usr/share/bochs/BIOS-bochs-latest"
 VGA_BIOS = "/usr/share/vgabios/vgabios.bin"
 MSRS = os.path.join(TREE, "selftests", "machine", "bochs", "msrs")
@@ -92,6 +94,13 @@ def load_segments(path):
     return entry, segments
 
 
+def model_for(cores):
+    """The CPU model that has cores of these kinds; none: it is not hybrid."""
+    if "L" in cores:
+        return THREE_KINDS_MODEL
+    return HYBRID_MODEL if cores else MODEL
+
+
 def program(cpus):
     return os.path.join(BOCHS, "bochs" if cpus == 1 else "bochs-smp")
 
@@ -113,7 +122,7 @@ class Machine:
 
     def __init__(self, cpus=1, mem=MAX_MEM, model=None, skid=0, cores=""):
         self.cpus, self.mem, self.skid, self.cores = cpus, mem, skid, cores
-        self.model = model or (HYBRID_MODEL if cores else MODEL)
+        self.model = model or model_for(cores)
         self.folder = tempfile.mkdtemp(prefix="vm-")
 
     def path(self, name):
