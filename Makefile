@@ -32,7 +32,7 @@ vm := selftests/vm
 qemu := $(B)/qemu/qemu-system-x86_64
 bochs := $(B)/bochs/bochs
 # What a guest's host runs on, and the guest.
-machine := $(qemu) $(if $(filter intel,$(VM_CPU)),$(bochs))
+machine := $(qemu) $(if $(filter intel hybrid,$(VM_CPU)),$(bochs))
 modules := $(addsuffix /modules.built,$(sort $K $G))
 initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor

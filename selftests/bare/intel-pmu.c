@@ -5,6 +5,122 @@
  */
 #include "intel-pmu.h"
 
+/* A unit mask of BRANCHES, and how often what it selects is in EACH_BRANCH */
+struct branches {
+	const char *name;
+	u8 unit_mask, times;
+};
+
+static const struct branches sandy_bridge[] = {
+	{ "conditional branches", 0x01, 3 },
+	{ "near calls", 0x02, 2 },
+	{ "all branches, by the unit mask for PEBS", 0x04, 10 },
+	{ "near returns", 0x08, 2 },
+	{ "branches that are not taken", 0x10, 1 },
+	{ "near branches that are taken", 0x20, 8 },
+	{ "far branches", 0x40, 1 },
+	{ "a unit mask that later CPUs have", 0x11, 0 },
+	{ }
+};
+
+static const struct branches golden_cove[] = {
+	{ "conditional branches that are taken", 0x01, 2 },
+	{ "near calls", 0x02, 2 },
+	{ "near returns", 0x08, 2 },
+	{ "branches that are not taken", 0x10, 1 },
+	{ "conditional branches", 0x11, 3 },
+	{ "near branches that are taken", 0x20, 8 },
+	{ "far branches", 0x40, 1 },
+	{ "indirect jumps and calls", 0x80, 2 },
+	{ "a unit mask that earlier CPUs have", 0x04, 0 },
+	{ }
+};
+
+static const struct branches lion_cove[] = {
+	{ "near calls", 0x02, 2 },
+	{ "near returns", 0x08, 2 },
+	{ "branches that are not taken", 0x10, 1 },
+	{ "near branches that are taken", 0x20, 8 },
+	{ "far branches", 0x40, 1 },
+	{ "indirect jumps and calls", 0x80, 2 },
+	{ "a unit mask that earlier CPUs have", 0x11, 0 },
+	{ }
+};
+
+static const struct branches gracemont[] = {
+	{ "conditional branches", 0x7e, 3 },
+	{ "branches that are taken", 0x80, 9 },
+	{ "far branches", 0xbf, 1 },
+	{ "near branches that are taken", 0xc0, 8 },
+	{ "direct jumps", 0xdf, 1 },
+	{ "indirect jumps and calls", 0xeb, 2 },
+	{ "indirect jumps", 0xef, 1 },
+	{ "near returns", 0xf7, 2 },
+	{ "near calls", 0xf9, 2 },
+	{ "indirect calls", 0xfb, 1 },
+	{ "direct calls", 0xfd, 1 },
+	{ "conditional branches that are taken", 0xfe, 2 },
+	{ "a unit mask that performance cores have", 0x20, 0 },
+	{ }
+};
+
+/* What a CPU model, or a core of a hybrid CPU, has, and CPUID says */
+static const struct model {
+	const char *name;
+	u32 signature;
+	u32 hybrid, native_model;		/* leaves 7 and 1AH */
+	u32 said_general, said_fixed;		/* leaf 0AH */
+	u32 unavailable;
+	u32 general, fixed;
+	u64 more_global;			/* bits of the global registers */
+	const struct branches *branches;
+	u8 conditional;				/* unit mask, or 0: there is none */
+} models[] = {
+	{ "Haswell", 0x306c3, 0, 0, 4, 3, 0x58, 4, 3, 0, sandy_bridge, 0x01 },
+	{ "Skylake", 0x50654, 0, 0, 4, 3, 0x58, 4, 3, 0, sandy_bridge, 0x01 },
+	/* A performance core has more counters than it says, and metrics. */
+	{ "a performance core of Alder Lake", 0x90672, 1, 0x40000001, 6, 3, 0x58,
+	  8, 4, PERF_METRICS, golden_cove, 0x11 },
+	{ "an efficiency core of Alder Lake", 0x90672, 1, 0x20000001, 6, 3, 0x58,
+	  6, 3, 0, gracemont, 0x7e },
+	{ "a performance core of Arrow Lake-H", 0xc0652, 1, 0x40000003, 8, 3, 0x1fd8,
+	  8, 3, 0, lion_cove, 0 },
+	{ "an efficiency core of Arrow Lake-H", 0xc0652, 1, 0x20000003, 8, 3, 0x1fd8,
+	  8, 3, 0, gracemont, 0x7e },
+	{ "a low-power core of Arrow Lake-H", 0xc0652, 1, 0x20000002, 8, 3, 0x1fd8,
+	  8, 3, 0, gracemont, 0x7e },
+	{ "Alder Lake, not hybrid", 0x90672, 0, 0, 8, 4, 0x58,
+	  8, 4, PERF_METRICS, golden_cove, 0x11 },
+	{ }
+};
+static const struct model *model;
+
+static u32 hybrid(void)
+{
+	return cpuid(7).d >> 15 & 1;
+}
+
+static u32 native_model(void)
+{
+	return cpuid(0).a >= 0x1a ? cpuid(0x1a).a : 0;
+}
+
+static void find_model(void)
+{
+	for (model = models; model->name; model++)
+		if (model->signature == cpuid(1).a && model->hybrid == hybrid() &&
+		    model->native_model == native_model())
+			break;
+	is("the CPU is one of those that this tests", !!model->name, 1);
+	if (!model->name) {
+		finish();
+		asm volatile("cli; hlt");
+	}
+	print("# ");
+	print(model->name);
+	print("\n");
+}
+
 static u64 rdpmc(u32 counter)
 {
 	u32 low, high;
@@ -141,17 +257,21 @@ static u64 with_select(u32 select, enum work work)
 
 static void test_cpuid(void)
 {
-	u32 a = 10, b, c = 0, d;
+	struct cpuid leaf = cpuid(10);
 
-	asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
 	print("# version ");
 	print_number(version());
 	print("\n");
-	is("4 general counters", a >> 8 & 0xff, 4);
-	is("of 48 bits", a >> 16 & 0xff, 48);
-	is("3 fixed counters", d & 0x1f, 3);
-	is("of 48 bits", d >> 5 & 0xff, 48);
-	is("no cache references and misses, no mispredicted branches", b, 0x58);
+	is("CPUID says how many general counters all cores have", leaf.a >> 8 & 0xff,
+	   model->said_general);
+	is("of 48 bits", leaf.a >> 16 & 0xff, 48);
+	is("and how many fixed counters", leaf.d & 0x1f, model->said_fixed);
+	is("of 48 bits", leaf.d >> 5 & 0xff, 48);
+	is("from version 5 on also which",
+	   version() >= 5 ? leaf.c : (1u << model->said_fixed) - 1,
+	   (1u << model->said_fixed) - 1);
+	is("no cache references and misses, no mispredicted branches", leaf.b,
+	   model->unavailable);
 	is("writes of full width",
 	   rdmsr(MSR_PERF_CAPABILITIES) >> 13 & 1, 1);
 	is("performance monitoring without BTS and PEBS",
@@ -162,19 +282,19 @@ static void test_cpuid(void)
 
 static void test_counts(void)
 {
-	int n;
+	u32 n;
 
-	for (n = 0; n < 4; n++) {
+	for (n = 0; n < model->general; n++) {
 		all_off();
 		wrmsr(MSR_EVTSEL0 + n, INSTRUCTIONS);
 		is("a general counter counts instructions",
 		   differs(n, 1 << n, LOOP), 4000);
 	}
-	for (n = 0; n < 3; n++) {
+	for (n = 0; n < model->fixed; n++) {
 		all_off();
 		wrmsr(MSR_FIXED_CTRL, 1ULL << (4 * n));
-		is("a fixed counter counts",
-		   differs(1 << 30 | n, 1ULL << (32 + n), LOOP), 4000);
+		is(n < 3 ? "a fixed counter counts" : "that of slots does not",
+		   differs(1 << 30 | n, 1ULL << (32 + n), LOOP), n < 3 ? 4000 : 0);
 	}
 	is("cycles", with_select(CYCLES, LOOP), 4000);
 	is("branches", with_select(BRANCHES, LOOP), 2000);
@@ -185,29 +305,21 @@ static void test_counts(void)
 	   with_select(INSTRUCTIONS, FAULT), 10000);
 }
 
-/* What unit masks of the event select, by how often it is in each turn */
 static void test_branches(void)
 {
+	const struct branches *b;
+	u32 conditional = BRANCHES | UMASK(model->conditional);
+
 	is("all branches", with_select(BRANCHES, EACH_BRANCH), 2000 * 10);
-	is("conditional branches",
-	   with_select(BRANCHES | UMASK(0x01), EACH_BRANCH), 2000 * 3);
-	is("near calls", with_select(BRANCHES | UMASK(0x02), EACH_BRANCH), 2000 * 2);
-	is("all branches, by the unit mask for PEBS",
-	   with_select(BRANCHES | UMASK(0x04), EACH_BRANCH), 2000 * 10);
-	is("near returns", with_select(BRANCHES | UMASK(0x08), EACH_BRANCH), 2000 * 2);
-	is("branches that are not taken",
-	   with_select(BRANCHES | UMASK(0x10), EACH_BRANCH), 2000);
-	is("near branches that are taken",
-	   with_select(BRANCHES | UMASK(0x20), EACH_BRANCH), 2000 * 8);
-	is("far branches", with_select(BRANCHES | UMASK(0x40), EACH_BRANCH), 2000);
-	is("a unit mask that later CPUs have",
-	   with_select(BRANCHES | UMASK(0x11), EACH_BRANCH), 0);
+	for (b = model->branches; b->name; b++)
+		is(b->name, with_select(BRANCHES | UMASK(b->unit_mask), EACH_BRANCH),
+		   2000 * b->times);
+	if (!model->conditional)
+		return;
 	is("conditional branches and edges",
-	   with_select(BRANCHES | UMASK(0x01) | EDGE, EACH_BRANCH), 2000 * 3);
-	is("conditional branches of a loop",
-	   with_select(BRANCHES | UMASK(0x01), LOOP), 2000);
-	is("none is conditional in a REP",
-	   with_select(BRANCHES | UMASK(0x01), REP), 0);
+	   with_select(conditional | EDGE, EACH_BRANCH), 2000 * 3);
+	is("conditional branches of a loop", with_select(conditional, LOOP), 2000);
+	is("none is conditional in a REP", with_select(conditional, REP), 0);
 }
 
 static void test_selects(void)
@@ -236,14 +348,40 @@ static void test_registers(void)
 	is("more are refused", write_faults(MSR_FULL_PMC0, 1ULL << 48), true);
 	is("so are reserved bits of a select",
 	   write_faults(MSR_EVTSEL0, 1ULL << 32), true);
-	is("of the fixed control", write_faults(MSR_FIXED_CTRL, 1 << 12), true);
-	is("of the global control", write_faults(MSR_GLOBAL_CTRL, 1 << 4), true);
+	is("of the fixed control",
+	   write_faults(MSR_FIXED_CTRL, 1ULL << (4 * model->fixed)), true);
+	is("of the global control",
+	   write_faults(MSR_GLOBAL_CTRL, 1ULL << model->general), true);
+	is("and of its fixed counters",
+	   write_faults(MSR_GLOBAL_CTRL, 1ULL << (32 + model->fixed)), true);
+	is("which takes the bits of all counters at once",
+	   write_faults(MSR_GLOBAL_CTRL, ((1ULL << model->general) - 1) |
+			((1ULL << model->fixed) - 1) << 32 | model->more_global),
+	   false);
 	is("of the debug control, as it does not freeze in SMM",
 	   write_faults(MSR_DEBUGCTL, FREEZE_WHILE_SMM), true);
 	is("a write of the status", write_faults(MSR_GLOBAL_STATUS, 0), true);
-	is("a fifth counter", read_faults(MSR_PMC0 + 4), true);
-	is("by RDPMC, too", rdpmc_faults(4), true);
-	is("and a fourth that is fixed", rdpmc_faults(1 << 30 | 3), true);
+	is("a counter behind the last", read_faults(MSR_PMC0 + model->general), true);
+	is("by RDPMC, too", rdpmc_faults(model->general), true);
+	is("and a fixed one", rdpmc_faults(1 << 30 | model->fixed), true);
+}
+
+/* Of a performance core; the others do not have them. */
+static void test_metrics(void)
+{
+	bool metrics = model->more_global & PERF_METRICS;
+
+	all_off();
+	is("IA32_PERF_CAPABILITIES says whether there are metrics",
+	   rdmsr(MSR_PERF_CAPABILITIES) >> 15 & 1, metrics);
+	is("IA32_PERF_METRICS faults, unless it is there",
+	   write_faults(MSR_PERF_METRICS, 0x1234), !metrics);
+	is("so does its bit of the global control",
+	   write_faults(MSR_GLOBAL_CTRL, PERF_METRICS), !metrics);
+	is("and its index for RDPMC", rdpmc_faults(RDPMC_METRICS), !metrics);
+	if (metrics)
+		is("it is what was written", rdpmc(RDPMC_METRICS), 0x1234);
+	all_off();
 }
 
 static void test_overflow(u64 left)
@@ -275,7 +413,7 @@ static u64 conditional_overflow(u64 left)
 {
 	all_off();
 	*APIC_LVTPC = LVT_NMI;
-	wrmsr(MSR_EVTSEL0, BRANCHES | UMASK(0x01) | INT);
+	wrmsr(MSR_EVTSEL0, BRANCHES | UMASK(model->conditional) | INT);
 	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - left);
 	asm volatile("	wrmsr\n"
 		     "	cmp	%%eax, %%eax\n"
@@ -298,6 +436,8 @@ static void test_conditional_overflow(void)
 {
 	unsigned int before = nmis;
 
+	if (!model->conditional)
+		return;
 	is("an overflow of conditional branches interrupts behind one that is not taken",
 	   conditional_overflow(2), (u64)second_conditional);
 	is("and behind one that is", conditional_overflow(3), (u64)third_conditional);
@@ -346,11 +486,13 @@ static void test_version_4(void)
 int main(void)
 {
 	set_up();
+	find_model();
 	test_cpuid();
 	test_counts();
 	test_branches();
 	test_selects();
 	test_registers();
+	test_metrics();
 	test_overflow(1);
 	test_overflow(33);
 	test_overflow(100);

@@ -20,6 +20,7 @@
 #define MSR_LBR_TOS		0x1c9
 #define MSR_DEBUGCTL		0x1d9
 #define MSR_FIXED0		0x309
+#define MSR_PERF_METRICS	0x329
 #define MSR_PERF_CAPABILITIES	0x345
 #define MSR_FIXED_CTRL		0x38d
 #define MSR_GLOBAL_STATUS	0x38e
@@ -45,10 +46,14 @@
 #define NOT_MODELLED	(0x2e | OS | EN)
 
 #define WIDTH_MASK	((1ULL << 48) - 1)
+#define PERF_METRICS	(1ULL << 48)
 #define LBR_FRZ		(1ULL << 58)
 #define CTR_FRZ		(1ULL << 59)
 #define OVF_BUF		(1ULL << 62)
 #define COND_CHGD	(1ULL << 63)
+
+/* For RDPMC */
+#define RDPMC_METRICS		(1 << 29)
 
 /* MISC_ENABLE */
 #define PERFMON_AVAILABLE	(1 << 7)
@@ -89,12 +94,21 @@ static void wrmsr(u32 msr, u64 value)
 		     "d"((u32)(value >> 32)) : "memory");
 }
 
+struct cpuid {
+	u32 a, b, c, d;
+};
+
+static inline struct cpuid cpuid(u32 leaf)
+{
+	struct cpuid r = { .a = leaf };
+
+	asm volatile("cpuid" : "+a"(r.a), "=b"(r.b), "+c"(r.c), "=d"(r.d));
+	return r;
+}
+
 static inline u32 version(void)
 {
-	u32 a = 10, b, c = 0, d;
-
-	asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-	return a & 0xff;
+	return cpuid(10).a & 0xff;
 }
 
 static inline void all_off(void)

@@ -28,6 +28,27 @@ for model in corei7_haswell_4770 corei7_skylake_x; do
 	bare "intel-pmu on $model" --model $model intel-pmu
 	bare "intel-lbr on $model" --model $model intel-lbr
 done
+# A core of each kind of a hybrid CPU, and the model without that.
+for kind in P E; do
+	bare "intel-pmu on a core of kind $kind" --cores $kind intel-pmu
+done
+for kind in P E L; do
+	bare "intel-pmu on a core of kind $kind, of three" --model arrow_lake_h \
+		--cores $kind intel-pmu
+done
+bare "intel-pmu on alder_lake, not hybrid" --model alder_lake intel-pmu
+# refused TITLE REGEX OPTION...: Bochs does not start, and says why
+refused() {
+	local title=$1 regex=$2
+	shift 2
+	"$top/selftests/machine/run-bare" "$@" "$top/build/tests/intel-pmu" >"$out" 2>&1
+	has "$title" "$regex" "$out"
+}
+refused "a hybrid CPU has no cores of another kind" \
+	"alder_lake does not have cores of kind 'X'" --cores PX --cpus 2
+refused "a CPU model that is not hybrid has no kinds of cores" \
+	"corei7_haswell_4770 does not have cores of kind 'E'" \
+	--model corei7_haswell_4770 --cores E
 bare "pmu-skid" --skid 20 pmu-skid
 for cpus in 1 2; do
 	bare "fault-rip, CPUs: $cpus" --cpus $cpus fault-rip

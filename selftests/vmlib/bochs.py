@@ -19,6 +19,9 @@ from vmlib.terminal import Terminal
 
 BOCHS = os.path.join(BUILD, "bochs")
 MODEL = "corei7_haswell_4770"
+HYBRID_MODEL = "alder_lake"
+# The one that has low-power cores, too.
+THREE_KINDS_MODEL = "arrow_lake_h"
 BIOS = "/usr/share/bochs/BIOS-bochs-latest"
 VGA_BIOS = "/usr/share/vgabios/vgabios.bin"
 MSRS = os.path.join(TREE, "selftests", "machine", "bochs", "msrs")
@@ -41,7 +44,7 @@ config_interface: textconfig
 display_library: nogui
 plugin_ctrl: unmapped=true, biosdev=true, speaker=false, extfpuirq=true, \
 parallel=false, serial=true
-cpu: model={model}, count={cpus}, ips={ips}, \
+cpu: model={model}, count={cpus}, hybrid="{cores}", ips={ips}, \
 perfmon_version=4, perfmon_skid={skid}, reset_on_triple_fault=0, ignore_bad_msrs=0, \
 msrs="{msrs}", mwait_is_nop=0
 memory: guest={mem}, host={mem}, block_size=2048
@@ -91,6 +94,13 @@ def load_segments(path):
     return entry, segments
 
 
+def model_for(cores):
+    """The CPU model that has cores of these kinds; none: it is not hybrid."""
+    if "L" in cores:
+        return THREE_KINDS_MODEL
+    return HYBRID_MODEL if cores else MODEL
+
+
 def program(cpus):
     return os.path.join(BOCHS, "bochs" if cpus == 1 else "bochs-smp")
 
@@ -110,8 +120,9 @@ def image(number, path, address):
 class Machine:
     """A Bochs with a program in memory that the boot sector enters."""
 
-    def __init__(self, cpus=1, mem=MAX_MEM, model=MODEL, skid=0):
-        self.cpus, self.mem, self.model, self.skid = cpus, mem, model, skid
+    def __init__(self, cpus=1, mem=MAX_MEM, model=None, skid=0, cores=""):
+        self.cpus, self.mem, self.skid, self.cores = cpus, mem, skid, cores
+        self.model = model or model_for(cores)
         self.folder = tempfile.mkdtemp(prefix="vm-")
 
     def path(self, name):
@@ -138,7 +149,9 @@ class Machine:
     def configure(self, console, log, params, more="", sync="none"):
         self.write("params", params)
         self.write("config", (CONFIG.format(
-            model=self.model, cpus=self.cpus, ips=IPS, skid=self.skid,
+            # The cores of a hybrid CPU are those of one processor.
+            model=self.model, cpus=f"1:{self.cpus}" if self.cores else self.cpus,
+            cores=self.cores, ips=IPS, skid=self.skid,
             mem=self.mem, sync=sync, bios=BIOS, vga_bios=VGA_BIOS, msrs=MSRS,
             folder=self.folder, console=console, log=log)
             + image(1, self.path("kernel"), self.start)
@@ -302,7 +315,8 @@ class Bochs:
 
     def start(self, log):
         """Sets process, and ports: status, stdin, stdout, stderr."""
-        self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid)
+        self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid,
+                               cores=self.o.cores or "")
         if self.o.tty:
             # There is no process yet.
             # pylint: disable-next=unnecessary-lambda

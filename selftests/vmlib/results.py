@@ -23,7 +23,7 @@ def release(kernel):
 
 def emulator(cpu):
     """Which emulator has this CPU, and its version."""
-    if cpu == "intel":
+    if cpu in ("intel", "hybrid"):
         return "Bochs 3.0"
     qemu = os.path.join(BUILD, "qemu", "qemu-system-x86_64")
     says = os.path.exists(qemu) and subprocess.run(
