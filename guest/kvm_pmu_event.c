@@ -62,24 +62,24 @@ static void kvm_pmu_disable(struct pmu *pmu)
 	this_kvm_pmu_cpu()->perf.disabled = true;
 }
 
+/* Changes to one event, outside of pmu_disable and pmu_enable. */
+static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
+{
+	if (cpu->perf.disabled || cpu->flush.busy || !cpu->flush.due)
+		return;
+
+	kvm_pmu_flush(cpu);
+	if (cpu->nmi.owing)
+		kvm_pmu_take_owed(cpu);
+}
+
 static void kvm_pmu_enable(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
 	cpu->perf.disabled = false;
-	if (cpu->flush.due)
-		kvm_pmu_flush(cpu);
-	if (cpu->nmi.owing)
-		kvm_pmu_take_owed(cpu);
-}
-
-/* Changes to one event, outside of pmu_disable and pmu_enable. */
-static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
-{
-	if (cpu->perf.disabled || !cpu->flush.due)
-		return;
-
-	kvm_pmu_flush(cpu);
+	kvm_pmu_flush_if_enabled(cpu);
+	/* Events may have overflowed while the samples were taken: once more, no longer. */
 	if (cpu->nmi.owing)
 		kvm_pmu_take_owed(cpu);
 }

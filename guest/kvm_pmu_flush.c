@@ -557,6 +557,9 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	kvm_pmu_pend(cpu, KVM_PMU_RESCHED);
 }
 
+/* What takes the samples that are owed, see kvm_pmu_init(). */
+void (*kvm_pmu_samples_due)(struct kvm_pmu_cpu *cpu);
+
 /**
  * kvm_pmu_flush - have the host do what was noted
  * @cpu: this CPU's
@@ -569,17 +572,6 @@ void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 
 	if (!kvm_pmu_flush_all(cpu))
 		kvm_pmu_give_up(cpu);
-}
-
-/**
- * kvm_pmu_flush_apart - as kvm_pmu_flush(), where perf is not at work
- * @cpu: this CPU's
- */
-void kvm_pmu_flush_apart(struct kvm_pmu_cpu *cpu)
-{
-	kvm_pmu_flush(cpu);
-	if (cpu->nmi.owing)
-		kvm_pmu_pend(cpu, KVM_PMU_TAKE_OWED);
 }
 
 static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,
@@ -641,8 +633,13 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
 {
 	kvm_pmu_forget_all(cpu);
-	if (!cpu->perf.disabled)
-		kvm_pmu_flush_apart(cpu);
+	if (cpu->perf.disabled)
+		return;
+
+	kvm_pmu_flush(cpu);
+	/* Not here, as perf may be reading an event. */
+	if (cpu->nmi.owing)
+		kvm_pmu_pend(cpu, KVM_PMU_TAKE_OWED);
 }
 
 /**
@@ -664,6 +661,10 @@ bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_add_op(cpu, &cpu->backing[i],
 				       KVM_PERF_OP_READ, 0);
 	}
+
+	/* An NMI may have stopped the last one. */
+	if (!cpu->flush.nr)
+		return true;
 
 	kvm_pmu_run_batch(cpu);
 	for (i = 0; i < cpu->flush.nr; i++) {

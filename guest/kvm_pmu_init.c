@@ -240,6 +240,7 @@ static int __init kvm_pmu_init(void)
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 
 	kvm_pmu_new_area = kvm_pmu_hypervisor_new_area;
+	kvm_pmu_samples_due = kvm_pmu_take_owed;
 
 	ret = kvm_pmu_cpus_create();
 	if (ret)

@@ -546,8 +546,12 @@ void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_hypervisor_new_area(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->hypervisor.wanted || !cpu->host.epoch)
+	if (!cpu->host.epoch) {
+		kvm_pmu_counts_set(cpu, 0);
+		return;
+	}
+
+	if (cpu->hypervisor.wanted)
 		kvm_pmu_counts_ask(cpu);
-	if (cpu->host.epoch)
-		kvm_pmu_slots_restart(cpu);
+	kvm_pmu_slots_restart(cpu);
 }

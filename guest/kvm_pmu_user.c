@@ -85,7 +85,10 @@ static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
 		return;
 
 	cpu->flush.due = true;
-	kvm_pmu_flush_apart(cpu);
+	kvm_pmu_flush(cpu);
+	/* They are of the task that leaves: the work would take them in the next one. */
+	if (cpu->nmi.owing && !cpu->flush.busy)
+		kvm_pmu_samples_due(cpu);
 }
 
 /*
