@@ -127,6 +127,7 @@ static unsigned int pv_perf_deliver_overflows(struct kvm_vcpu *vcpu,
 	if (ret)
 		return 0;
 
+	event->owed = 0;
 	trace_kvm_pv_perf_overflow(vcpu->vcpu_id, event->id, n,
 				   event->last_period);
 	WRITE_ONCE(here->delivered, here->delivered + n);
@@ -143,10 +144,10 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 {
 	bool may_sleep = when != PV_PERF_AT_NMI_EXIT;
 	unsigned int todo = 0;
-	u32 told = event->told;
+	u32 told = event->told & ~event->owed;
 
 	/* Of those that the guest keeps for later there may be many. */
-	if (!(event->enabled | told | atomic_read(&event->overflows)))
+	if (!(event->enabled | event->told | atomic_read(&event->overflows)))
 		return 0;
 
 	if (may_sleep) {
@@ -174,8 +175,11 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 	    !(when == PV_PERF_AT_LEAVE && event->enabled && !todo))
 		return todo;
 
-	if (!pv_perf_update_record(event, 0, true, NULL) &&
-	    event->flags & KVM_PERF_ATTR_NOTIFY && event->told & ~told)
+	if (pv_perf_update_record(event, 0, true, NULL))
+		return todo;
+
+	event->owed = 0;
+	if (event->flags & KVM_PERF_ATTR_NOTIFY && event->told & ~told)
 		todo |= PV_PERF_DELIVER_NMI;
 	return todo;
 }
@@ -189,6 +193,12 @@ static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 
 	list_for_each_entry(event, &here->events, node)
 		todo |= pv_perf_deliver_event(vcpu, event, when);
+
+	/* Where one has started again, others before it may have lost their counter to it. */
+	if (when == PV_PERF_AT_LEAVE) {
+		list_for_each_entry(event, &here->events, node)
+			todo |= pv_perf_deliver_event(vcpu, event, PV_PERF_AT_REQUEST);
+	}
 
 	if (todo & PV_PERF_DELIVER_AGAIN)
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);

@@ -443,8 +443,9 @@ enum pv_perf_why {
  * @flags: the guest's KVM_PERF_ATTR_*, without those that it may not have
  * @enabled: between an ENABLE that succeeded and DISABLE
  * @why: why it does not count though: bits of enum pv_perf_why
- * @told: the flags that the record has, but for new ones that another vCPU's thread has
- *	written: see pv_perf_note_told()
+ * @told: the flags that the record has
+ * @owed: those of @told that another vCPU's thread has written, and of which no NMI has
+ *	told the vCPU yet: see pv_perf_note_told()
  * @stopped_at: where @backing was when it was PV_PERF_STOPPED, and goes on
  * @node: in the home's list
  * @freq: how often it is to overflow
@@ -482,6 +483,7 @@ struct pv_perf_event {
 	bool enabled;
 	atomic_t why;
 	u32 told;
+	u32 owed;
 	u64 flags;
 	struct pv_perf_position stopped_at;
 	struct list_head node;

@@ -161,5 +161,5 @@ int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
  */
 bool pv_perf_has_news(const struct pv_perf_event *event)
 {
-	return pv_perf_flags(event) != event->told;
+	return event->owed || pv_perf_flags(event) != event->told;
 }

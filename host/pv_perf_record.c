@@ -40,12 +40,13 @@ static void pv_perf_note_told(struct pv_perf_event *event, u32 flags)
 	u32 new = flags & ~event->told;
 
 	event->told = flags;
+	event->owed &= flags;
 	if (!new || !(event->flags & KVM_PERF_ATTR_NOTIFY) ||
 	    READ_ONCE(event->home->thread) == current)
 		return;
 
-	/* So the vCPU finds them to be new, and tells of them with an NMI. */
-	event->told &= ~new;
+	/* By an NMI, as the record will not change for them any more. */
+	event->owed |= new;
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 }
 

@@ -1840,6 +1840,29 @@ static void test_told(void)
 	is("and says so", r[1].flags, 0);
 	on(0);
 
+	/* Its home has not entered since, and has the NMI still to come. */
+	CHECK(!call(3, 1));
+	enter_guest();
+	take_counters(tasks[0], NR_COUNTERS);
+	take_counters(tasks[0], 0);
+	on(1);
+	is("READ by another vCPU tells before the home does", call(5, 1), -KVM_EBUSY);
+	is("the record says it", r[1].flags, KVM_PERF_EVENT_LOST);
+	is("ENABLE there has it count", call(3, 1), 0);
+	is("the record does not say any more that it is lost", r[1].flags, 0);
+	on(0);
+	CHECK(!call(2, 1) && !open_notify(1, 1000) && !call(3, 1));
+	enter_guest();
+	take_counters(tasks[0], NR_COUNTERS);
+	take_counters(tasks[0], 0);
+	on(1);
+	is("READ by another vCPU, of one that samples", call(5, 1), -KVM_EBUSY);
+	on(0);
+	is("SET_LEFT by the home writes the record first", call3(10, 1, 7, 0), 0);
+	is("the home gets its NMI all the same", enter_guest(), 1);
+	is("once", enter_guest(), 0);
+	CHECK(!call(3, 1));
+
 	/* The NMI that is to be injected again is a nested guest's. */
 	take_counters(tasks[0], 0);
 	CHECK(!call(3, 1));
