@@ -77,6 +77,8 @@ help:
 	@echo 'make install-guest  in a guest: the same for the driver'
 	@echo 'make uninstall      remove the packages, and load the stock modules'
 	@echo 'make doctor         does the pair work on this machine, and if not, what to do?'
+	@echo 'make qualify        on a host without VMs: does the pair work on this CPU? Loads modules for'
+	@echo '                    some minutes, installs nothing (10 minutes)'
 	@echo 'make deb            make the packages, in build/deb'
 	@echo
 	@echo 'make series         write the patches for mainline Linux and QEMU, in build/series'
@@ -188,6 +190,10 @@ uninstall: $(doctor)
 
 doctor: $(doctor)
 	@$(doctor)
+
+# It asks, and says what is missing.
+qualify: $(doctor)
+	@tools/pv-perf qualify
 
 $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
 	@$(call install,gcc libc6-dev)
@@ -463,7 +469,7 @@ distclean:
 .PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
 	machine memory-initrd agent-initrd debian newer-perf host-objects matrix fuzz shell \
 	qemu bochs kernel modules check docs results series series-check deb install \
-	install-guest uninstall doctor clean distclean $(groups)
+	install-guest uninstall doctor qualify clean distclean $(groups)
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:
