@@ -77,6 +77,8 @@ help:
 	@echo 'make install-guest  in a guest: the same for the driver'
 	@echo 'make uninstall      remove the packages, and load the stock modules'
 	@echo 'make doctor         say whether the pair works on this machine, and if not, what to do'
+	@echo 'make qualify        on a host without VMs: check whether the pair works on this CPU. Loads'
+	@echo '                    modules for some minutes, installs nothing (10 minutes)'
 	@echo 'make deb            make the packages, in build/deb'
 	@echo 'make kmod-deb       a package of built modules for hosts without a compiler;'
 	@echo '                    KERNELS="RELEASE...", KMOD_KEY=FILE KMOD_CERT=FILE to sign them'
@@ -200,6 +202,10 @@ uninstall: $(doctor)
 
 doctor: $(doctor)
 	@$(doctor)
+
+# It asks, and says what is missing.
+qualify: $(doctor)
+	@tools/pv-perf qualify
 
 $(doctor): tools/pv-perf-doctor.c abi/kvm_perf.h
 	@$(call install,gcc libc6-dev)
@@ -491,7 +497,7 @@ distclean:
 .PHONY: help run bench nginx-exits two-guests bolt test-quick test test-all test-intel \
 	machine memory-initrd agent-initrd debian newer-perf host-objects guest-objects matrix fuzz shell \
 	qemu bochs kernel modules check docs results series series-check deb kmod-deb install \
-	install-guest uninstall doctor clean distclean $(groups)
+	install-guest uninstall doctor qualify clean distclean $(groups)
 .DELETE_ON_ERROR:
 # Keep what pattern rules make on the way to another file.
 .SECONDARY:

@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# pv-perf qualify without a machine: what it has changed is undone, and its programs are
+# ended, whichever of its two processes gets which signal; reports of others.
+# vm: none
+# tier: quick
+# seconds: 20
+tree=$(realpath "$(dirname "$0")/../..")
+. "$tree/selftests/tap.sh"
+dir=$(mktemp -d)
+trap 'rm -r "$dir"' EXIT
+cd "$dir" || exit 1
+
+begun() {
+	worker=$(head -n 1 noted 2>/dev/null)
+	[ -n "$worker" ]
+}
+
+# In the group of the process that works, which has ended.
+nobody_left() {
+	! pgrep -g "$worker" >/dev/null
+}
+
+# interrupt NAME STATUS SIGNAL guard|worker
+interrupt() {
+	rm -f noted
+	"$tree/selftests/qualify/guard-test" noted 60 >out &
+	guard=$!
+	until_true begun
+	if [ "$4" = guard ]; then
+		kill -"$3" $guard
+	else
+		kill -"$3" "$worker"
+	fi
+	wait $guard 2>/dev/null
+	is "$1: status" $? "$2"
+	until_true grep -q undone noted
+	is "$1: undone once" "$(grep -c undone noted)" 1
+	until_true nobody_left
+	ok "$1: no process is left" nobody_left
+}
+
+interrupt "Ctrl-C" 130 INT guard
+interrupt "SIGTERM" 130 TERM guard
+interrupt "SIGHUP" 130 HUP guard
+interrupt "the one that waits is killed" 137 KILL guard
+interrupt "the one that works is told to end" 143 TERM worker
+interrupt "the one that works is killed" 137 KILL worker
+interrupt "the one that works crashes" 139 SEGV worker
+
+rm -f noted
+"$tree/selftests/qualify/guard-test" noted 2 >out
+is "too long: status" $? 124
+begun
+until_true nobody_left
+is "too long: undone once" "$(grep -c undone noted)" 1
+ok "too long: no process is left" nobody_left
+
+# Reports that somebody has sent.
+for text in '' '[]' '{}' '{"format": 2}' '{"format": 1, "cpu": {"name": 1}}' \
+		'{"format": 1, "cpu": {"name": "x"}, "kernel": {"release": "y"}, "sentence": "z",
+		"checks": [{"name": []}], "costs": {}}'; do
+	echo "$text" >report.json
+	"$tree/tools/pv-perf" qualify --table report.json >out 2>&1
+	is "a file that is no report: status" $? 1
+	has "a file that is no report: it is said" '^pv-perf: report.json: it' out
+done
+python3 - >report.json <<-'END'
+	import json
+	print(json.dumps({"format": 1, "cpu": {"name": "A|B\x1b[2J"}, "kernel": {"release": "6.1"},
+	    "sentence": "It works.", "costs": {"native": {"read": [1, 2.0, 3, 4], "rdpmc index": 1}},
+	    "checks": [{"name": "counts", "title": "Counts", "verdict": "works", "why": ""}]}))
+END
+"$tree/tools/pv-perf" qualify --table report.json >out 2>&1
+is "a terminal's commands and the table's marks are not in the table" "$(tail -n 1 out)" \
+	'| A/B?[2J | 6.1 | 1 | 0 | It works. |'
+"$tree/tools/pv-perf" qualify --compare report.json <(sed 's/2.0/3.0/; s/"works"/"differs"/' report.json) >out
+has "two reports: a verdict" '^Counts: works, differs' out
+has "two reports: a cost" 'native, read: 2 ns, 3 ns .\+50%' out
+is "the README has the table of reports" \
+	"$(sed -n '/^<!-- reports/,/^<!-- end/p' "$tree/results/real/README.md" | sed '1d;$d')" \
+	"$(shopt -s nullglob; "$tree/tools/pv-perf" qualify --table "$tree"/results/real/*.json)"
+finish

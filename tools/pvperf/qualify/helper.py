@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the host does for a check while a guest makes it."""
+import contextlib
+import glob
+import os
+import re
+import subprocess
+import threading
+import time
+
+from pvperf.qualify.modules import read
+from pvperf.record import vmm
+
+RATE = "/sys/module/kvm/parameters/pv_perf_max_rate"
+# Samples per second while check_rate() runs.
+LOW_RATE = 1000
+MOVES = 1000
+
+
+def counters_of(pid):
+    """KVM's own, of a VM."""
+    folders = glob.glob(f"/sys/kernel/debug/kvm/{pid}-*")
+    return folders[0] if folders else "/nonexistent"
+
+
+def exits(pid):
+    text = read(f"{counters_of(pid)}/exits")
+    return int(text) if text else None
+
+
+def overflows(pid):
+    """How many the host has told the guest of, and how often it has stopped an event."""
+    match = re.search(r"^overflows (\d+) .* throttled (\d+)",
+                      read(f"{counters_of(pid)}/pv_perf") or "", re.M)
+    return [int(n) for n in match.groups()] if match else None
+
+
+def set_rate(value):
+    with contextlib.suppress(OSError), open(RATE, "w") as f:
+        f.write(str(value))
+
+
+class Helper:
+    """Notes what it has seen, by the names that the guest asks with."""
+
+    def __init__(self, built, another=None):
+        """@another: makes a guest with these checks."""
+        self.built, self.another = built, another
+        self.seen, self.thread = {}, None
+        self.rate = read(RATE)
+
+    def do(self, what, guest):
+        if what.startswith("exits"):
+            self.seen[what] = exits(guest.pid)
+        elif what.startswith("nmis"):
+            self.seen[what] = overflows(guest.pid)
+        elif what == "rate limit":
+            self.seen[what] = overflows(guest.pid)
+            set_rate(LOW_RATE)
+        elif what == "rate free":
+            self.seen[what] = overflows(guest.pid)
+            set_rate(self.rate)
+
+    def begin(self, what, guest):
+        """Answers, does it beside the guest, and answers again."""
+        guest.answer()
+        self.thread = threading.Thread(target=self.go_on, args=(what, guest), daemon=True)
+        self.thread.start()
+
+    def go_on(self, what, guest):
+        with contextlib.suppress(OSError):
+            if what == "move":
+                self.seen["moves"] = move(guest.pid)
+            elif what == "beside":
+                self.seen["beside"] = run_checks(self.built, ["counts", "sampling"])
+            elif what == "two guests":
+                with self.another(["counts", "sampling"]) as guest2:
+                    self.seen["second guest"] = guest2.run(Helper(self.built))[0]
+            elif what == "lost":
+                self.seen["taken"] = take_counters(self.built, 2)
+            guest.answer()
+
+
+def take_counters(built, seconds):
+    """All of all CPUs, for a while: how many."""
+    with subprocess.Popen([os.path.join(built, "checks"), "hog"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as hog:
+        taken = hog.stdout.readline().split()[-1]
+        time.sleep(seconds)
+        hog.stdin.close()
+    return int(taken)
+
+
+def move(pid):
+    """The thread of the first vCPU, from CPU to CPU."""
+    cpus = sorted(os.sched_getaffinity(0))
+    threads = vmm.vcpus(pid)
+    if not threads:
+        return 0
+    for n in range(MOVES):
+        os.sched_setaffinity(threads[0], {cpus[n % len(cpus)]})
+    os.sched_setaffinity(threads[0], cpus)
+    return MOVES
+
+
+def run_checks(built, names):
+    """The lines that the program says natively: [(WORD, REST)]."""
+    result = subprocess.run([os.path.join(built, "checks"), ",".join(names)],
+                            capture_output=True, text=True, errors="replace",
+                            stdin=subprocess.DEVNULL, timeout=300)
+    found = []
+    for line in result.stdout.splitlines():
+        if line.startswith("@"):
+            word, _, rest = line[1:].partition(" ")
+            found.append((word, rest))
+    return found

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The report: one file to send (JSON), one to look at (HTML), and two compared."""
+import html
+import json
+
+from pvperf.error import Error
+from pvperf.text import printable
+
+STYLE = """body { font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; width: 100%; }
+td, th { text-align: left; vertical-align: top; padding: .3em .8em .3em 0;
+  border-bottom: 1px solid #ccc; }
+.works { color: #060; } .differs { color: #b00; font-weight: bold; }
+.no { color: #666; } small { color: #444; } .sentence { font-size: 1.3em; }
+"""
+
+CLASSES = {"works": "works", "differs": "differs"}
+
+
+def cell(value, name="td", attribute=""):
+    return f"<{name}{attribute}>{html.escape(str(value))}</{name}>"
+
+
+def row_of(check):
+    kind = CLASSES.get(check["verdict"], "no")
+    meaning = f"<br><small>If it differs: {html.escape(check['meaning'])}</small>" \
+        if check["meaning"] else ""
+    return ("<tr>" + cell(check["verdict"], attribute=f' class="{kind}"') +
+            f"<td><b>{html.escape(check['title'])}</b><br>{html.escape(check['why'])}"
+            f"{meaning}</td></tr>")
+
+
+def costs_table(costs):
+    """Median nanoseconds, and ticks of the time stamp counter."""
+    if not costs:
+        return "<p>none</p>"
+    names = [n for n in next(iter(costs.values())) if n != "rdpmc index"]
+    rows = ["<tr><th></th>" + "".join(cell(c, "th") for c in costs) + "</tr>"]
+    for name in names:
+        cells = ""
+        for column in costs.values():
+            value = column.get(name)
+            cells += cell(f"{value[1]:,.0f} ns ({value[0]:,.0f} to {value[2]:,.0f}), "
+                          f"{value[3]:,.0f} ticks" if value else "")
+        rows.append("<tr>" + cell(name) + cells + "</tr>")
+    return "<table>" + "".join(rows) + "</table>"
+
+
+def machine_of(report):
+    cpu = report["cpu"]
+    return [("CPU", f"{cpu.get('name')}, family {cpu.get('family')}, model "
+             f"{cpu.get('model')}, stepping {cpu.get('stepping')}, microcode "
+             f"{cpu.get('microcode')}"),
+            ("its flags", " ".join(cpu.get("flags", []))),
+            ("in a VM", "yes" if cpu.get("in a VM") else "no"),
+            ("CPUs", report["cpus"]),
+            ("kernel", f"{report['kernel']['release']} {report['kernel']['version']}"),
+            ("QEMU", report["qemu"])]
+
+
+def page(report):
+    machine = "".join("<tr>" + cell(n) + cell(v) + "</tr>" for n, v in machine_of(report))
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>pv-perf qualify</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>{STYLE}</style></head><body>
+<h1>pv-perf qualify</h1>
+<p class="sentence">{html.escape(report['sentence'])}</p>
+<table>{machine}</table>
+<h2>Checks</h2>
+<table>{''.join(row_of(c) for c in report['checks'])}</table>
+<h2>Costs</h2>
+<p>The median of 21 batches, and its quartiles.</p>
+{costs_table(report['costs'])}
+</body></html>
+"""
+
+
+def write(name, report):
+    with open(f"{name}.json", "w") as f:
+        json.dump(report, f, indent=1)
+        f.write("\n")
+    with open(f"{name}.html", "w") as f:
+        f.write(page(report))
+
+
+def load(path):
+    """Of anybody: what is used of it is there, and of the right kind."""
+    try:
+        with open(path) as f:
+            report = json.load(f)
+        if report["format"] != 1:
+            raise Error(f"{path}: its format is {report['format']}, not 1")
+        return {
+            "cpu": printable(report["cpu"]["name"]),
+            "kernel": printable(report["kernel"]["release"]),
+            "sentence": printable(report["sentence"]),
+            "checks": {c["name"]: tuple(printable(c[k]) for k in ("title", "verdict", "why"))
+                       for c in report["checks"]},
+            "costs": {(printable(column), printable(name)): float(value[1])
+                      for column, of in report["costs"].items()
+                      for name, value in of.items() if isinstance(value, list)}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Error(f"{path}: it is no report of pv-perf qualify ({error})") from None
+
+
+def table(paths):
+    """In Markdown, of all CPUs that have been reported."""
+    if not paths:
+        print("CPUs that have been reported: none yet.")
+        return 0
+    print("| CPU | kernel | works | differs | result |\n| --- | --- | --- | --- | --- |")
+    for path in paths:
+        report = load(path)
+        verdicts = [verdict for _, verdict, _ in report["checks"].values()]
+        words = (report["cpu"], report["kernel"], str(verdicts.count("works")),
+                 str(verdicts.count("differs")), report["sentence"])
+        print("| " + " | ".join(w.replace("|", "/") for w in words) + " |")
+    return 0
+
+
+def compare(first, second):
+    """In what two reports differ: verdicts, and costs by more than a fifth."""
+    a, b = load(first), load(second)
+    print(f"{first}: {a['cpu']}\n{second}: {b['cpu']}\n")
+    same = 0
+    for name in {**a["checks"], **b["checks"]}:
+        x = a["checks"].get(name, (name, "not there", ""))
+        y = b["checks"].get(name, (name, "not there", ""))
+        if x[1] == y[1]:
+            same += 1
+            continue
+        print(f"{x[0]}: {x[1]}, {y[1]}\n    {x[2]}\n    {y[2]}")
+    print(f"{same} verdicts are the same.")
+    for key in sorted(a["costs"].keys() & b["costs"].keys()):
+        x, y = a["costs"][key], b["costs"][key]
+        if min(x, y) > 0 and max(x, y) > 1.2 * min(x, y):
+            print(f"{key[0]}, {key[1]}: {x:,.0f} ns, {y:,.0f} ns ({y / x - 1:+.0%})")
+    return 0
