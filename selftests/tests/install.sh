@@ -224,8 +224,8 @@ on_kmod() {
 	is "a package of built modules: status" $? 0
 	in_debian sh -c "dpkg --purge \$(dpkg-query -W -f '\${Package} ' 'linux-*-6.1*')" \
 		>/dev/null 2>&1
-	is "a host without headers and source" "$(ls -d "$debian/lib/modules/$release/build" \
-		"$debian"/usr/src/linux-* 2>/dev/null)" ""
+	none "a host without headers and source" "$(ls -d "$debian/lib/modules/$release/build" \
+		"$debian"/usr/src/linux-* 2>/dev/null)"
 	is "the package needs no compiler" \
 		"$(dpkg-deb -f "$tree"/build/deb/pv-perf-host-kmod_*.deb Depends)" "kmod, pv-perf-doctor"
 	install_image "$version"
@@ -239,7 +239,7 @@ on_kmod() {
 	has "it is known what they are built from" "^kernel $version source [0-9a-f]{64}$" \
 		<(built_from)
 	said "and nothing to do" 0 -- in_debian /usr/lib/pv-perf/host-kmod update
-	is "nothing is done" "$(cat out)" ""
+	none "nothing is done" "$(cat out)"
 	install_image "$new" >out
 	has "a kernel's update of the same release: it is said" \
 		"it is $new, and the modules are built from: kernel $version " out
@@ -263,9 +263,9 @@ on_kmod() {
 remove_kmod() {
 	said "removed" 0 -- in_debian dpkg --purge pv-perf-host-kmod pv-perf-doctor
 	is "modprobe takes the kernel's own KVM again" "$(place kvm)" kernel/arch/x86/kvm
-	is "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
+	none "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
 		"$debian"/usr/lib/pv-perf "$debian"/etc/kernel/*/pv-perf* \
-		"$debian/var/lib/pv-perf-host" 2>/dev/null)" ""
+		"$debian/var/lib/pv-perf-host" 2>/dev/null)"
 }
 
 # Also what a run has left that was cut short.

@@ -119,7 +119,7 @@ session forged "./$evil/y"
 is "a forged line is found" "$(zcat forged/host.maps.gz | tail -n 1 | cut -d' ' -f1)" forged
 "$pv_perf" report --debug debug forged >out 2>&1
 has "and none is believed then" 'host.maps.gz: a file has a name .*: it is not believed' out
-is "so no name is wrong" "$(of_function out 'user +hidden')" ""
+none "so no name is wrong" "$(of_function out 'user +hidden')"
 # And what a guest may send.
 cp -r stripped hostile
 /usr/bin/python3 - >maps <<'END'

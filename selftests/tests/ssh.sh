@@ -90,7 +90,7 @@ mkdir "$TMPDIR"
 export TMPDIR
 record long --vm ssh://root@127.0.0.1:20023
 more "a long TMPDIR: samples" "$(samples long 127_0_0_1_20023)" 100
-is "nothing is left" "$(ls "$TMPDIR"; ls -d /tmp/pv-perf-ssh.* 2>/dev/null)" ""
+none "nothing is left" "$(ls "$TMPDIR"; ls -d /tmp/pv-perf-ssh.* 2>/dev/null)"
 unset TMPDIR
 rm /run/pv-perf-test.pub
 
