@@ -31,13 +31,13 @@ run_all() {
 
 	export HOME=/dev/shm
 	mount -t tmpfs none /lib/modules
-	mkdir -p /dev/shm/work
-	cd /dev/shm/work || exit 1
+	mkdir -p /dev/shm/clients
+	cd /dev/shm/clients || exit 1
 	[ "$VM_LEVEL" = guest ] || echo 0 >/proc/sys/kernel/nmi_watchdog
 	for name in "${names[@]}"; do
 		echo "# $VM_LEVEL, $SECONDS s: $name" >&2
 		timeout 1200 "$scripts/$name" >"$VM_SCRATCH/$name.$VM_LEVEL" 2>&1
-		rm -rf /dev/shm/work/*
+		rm -rf /dev/shm/clients/*
 	done
 }
 
