@@ -4,13 +4,18 @@
 # update has taken the feature away: what Prometheus' and PCP's own tools make of it.
 # vm: none
 # tier: all
-# needs: build/pv-perf-doctor
-# packages: prometheus pcp python3-pcp
+# needs: build/pv-perf-doctor build/clients
+# packages: libpcp-gui2 libpcp-pmda3 libreadline8 pcp-conf python3-pcp
 # seconds: 30
 tree=$(realpath "$(dirname "$0")/../..")
 . "$tree/selftests/tap.sh"
 . "$tree/selftests/report/functions"
 begin metrics
+# Not installed: Prometheus and PCP would start services.
+clients=$tree/build/clients
+PATH=$clients/usr/bin:$PATH
+sed "s,=/,=$clients/," /etc/pcp.conf >pcp.conf
+export PCP_CONF=$PWD/pcp.conf
 
 # As tools/pv-perf and the agent, with what is installed in this folder.
 mkdir site
@@ -132,9 +137,9 @@ is "and each check of the doctor" "$(sed -n '/^fetch pvperf.check/,/^instance/p'
 
 # With a pmcd of its own, and the alarms, which are sooner and go to a file.
 printf 'pmcd\t2\tdso\tpmcd_init\t%s\npvperf\t467\tpipe\tbinary\t/usr/bin/python3 %s\n' \
-	/var/lib/pcp/pmdas/pmcd/pmda_pmcd.so "$agent" >pmcd.conf
-sed 's/^root {/&\n\tpvperf 467:*:*/' /var/lib/pcp/pmns/root_pmcd >pmns
-PYTHONPATH=$PWD/site PVPERF=$tree/tools PMCD_ROOT_AGENT=0 /usr/lib/pcp/bin/pmcd -f -A -U root \
+	"$clients"/var/lib/pcp/pmdas/pmcd/pmda_pmcd.so "$agent" >pmcd.conf
+sed 's/^root {/&\n\tpvperf 467:*:*/' "$clients"/var/lib/pcp/pmns/root_pmcd >pmns
+PYTHONPATH=$PWD/site PVPERF=$tree/tools PMCD_ROOT_AGENT=0 "$clients"/usr/lib/pcp/bin/pmcd -f -A -U root \
 	-i 127.0.0.1 -p 44399 -c pmcd.conf -l pmcd.log -n pmns -s "$PWD/pmcd.socket" &
 pmcd=$!
 trap 'kill $pmcd' EXIT
