@@ -137,8 +137,8 @@ is "and each check of the doctor" "$(sed -n '/^fetch pvperf.check/,/^instance/p'
 
 # With a pmcd of its own, and the alarms, which are sooner and go to a file.
 printf 'pmcd\t2\tdso\tpmcd_init\t%s\npvperf\t467\tpipe\tbinary\t/usr/bin/python3 %s\n' \
-	"$clients"/var/lib/pcp/pmdas/pmcd/pmda_pmcd.so "$agent" >pmcd.conf
-sed 's/^root {/&\n\tpvperf 467:*:*/' "$clients"/var/lib/pcp/pmns/root_pmcd >pmns
+	"$clients"/usr/lib/pcp/pmdas/pmcd/pmda_pmcd.so "$agent" >pmcd.conf
+sed 's/^root {/&\n\tpvperf 467:*:*/' "$clients"/usr/lib/pcp/pmns/root_pmcd >pmns
 PYTHONPATH=$PWD/site PVPERF=$tree/tools PMCD_ROOT_AGENT=0 "$clients"/usr/lib/pcp/bin/pmcd -f -A -U root \
 	-i 127.0.0.1 -p 44399 -c pmcd.conf -l pmcd.log -n pmns -s "$PWD/pmcd.socket" &
 pmcd=$!
