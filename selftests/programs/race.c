@@ -8,6 +8,9 @@
  * and from there it breaks at the instruction that it looks for: with a short loop that
  * would be thousands of times.
  *
+ * The threads begin together. If rr knows of one thread only that can run, rr lets this
+ * thread run without a limit, which could be to its end.
+ *
  * build: -O0 -g -pthread
  */
 #include <pthread.h>
@@ -16,12 +19,25 @@
 #define TIMES 4000L	/* of 500 branches */
 
 static volatile long sum, history;
-static volatile int last;
+static volatile int last, begun;
+
+static void branch_500_times(void)
+{
+	asm volatile("test %%esp, %%esp\n\t"
+		     ".rept 500\n\t"
+		     "jz 1f\n"
+		     "1:\n\t"
+		     ".endr" ::: "cc");
+}
 
 static void *add(void *arg)
 {
 	int self = (long)arg;
 
+	__atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+	do
+		branch_500_times();
+	while (begun < 2);
 	for (long i = 0; i < TIMES; i++) {
 		long old = sum;
 
@@ -29,11 +45,7 @@ static void *add(void *arg)
 			last = self;
 			history = history * 31 + i;
 		}
-		asm volatile("test %%esp, %%esp\n\t"
-			     ".rept 500\n\t"
-			     "jz 1f\n"
-			     "1:\n\t"
-			     ".endr" ::: "cc");
+		branch_500_times();
 		sum = old + 1;
 	}
 	return NULL;
