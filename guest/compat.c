@@ -110,7 +110,7 @@ void *kvm_pmu_find_function(const char *name)
 	return kp.addr;
 }
 
-/* A variable of the kernel has no kprobe. */
+/* A kprobe finds functions only: kallsyms_lookup_name() finds variables. */
 DEFINE_STATIC_CALL_NULL(kvm_pmu_lookup, kallsyms_lookup_name);
 
 void *kvm_pmu_find_variable(const char *name)

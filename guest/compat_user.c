@@ -32,7 +32,7 @@ static void kvm_pmu_look_at_tracepoint(struct tracepoint *tp, void *unused)
 		kvm_pmu_sched_switch = tp;
 }
 
-/* What the driver has built in, the kernel calls by itself. */
+/* The kretprobes call these.  The kernel calls a built-in driver's functions itself. */
 DEFINE_STATIC_CALL_NULL(kvm_pmu_page, kvm_pmu_user_page);
 DEFINE_STATIC_CALL_RET0(kvm_pmu_fixup, kvm_pmu_user_fixup);
 
@@ -102,11 +102,11 @@ static struct kretprobe kvm_pmu_fixup_probe = {
 };
 
 /**
- * kvm_pmu_compat_init_user - have what it takes to let user mode read counters
- * @page: what a built-in driver has the kernel call for an event's page
+ * kvm_pmu_compat_init_user - find the kernel's parts that let user mode read counters
+ * @page: writes an event's page; the kernel calls it itself if the driver is built in
  * @fixup: the same for a #GP of user mode
  *
- * kvm_pmu_has_user says whether it is all there; without it, user mode reads none.
+ * kvm_pmu_has_user is set if all parts are found.  Without them user mode reads none.
  */
 void kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup)
 {

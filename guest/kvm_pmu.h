@@ -99,7 +99,7 @@ struct kvm_pmu_use {
 };
 
 /**
- * struct kvm_pmu_backing - a backing event: one of the host's, which a CPU keeps open
+ * struct kvm_pmu_backing - a backing event: an event of the host that a CPU keeps open
  * @record: the host writes it from OPEN to CLOSE
  * @attr: what it counts
  * @kind: which counters of this host's hardware it can have
@@ -109,10 +109,10 @@ struct kvm_pmu_use {
  * @event: the perf_event that has it now, or NULL
  * @leaving: the perf_event that had it, and whose final count is not known yet
  * @sequence: of the record, before the flush
- * @flags: those of the record that have been seen
+ * @flags: the flags of the record that the driver has seen
  * @pmc: record.pmc, as an NMI or an operation has found it last
  * @lost: the host has taken the hardware's counter away
- * @last_used: when its last event has left, in jiffies
+ * @last_used: when the last perf_event left it, in jiffies
  */
 struct kvm_pmu_backing {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
@@ -158,12 +158,12 @@ struct kvm_pmu_slot {
 /* Those of the hardware, and some whose configuration may be needed again. */
 #define KVM_PMU_NR_BACKING	16
 
-/* The host knows no event of this id: a CPU has KVM_PMU_NR_BACKING, from 0 on. */
+/* An id that no backing event has: a CPU has KVM_PMU_NR_BACKING ids, from 0 on. */
 #define KVM_PMU_NO_EVENT	0xfffffffe
 
 /*
- * What cannot be done where it is noticed, in an NMI or under the lock of the runqueue:
- * the CPU's irq_work does it, as soon as interrupts are on.
+ * Work that cannot be done in an NMI or under the lock of the runqueue, where it is
+ * noticed.  The CPU's irq_work does it as soon as interrupts are on.
  */
 enum kvm_pmu_pending {
 	/* Print a warning, once: see kvm_pmu_warn(). */
@@ -174,7 +174,7 @@ enum kvm_pmu_pending {
 	KVM_PMU_WARN_MODEL,
 	KVM_PMU_NR_WARNINGS,
 
-	/* Open anew what this CPU's host does not have any more. */
+	/* Open the backing events again: this CPU's host does not have them any more. */
 	KVM_PMU_OPEN_ANEW = KVM_PMU_NR_WARNINGS,
 	/* Stop parked events that overflow. */
 	KVM_PMU_STOP_UNWANTED,
@@ -188,16 +188,16 @@ enum kvm_pmu_pending {
 	KVM_PMU_TAKE_OWED,
 	/* Write the pages from which user mode reads counters. */
 	KVM_PMU_WRITE_PAGES,
-	/* Begin to watch: timers are not for the scheduler's innermost. */
+	/* Arm the timer of the watch: who needs it may hold rq->lock. */
 	KVM_PMU_START_WATCH,
 };
 
 /**
  * struct kvm_pmu_perf - what perf is doing on this CPU
  * @disabled: between pmu_disable and pmu_enable
- * @added: the backing events that events have got in this transaction, a bit each
+ * @added: a bit for each backing event that perf_events have got in this transaction
  * @reading: in a PERF_PMU_TXN_READ
- * @fresh: in such a transaction, all records are up to date
+ * @fresh: in a PERF_PMU_TXN_READ: all records are up to date
  */
 struct kvm_pmu_perf {
 	bool disabled;
@@ -225,12 +225,12 @@ struct kvm_pmu_flush {
 };
 
 /**
- * struct kvm_pmu_limit - what can count at the same time
+ * struct kvm_pmu_limit - how many events can count at the same time
  * @general: number of general-purpose counters
  * @no_fixed: the fixed counters that cannot be had, a bit for each enum kvm_pmu_kind
  * @until: when to try more, in jiffies_64
- * @proven: what has counted at the same time since the host last had too few counters, or
- *	since none of these was in use
+ * @proven: the counters of events that counted at the same time since the host last had
+ *	too few counters, or since none of the events was in use
  */
 struct kvm_pmu_limit {
 	unsigned int general;
@@ -240,7 +240,7 @@ struct kvm_pmu_limit {
 };
 
 /**
- * struct kvm_pmu_later - what is done later, or now and then
+ * struct kvm_pmu_later - work that is done later, or now and then
  * @work: does what @pending says
  * @pending: a bit for each enum kvm_pmu_pending
  * @watch: looks after events that run or are kept open
@@ -255,7 +255,7 @@ struct kvm_pmu_later {
 
 /**
  * struct kvm_pmu_nmi - overflows and their samples
- * @due: an NMI is still to come, and what it is for has been handled
+ * @due: an NMI is still to come whose findings have been handled already
  * @owing: an event that counts may have overflows without samples, see kvm_pmu_owed()
  * @overflows: number of overflows handled
  * @samples: how many samples the NMI that is handled now has taken
@@ -270,11 +270,11 @@ struct kvm_pmu_nmi {
 };
 
 /**
- * struct kvm_pmu_host - what this CPU's host tells
- * @query: memory for what the host offers
+ * struct kvm_pmu_host - the host's offer and this CPU's area
+ * @query: memory for the host's answer to QUERY
  * @area: the area, a page
- * @epoch: that of @area as long as the host has what was opened; 0 if the host was not
- *	asked for an area, or has none
+ * @epoch: the epoch of @area as long as the host has the backing events; 0 if the host
+ *	was not asked for an area, or has none
  * @has_lvtpc: the local APIC tells another host of @area
  * @offline: the CPU goes offline, and needs no area
  */
@@ -289,10 +289,10 @@ struct kvm_pmu_host {
 /**
  * struct kvm_pmu_counts - the hypervisor's events of this CPU
  * @wanted: a bit for each KVM_PERF_COUNT_* that is needed
- * @counted: those that the host counts
+ * @counted: the KVM_PERF_COUNT_* that the host counts
  * @waiting: an event could not be added
  * @room: how many slots there were for the group of this event
- * @slots: those of the area, for events that sample
+ * @slots: the area's slots, for events that sample
  */
 struct kvm_pmu_counts {
 	u32 wanted;
@@ -305,7 +305,7 @@ struct kvm_pmu_counts {
 /**
  * struct kvm_pmu_user - reading counters in user mode
  * @reads: the task that runs here, or the one before it, may execute RDPMC in user mode,
- *	so that nothing may be parked
+ *	so nothing may be parked
  * @page_call: has this CPU write its events' pages, for another CPU
  */
 struct kvm_pmu_user {
@@ -314,20 +314,20 @@ struct kvm_pmu_user {
 };
 
 /**
- * struct kvm_pmu_cpu - what the driver has for a CPU
+ * struct kvm_pmu_cpu - the driver's state of a CPU
  * @backing: the backing events
- * @nr_open: how many of them, from the first on, have ever been open
- * @used: how many of them have an event
- * @use: the counters that these take
+ * @nr_open: how many backing events, from the first on, have ever been open
+ * @used: how many backing events have an event
+ * @use: the counters that backing events with an event take
  * @leaving: an event may have left its backing event since the last flush
- * @telling: those of which the host may tell something: a bit each from their ENABLE on,
- *	until the NMI handler takes it off
+ * @telling: a bit for each backing event of which the host may tell something: set before
+ *	ENABLE, and cleared by the NMI handler
  * @perf: what perf is doing
  * @flush: the operations of one hypercall
  * @limit: what can count at the same time
- * @later: what is done later
+ * @later: work that is done later
  * @nmi: overflows
- * @host: what the host tells
+ * @host: the host's offer and the area
  * @hypervisor: the hypervisor's events
  * @user: reading counters in user mode
  *
@@ -484,7 +484,7 @@ enum kvm_pmu_result {
 	KVM_PMU_REFUSED,
 };
 
-/* This kernel ends, and asks the host for nothing more. */
+/* This kernel ends: the driver asks the host for nothing more. */
 extern bool kvm_pmu_ended;
 
 static inline long kvm_perf_op(unsigned int op, u32 id, u64 arg)
@@ -508,9 +508,9 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 			      upper_32_bits(addr), nr);
 }
 
-/* Changes with the host; READ_ONCE() of a field of 32 bits. */
+/* Changes with the host: use READ_ONCE() for a field of 32 bits. */
 extern struct guest_perf_query kvm_pmu_host;
-/* What the host can count may be something else now. */
+/* The host's answers on configurations may be out of date. */
 extern bool kvm_pmu_answers_stale;
 
 void kvm_pmu_warn(enum kvm_pmu_pending warning);
@@ -534,7 +534,7 @@ bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_backing.c */
 
-/* kvm_pmu_init() registers what features have the core call. */
+/* Called for a new area.  kvm_pmu_init() sets it to a feature's function. */
 extern void (*kvm_pmu_new_area)(struct kvm_pmu_cpu *cpu);
 
 static inline void kvm_pmu_note_pmc(struct kvm_pmu_backing *backing)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: the area of a CPU, in which the host tells
- * whether it has what was opened.
+ * Paravirtual performance events, guest side: the area of a CPU.
  *
- * The area's epoch tells whether the host has what was opened.  If it has not, as after a
- * migration, the guest finds that by looking: on what perf wants, in an NMI, and ten times
- * a second.  A host that the guest has just come to sends an NMI at once, because it finds
- * KVM_PERF_LVTPC in the local APIC.
+ * The area's epoch tells whether the host has what was opened.  If the host does not, as
+ * after a migration, the guest finds out by looking at the epoch: when perf wants
+ * something, in an NMI, and ten times a second.  A new host finds KVM_PERF_LVTPC in the
+ * local APIC, and sends an NMI at once.
  *
  * All runs on the area's CPU with interrupts off.
  */
@@ -86,7 +85,7 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 	WRITE_ONCE(cpu->host.epoch, READ_ONCE(cpu->host.area->epoch) ? : KVM_PMU_NO_EPOCH);
 	if (!cpu->host.has_lvtpc)
 		kvm_pmu_take_lvtpc(cpu);
-	/* After that: if the CPU comes to another host meanwhile, it asks that. */
+	/* Last: if the CPU comes to another host meanwhile, QUERY asks the new host. */
 	kvm_pmu_query_host(&cpu->host.query);
 }
 

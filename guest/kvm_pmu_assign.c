@@ -3,9 +3,9 @@
  * Paravirtual performance events, guest side: which backing event of its CPU a
  * perf_event has, if there is room for it.
  *
- * That the host has no counter for an event is known only when it is asked to count, and
- * perf believes that it does.  So what was found out is remembered for a while, and perf
- * told before.
+ * Only an ENABLE shows that the host has no counter for an event, and perf then believes
+ * that the event counts.  So the driver remembers for a while how much can count, and
+ * refuses more at pmu->add().
  *
  * All runs on the CPU that the events are for, with interrupts off.
  */
@@ -16,7 +16,7 @@
 #include "kvm_pmu.h"
 #include "kvm_pmu_rdpmc.h"
 
-/* For how long a limit holds: what an attempt costs, ten times a second. */
+/* How long a limit holds: an attempt to count more fails at most ten times a second. */
 #define KVM_PMU_LIMIT		(HZ / 10)
 
 /**
@@ -36,7 +36,7 @@ unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 	return cpu->limit.general;
 }
 
-/* How many general-purpose ones: one more for each fixed one that somebody else has. */
+/* The general-purpose counters of @use: one more for each fixed counter that is taken. */
 static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 				    const struct kvm_pmu_use *use)
 {
@@ -50,10 +50,10 @@ static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_use_fits - can all of that count at the same time?
+ * kvm_pmu_use_fits - can all of these count at the same time?
  * @cpu: this CPU's, after kvm_pmu_limit()
- * @use: what would count
- * @limit: on general-purpose counters, none of which counts reference cycles
+ * @use: the counters that would be needed
+ * @limit: of general-purpose counters, none of which counts reference cycles
  */
 bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
 		      const struct kvm_pmu_use *use, unsigned int limit)
@@ -77,9 +77,9 @@ void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_set_limit - for 0.1 seconds no more can count at the same time
+ * kvm_pmu_set_limit - let no more events count for 0.1 seconds
  * @cpu: this CPU's
- * @use: what does count
+ * @use: the counters of the events that do count
  */
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 {
@@ -88,8 +88,8 @@ void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 }
 
 /**
- * kvm_pmu_refuse - the host does not count this; others can count
- * @event: the event, not to be tried again for a second
+ * kvm_pmu_refuse - the host does not count this event; it can count others
+ * @event: the event, which is not tried again for a second
  */
 void kvm_pmu_refuse(struct perf_event *event)
 {
@@ -100,10 +100,10 @@ void kvm_pmu_refuse(struct perf_event *event)
 }
 
 /**
- * kvm_pmu_is_refused - has the host refused to count it, less than a second ago?
+ * kvm_pmu_is_refused - does the host not count it?
  * @event: the event
  *
- * Or would it, whenever it is asked?
+ * The host has refused it less than a second ago, or is of another CPU model.
  */
 static bool kvm_pmu_is_refused(struct perf_event *event)
 {
@@ -130,10 +130,10 @@ static void kvm_pmu_set_event(struct kvm_pmu_cpu *cpu,
 				enum kvm_pmu_event_state state)
 {
 	WRITE_ONCE(backing->event, event);
-	/* An NMI that throttles its group stops it by its backing event. */
+	/* An NMI that throttles the group finds the event's backing event by hw.idx. */
 	barrier();
 	event->hw.idx = backing - cpu->backing;
-	/* An NMI looks at @event unless @state is FREE. */
+	/* NMI-safe: an NMI looks at @event unless @state is FREE. */
 	barrier();
 	WRITE_ONCE(backing->state, state);
 }
@@ -144,12 +144,12 @@ static void kvm_pmu_clear_event(struct kvm_pmu_backing *backing)
 	backing->event->hw.idx = -1;
 	barrier();
 	WRITE_ONCE(backing->state, KVM_PMU_FREE);
-	/* As above. */
+	/* NMI-safe: an NMI looks at @event unless @state is FREE. */
 	barrier();
 	WRITE_ONCE(backing->event, NULL);
 }
 
-/* The backing event that an event has left to another one since the last flush. */
+/* The backing event that @event has left since the last flush and another event has. */
 static struct kvm_pmu_backing *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 						 struct perf_event *event)
 {
@@ -166,9 +166,9 @@ static struct kvm_pmu_backing *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * Before the flush it is all the same to the event that has taken @from.  An NMI may
- * stop it at any instruction here: it finds one of the two, and what it does to @from is
- * done to @to.
+ * The event that has taken @from does not mind another one before the flush.  An NMI may
+ * stop the event at any instruction here: it finds @from or @to, and a stop of @from is
+ * repeated for @to.
  */
 static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *from,
 			 struct kvm_pmu_backing *to)
@@ -179,22 +179,22 @@ static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *from,
 	cpu->perf.added |= BIT(to - cpu->backing);
 
 	WRITE_ONCE(to->event, event);
-	/* An NMI looks at @event unless @state is FREE. */
+	/* NMI-safe: an NMI looks at @event unless @state is FREE. */
 	barrier();
 	WRITE_ONCE(to->state, READ_ONCE(from->state));
-	/* From here on it is @to that is stopped. */
+	/* From here on, an NMI stops @to. */
 	barrier();
 	event->hw.idx = to - cpu->backing;
-	/* It may have been @from until now. */
+	/* Until now, an NMI may have stopped @from. */
 	barrier();
 	if (xchg(&from->state, KVM_PMU_FREE) == KVM_PMU_HELD)
 		WRITE_ONCE(to->state, KVM_PMU_HELD);
-	/* An NMI looks at @event unless @state is FREE. */
+	/* NMI-safe: an NMI looks at @event unless @state is FREE. */
 	barrier();
 	WRITE_ONCE(from->event, NULL);
 }
 
-/* Open for exactly this already? */
+/* Is the backing event open for the same configuration and period? */
 static bool kvm_pmu_fits(const struct kvm_pmu_backing *backing,
 			 const struct guest_perf_attr *attr, u64 period)
 {
@@ -219,8 +219,8 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		if (backing->event || backing->host == KVM_PMU_CLOSED)
 			continue;
 		/*
-		 * Back where it was, it need not even stop; nor, where the host
-		 * has refused a new period, take another's count for its own.
+		 * An event that comes back to its backing event need not even stop.  If
+		 * the host has refused a new period, the event finds its own count.
 		 */
 		if (backing->leaving == event)
 			return backing;
@@ -233,7 +233,7 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	return found;
 }
 
-/* Handled, though nobody wants them any more; the NMI finds nothing. */
+/* Handle overflows that no event wants any more; their NMI will find nothing. */
 static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 				   struct kvm_pmu_backing *backing)
 {
@@ -246,7 +246,7 @@ static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 	WRITE_ONCE(cpu->nmi.due, true);
 }
 
-/* One that is closed, or else the one that was not used for longest. */
+/* Find a closed backing event, or else close the one that was not used for longest. */
 static struct kvm_pmu_backing *
 kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -272,7 +272,7 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	if (oldest->host != KVM_PMU_CLOSED)
 		kvm_pmu_close(oldest);
-	/* OPEN would zero them. */
+	/* Before OPEN, which zeroes the record. */
 	kvm_pmu_drop_overflows(cpu, oldest);
 
 	oldest->attr = config->attr;
@@ -288,8 +288,8 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  * @cpu: this CPU's
  * @event: the event that it is for
  *
- * Return: one that is open for the same, or one to be opened; NULL where events
- * have all.
+ * Return: a backing event that is open for the same, or one to be opened; NULL if
+ * events have all.
  */
 static struct kvm_pmu_backing *
 kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
@@ -298,8 +298,8 @@ kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /*
- * Not what the host has refused before is asked for again at once, but for a pinned group:
- * where that finds no counter, perf gives it up for good.
+ * Do not ask at once for what the host has refused, except for a pinned group: if that
+ * finds no counter, perf gives it up for good.
  */
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -335,9 +335,9 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		return -EAGAIN;
 
 	/*
-	 * What it has counted where it was, and what is left of its period, is
-	 * known only after the flush that would start it elsewhere: let it go
-	 * on there.
+	 * Only the flush tells the final count on @left and the rest of the period.
+	 * The same flush would start the event on @backing, so let the event go on
+	 * at @left.
 	 */
 	left = cpu->leaving ? kvm_pmu_find_left(cpu, event) : NULL;
 	if (left) {
@@ -353,7 +353,7 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	return 0;
 }
 
-/* Without the host, which only has to be told where it is to overflow no more. */
+/* Without the host, which has to hear only that a sampling event overflows no more. */
 static bool kvm_pmu_leave_now(struct kvm_pmu_cpu *cpu,
 			      struct kvm_pmu_backing *backing)
 {
@@ -385,7 +385,7 @@ void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	}
 
 	kvm_pmu_clear_event(backing);
-	/* The flush stops it. */
+	/* Nothing may be parked, so the flush stops the backing event. */
 	if (cpu->user.reads)
 		cpu->flush.due = true;
 	backing->last_used = jiffies;
@@ -406,10 +406,10 @@ void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		return;
 
 	WRITE_ONCE(backing->state, KVM_PMU_STARTING);
-	/* Back where it was, unless an NMI has stopped it meanwhile. */
+	/* The event comes back to its backing event, unless an NMI has stopped that. */
 	if (backing->leaving == event && backing->host == KVM_PMU_RUNNING) {
 		kvm_pmu_set_counting(cpu, backing);
-		/* An NMI that has stopped it before has given it its count. */
+		/* An NMI that stopped the backing event has settled the count. */
 		WRITE_ONCE(backing->leaving, NULL);
 		kvm_pmu_look_again(cpu, backing);
 		return;

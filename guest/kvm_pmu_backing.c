@@ -11,10 +11,10 @@
  * All runs on the CPU that the events are for, with interrupts off.  The NMI handler stops
  * and reads events that count.
  *
- * The host may be another one than before (migration, a restored snapshot), or
- * have had its vCPU reset (suspend to memory).  What it has told is still in the
- * records then.  The CPU's area shows it, and any operation may find that the host
- * knows no backing event any more.  Where there is neither, the watch, a timer, finds it.
+ * The host may change (migration, a restored snapshot), or reset its vCPU (suspend to
+ * memory).  The records still have what the last host told.  The CPU's area shows the
+ * change, and any operation may find that the host knows no backing event any more.
+ * Without an area and without operations, the watch, a timer, finds it.
  */
 #include <linux/jiffies.h>
 #include <linux/perf_event.h>
@@ -24,11 +24,11 @@
 #include "kvm_pmu_record.h"
 
 /**
- * kvm_pmu_page_changed - an event's page has to say something else now
+ * kvm_pmu_page_changed - an event's page has to be written anew
  * @cpu: this CPU's
  * @event: the event
  *
- * May be called in NMI context; then it does before user mode goes on.
+ * NMI-safe: in an NMI the work writes the page before user mode goes on.
  */
 void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -42,12 +42,12 @@ void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /**
- * kvm_pmu_take_left - what is left of an event's period is in the record
+ * kvm_pmu_take_left - take what is left of an event's period from the record
  * @backing: its backing event
  * @event: the event
  *
- * But where the host wrote that after it was told that the backing event overflows
- * for nobody, it is not known: a whole period.
+ * If the host wrote the record after SET_LEFT had made the backing event overflow for
+ * nobody, the rest of the period is not known: take a whole period.
  */
 void kvm_pmu_take_left(const struct kvm_pmu_backing *backing,
 		       struct perf_event *event)
@@ -63,13 +63,13 @@ void kvm_pmu_take_left(const struct kvm_pmu_backing *backing,
  * @backing: the backing event
  * @event: its event, which counts
  *
- * May be called in NMI context.
+ * NMI-safe.
  */
 void kvm_pmu_backing_update(struct kvm_pmu_backing *backing,
 			    struct perf_event *event)
 {
 	kvm_pmu_count(event, kvm_pmu_record_count(&backing->record));
-	/* A KVM on top tells its guest. */
+	/* A KVM in this guest passes it on to its own guest. */
 	kvm_pmu_take_left(backing, event);
 }
 
@@ -83,7 +83,7 @@ void kvm_pmu_close(struct kvm_pmu_backing *backing)
 	backing->host = KVM_PMU_CLOSED;
 	backing->flags = 0;
 	backing->lost = false;
-	/* As OPEN will have it. */
+	/* As OPEN will set it. */
 	WRITE_ONCE(backing->record.pmc, 0);
 	kvm_pmu_note_pmc(backing);
 }
@@ -92,7 +92,7 @@ void kvm_pmu_close(struct kvm_pmu_backing *backing)
  * kvm_pmu_disable_host - have the host stop a backing event
  * @backing: the backing event
  *
- * May be called in NMI context.
+ * NMI-safe.
  */
 void kvm_pmu_disable_host(struct kvm_pmu_backing *backing)
 {
@@ -104,12 +104,12 @@ void kvm_pmu_disable_host(struct kvm_pmu_backing *backing)
 		backing->host = KVM_PMU_STOPPED;
 		backing->flags = 0;
 		backing->lost = false;
-		/* An NMI may be due for what came before it. */
+		/* Not in an NMI: it may be for a pmc that changed before. */
 		if (!in_nmi())
 			kvm_pmu_note_pmc(backing);
 		break;
 	default:
-		/* The watch, or whatever comes next, finds it out. */
+		/* The watch, or the next operation, finds out. */
 		break;
 	}
 }
@@ -118,7 +118,7 @@ void kvm_pmu_disable_host(struct kvm_pmu_backing *backing)
  * kvm_pmu_hold - an event does not count from now on, and keeps its backing event
  * @backing: the backing event
  *
- * An NMI may do the same at any instruction of the driver.
+ * NMI-safe; an NMI may do the same at any instruction of the driver.
  *
  * Return: the old state.
  */
@@ -131,10 +131,10 @@ enum kvm_pmu_event_state kvm_pmu_hold(struct kvm_pmu_backing *backing)
 }
 
 /**
- * kvm_pmu_settle_leaving - give the event that leaves what the record has
+ * kvm_pmu_settle_leaving - give the leaving event its count from the record
  * @backing: the backing event, which the host has stopped
  *
- * May be called in NMI context.
+ * NMI-safe.
  */
 void kvm_pmu_settle_leaving(struct kvm_pmu_backing *backing)
 {
@@ -144,10 +144,10 @@ void kvm_pmu_settle_leaving(struct kvm_pmu_backing *backing)
 }
 
 /**
- * kvm_pmu_settle_count - give its events what the record has
+ * kvm_pmu_settle_count - give the events of a backing event their counts from the record
  * @backing: the backing event, which the host has stopped, and which is in no flush
  *
- * May be called in NMI context.
+ * NMI-safe.
  */
 void kvm_pmu_settle_count(struct kvm_pmu_backing *backing)
 {
@@ -157,9 +157,9 @@ void kvm_pmu_settle_count(struct kvm_pmu_backing *backing)
 }
 
 /*
- * The last that the host has told is in the records.  What was opened since the
- * host lost the others it knows, and tells once more: left open, it would refuse
- * to be opened.
+ * The records have what the host told last.  The host knows the backing events that were
+ * opened since it lost the others: DISABLE brings their records up to date, and without
+ * CLOSE their OPEN would fail.
  */
 static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_backing *backing)
@@ -171,12 +171,12 @@ static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
 		return;
 
 	kvm_pmu_set_stopped(backing->event);
-	/* Unless an NMI has stopped it since. */
+	/* If an NMI has stopped it since, it stays HELD. */
 	cmpxchg(&backing->state, KVM_PMU_COUNTING, KVM_PMU_STARTING);
 	kvm_pmu_page_changed(cpu, backing->event);
 }
 
-/* Another host may have other hardware.  No NMI handler reads these fields. */
+/* Another host may have other hardware.  NMI handlers do not read these fields. */
 static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
@@ -190,7 +190,7 @@ static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_add_use(&cpu->use, backing->kind);
 	}
 	cpu->limit.proven = (struct kvm_pmu_use) { };
-	/* No limit is known there. */
+	/* The limit of the new host is not known. */
 	cpu->limit.until = 0;
 }
 
@@ -219,16 +219,16 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_forget(cpu, &cpu->backing[i]);
 	}
 
-	/* After that the CPU has what it opens, and nothing else. */
+	/* From the new area on, the CPU has what it opens, and nothing else. */
 	kvm_pmu_area_renew(cpu);
 	kvm_pmu_use_anew(cpu);
 	cpu->flush.due = true;
-	/* What the new host can count may be something else. */
+	/* The new host may count other configurations. */
 	WRITE_ONCE(kvm_pmu_answers_stale, true);
 }
 
 /**
- * kvm_pmu_is_parked - is a backing event parked: does it count for nobody?
+ * kvm_pmu_is_parked - does a backing event run without an event?
  * @backing: the backing event; its event may have left since the last flush
  */
 bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing)
@@ -238,7 +238,7 @@ bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing)
 }
 
 /**
- * kvm_pmu_running - what takes those that run at the host, and have not lost their counter
+ * kvm_pmu_running - counters of the backing events that run and have not lost theirs
  * @cpu: this CPU's
  */
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
@@ -273,7 +273,7 @@ bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_any_parked - does the host count anything here for no event?
+ * kvm_pmu_any_parked - does the host run any backing event of this CPU for no event?
  * @cpu: this CPU's
  */
 bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
@@ -292,7 +292,7 @@ bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
  * kvm_pmu_any_to_watch - is there anything to look after ten times a second?
  * @cpu: this CPU's
  *
- * A backing event runs, or is kept open for nobody; or the hypervisor's events count.
+ * There is if a backing event runs or is kept open, or the hypervisor's events count.
  */
 bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 {
@@ -326,11 +326,11 @@ void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_keeps_unused - does a CPU keep any open for nobody?
+ * kvm_pmu_keeps_unused - does a CPU keep any backing event open that has no event?
  * @nr: the CPU, any
  * @info: not used
  *
- * The CPU may just be changing that.
+ * The answer may be out of date: the CPU runs on.
  */
 bool kvm_pmu_keeps_unused(int nr, void *info)
 {
@@ -349,7 +349,7 @@ bool kvm_pmu_keeps_unused(int nr, void *info)
 }
 
 /**
- * kvm_pmu_close_unused - close what this CPU keeps open for nobody
+ * kvm_pmu_close_unused - close this CPU's backing events that have no event
  * @info: not used
  *
  * Interrupts are off, and perf is not at work on its events.
@@ -368,7 +368,7 @@ void kvm_pmu_close_unused(void *info)
 }
 
 /**
- * kvm_pmu_set_counting - from STARTING to COUNTING, unless an NMI is faster
+ * kvm_pmu_set_counting - from STARTING to COUNTING, unless an NMI has stopped the event
  * @cpu: this CPU's
  * @backing: the backing event, which the host runs
  */
@@ -380,7 +380,7 @@ void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
 	    KVM_PMU_STARTING)
 		kvm_pmu_set_stopped(backing->event);
 	perf_event_update_userpage(backing->event);
-	/* Since it has counted last, perhaps on another CPU. */
+	/* The event may owe samples from when it last counted, perhaps on another CPU. */
 	if (*kvm_pmu_owed(backing->event))
 		cpu->nmi.owing = true;
 }
@@ -390,8 +390,8 @@ void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
  * @cpu: this CPU's
  * @event: the event, which keeps its backing event
  *
- * May be called in NMI context, where it may find the event outside of add and
- * del, and in the middle of a flush.
+ * NMI-safe: an NMI may find the event outside of add and del, and in the middle of a
+ * flush.
  */
 void kvm_pmu_backing_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -409,26 +409,26 @@ void kvm_pmu_backing_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (backing->host == KVM_PMU_RUNNING)
 		kvm_pmu_disable_host(backing);
 	else if (old == KVM_PMU_STARTING)
-		/* A flush may be about to set RUNNING, and sees. */
+		/* A flush that is about to set RUNNING sees the new state. */
 		return;
 
 	if (old == KVM_PMU_COUNTING)
 		kvm_pmu_backing_update(backing, event);
-	/* Of a flush, its operation has the final count of who leaves. */
+	/* In a flush, the operation's result has the final count of the leaving event. */
 	if (!cpu->flush.busy)
 		kvm_pmu_settle_count(backing);
 	kvm_pmu_page_changed(cpu, event);
 }
 
 /**
- * kvm_pmu_throttle - an event has overflowed too often, for the host
+ * kvm_pmu_throttle - the host has stopped an event that overflows too often
  * @cpu: this CPU's
  * @backing: its backing event
  *
- * Has perf throttle it, as natively: there is a record of it, and perf starts the
- * event again at a tick.  What perf counts is overflows in a tick.
+ * Has perf throttle it, as natively: perf writes a record, and starts the event again at
+ * a tick.
  *
- * May be called in NMI context.
+ * NMI-safe.
  */
 void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 {
@@ -437,16 +437,16 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 }
 
 /**
- * kvm_pmu_note_lost - the host has taken a counter away that was to count
+ * kvm_pmu_note_lost - the host has taken the counter of a running backing event
  * @cpu: this CPU's
  * @backing: the backing event
  *
- * The work has perf schedule without it, as soon as interrupts are on, so that
- * the time that it does not count is known.  May be called in NMI context.
+ * As soon as interrupts are on, the work has perf schedule without the event, so that
+ * perf knows how long it did not count.  NMI-safe.
  */
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 {
-	/* Nobody misses what a parked event does not count. */
+	/* Do not warn of a parked event, whose count nobody misses. */
 	if (READ_ONCE(backing->state) != KVM_PMU_FREE ||
 	    READ_ONCE(backing->leaving))
 		kvm_pmu_warn(KVM_PMU_WARN_LOST);
@@ -462,10 +462,9 @@ void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
  * @cpu: this CPU's
  * @backing: the backing event
  *
- * Not of one that is starting: the flush looks once it counts.  May be called in
- * NMI context.
+ * The flush looks at an event that is starting, once it counts.  NMI-safe.
  *
- * Return: whether there is anything new.
+ * Return: whether any flag is new.
  */
 bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_backing *backing)
@@ -490,10 +489,10 @@ bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_look_again - as that, where an event counts from now on
+ * kvm_pmu_look_again - look at all flags when an event begins to count
  * @cpu: this CPU's
- * @backing: its backing event, which may have run before: what was told of it then was not
- *	for this event, or was told while it could not be stopped
+ * @backing: its backing event.  It may have run before: its flags then were not for this
+ *	event, or came while the event could not be stopped.
  */
 void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 {
@@ -502,7 +501,7 @@ void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing
 		kvm_pmu_look_at_flags(cpu, backing);
 }
 
-/* Bring all records up to date; false, and no change, where that fails. */
+/* Bring all records up to date.  If that fails, returns false and nothing has changed. */
 static bool kvm_pmu_read_all(struct kvm_pmu_cpu *cpu)
 {
 	long ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
@@ -510,7 +509,7 @@ static bool kvm_pmu_read_all(struct kvm_pmu_cpu *cpu)
 
 	switch (kvm_pmu_result(KVM_PERF_OP_READ, ret)) {
 	case KVM_PMU_NO_COUNTER:
-		/* The record of each says whether it is the one. */
+		/* Each record's flags say whether its event is lost. */
 		for (i = 0; i < cpu->nr_open; i++)
 			kvm_pmu_look_at_flags(cpu, &cpu->backing[i]);
 		fallthrough;
@@ -521,7 +520,7 @@ static bool kvm_pmu_read_all(struct kvm_pmu_cpu *cpu)
 	}
 }
 
-/* Bring its record up to date. */
+/* Bring the record up to date. */
 static enum kvm_pmu_result kvm_pmu_read_record(struct kvm_pmu_cpu *cpu,
 					       struct kvm_pmu_backing *backing)
 {
@@ -572,7 +571,7 @@ bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	else
 		known = kvm_pmu_read_by_host(cpu, backing, event);
 
-	/* It may be there to be read again. */
+	/* READ may have made the counter readable again. */
 	if (!in_nmi())
 		kvm_pmu_page_changed(cpu, event);
 	return known;

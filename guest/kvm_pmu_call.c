@@ -3,8 +3,8 @@
  * Paravirtual performance events, guest side: hypercalls, what their results
  * mean, and what the host offers.
  *
- * Another host may offer something else.  So each CPU asks again when it sets an area,
- * which it does when it has found that its host is another one.
+ * Another host may offer something else.  So each CPU calls QUERY when it sets an area,
+ * as it does when it finds that its host has changed.
  */
 #include <linux/bitops.h>
 #include <linux/jiffies.h>
@@ -19,15 +19,15 @@ DEFINE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
 bool kvm_pmu_ended;
 
-/* Each is printed once, KVM_PMU_WARN_MODEL for each model. */
+/* Warnings that have been printed; KVM_PMU_WARN_MODEL may be printed once per model. */
 static unsigned long kvm_pmu_warned;
 
 /**
  * kvm_pmu_warn - put a warning in the log, once
  * @warning: which
  *
- * A task switch holds the lock of the runqueue, which printk() may want, to wake
- * up who waits for the console: leave it to the work.
+ * Left to the work: a task switch holds the lock of the runqueue, which printk() may need
+ * to wake up a reader of the console.
  */
 void kvm_pmu_warn(enum kvm_pmu_pending warning)
 {
@@ -79,29 +79,29 @@ bool kvm_pmu_host_is_gone(bool ask)
 }
 
 /**
- * kvm_pmu_result - what an operation on a backing event has come to
+ * kvm_pmu_result - the outcome of an operation on a backing event
  * @op: KVM_PERF_OP_*
  * @ret: its result
  *
  * Return:
  *
- * %KVM_PMU_DONE: it was done.
+ * %KVM_PMU_DONE: the host has done it.
  *
  * %KVM_PMU_UNKNOWN: the host knows no backing event of this CPU any more: it is
- * another one, has reset the vCPU, or has not the feature.
+ * another host, has reset the vCPU, or does not have the feature.
  *
- * %KVM_PMU_NO_COUNTER: the hardware has none for it now; of READ: its was taken
- * away, and the record is up to date.
+ * %KVM_PMU_NO_COUNTER: the hardware has no counter for the event now.  For READ: the
+ * event has lost its counter, and the record is up to date.
  *
- * %KVM_PMU_TOO_OFTEN: what overflows may not start just now.
+ * %KVM_PMU_TOO_OFTEN: events that overflow may not start just now.
  *
- * %KVM_PMU_NO_SPACE: this VM may open no more.
+ * %KVM_PMU_NO_SPACE: this VM may open no more events.
  *
  * %KVM_PMU_EXISTS: the host knows this id already.
  *
- * %KVM_PMU_NOT_WRITTEN: done, but the record is out of date.
+ * %KVM_PMU_NOT_WRITTEN: the host has done it, but the record is out of date.
  *
- * %KVM_PMU_REFUSED: the host does not count that.
+ * %KVM_PMU_REFUSED: the host does not count the event.
  */
 enum kvm_pmu_result kvm_pmu_result(u32 op, long ret)
 {
@@ -134,13 +134,13 @@ enum kvm_pmu_result kvm_pmu_result(u32 op, long ret)
 struct guest_perf_query kvm_pmu_host;
 bool kvm_pmu_answers_stale;
 
-/* Raw, as who sets an area may hold the lock of the runqueue. */
+/* Raw: the caller that sets an area may hold the lock of the runqueue. */
 static DEFINE_RAW_SPINLOCK(kvm_pmu_host_lock);
 
 static seqcount_raw_spinlock_t kvm_pmu_host_sequence =
 	SEQCNT_RAW_SPINLOCK_ZERO(kvm_pmu_host_sequence, &kvm_pmu_host_lock);
 
-/* The rest of the driver believes what is there. */
+/* The rest of the driver relies on these bounds. */
 static void kvm_pmu_check_query(struct guest_perf_query *host)
 {
 	host->nr_counters = min_t(u32, host->nr_counters, KVM_PMU_NR_BACKING);
@@ -166,7 +166,7 @@ static void kvm_pmu_set_host(const struct guest_perf_query *host)
  * kvm_pmu_query_host - ask the host what it offers
  * @query: memory that the host can write
  *
- * Return: 0, or -KVM_E*: then all is as it was.
+ * Return: 0, or -KVM_E* and kvm_pmu_host is unchanged.
  */
 long kvm_pmu_query_host(struct guest_perf_query *query)
 {
@@ -178,7 +178,7 @@ long kvm_pmu_query_host(struct guest_perf_query *query)
 	if (ret)
 		return ret;
 
-	/* The host may still write what is there. */
+	/* A copy, because the host may still write @query. */
 	host = *query;
 	barrier();
 	kvm_pmu_check_query(&host);
@@ -187,10 +187,10 @@ long kvm_pmu_query_host(struct guest_perf_query *query)
 }
 
 /**
- * kvm_pmu_get_host - what does the host offer?
- * @host: set to it, as one host has told it
+ * kvm_pmu_get_host - get the host's offer
+ * @host: set to the offer of a single host
  *
- * For who looks at more than one field, or at one of 64 bits.  Not in NMI context.
+ * For callers that use more than one field, or a field of 64 bits.  Not in NMI context.
  */
 void kvm_pmu_get_host(struct guest_perf_query *host)
 {
@@ -219,10 +219,10 @@ static u64 kvm_pmu_hw_config(u64 event)
 }
 
 /**
- * kvm_pmu_event_select - which event select the host uses, as far as it has told
+ * kvm_pmu_event_select - the event select of the host, if the guest knows it
  * @attr: what to count
  *
- * Return: 0 where only the host knows it.
+ * Return: 0 if only the host knows it.
  */
 u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
 {
@@ -251,7 +251,7 @@ enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
 	enum kvm_pmu_kind kind;
 	u64 select;
 
-	/* As on AMD's CPUs. */
+	/* No fixed counters, as on AMD's CPUs. */
 	if (!fixed)
 		return KVM_PMU_GENERAL;
 
@@ -268,7 +268,7 @@ enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
  * kvm_pmu_is_foreign - is it a raw event of another CPU model than the host's?
  * @attr: what to count
  *
- * There its number may be another event, or none.
+ * On the host's CPU its number may be another event, or none.
  */
 bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr)
 {
@@ -288,7 +288,7 @@ static const char * const kvm_pmu_no_rdpmc[] = {
 /**
  * kvm_pmu_why_no_rdpmc - why does the host not let this VM read counters by RDPMC?
  *
- * Return: what to say of the host, NULL where it does.
+ * Return: the reason, or NULL if the host lets it.
  */
 const char *kvm_pmu_why_no_rdpmc(void)
 {

@@ -26,7 +26,7 @@
  */
 #define KVM_PMU_WATCH		(HZ / 10)
 
-/* How long one that nobody uses is kept open. */
+/* How long a backing event that no event uses is kept open. */
 #define KVM_PMU_KEEP		HZ
 
 static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
@@ -41,7 +41,7 @@ static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
 		"the host's CPU is another model: raw events are not counted until they are opened again, for this one",
 };
 
-/* Parked ones of an event with a frequency, whose period the host adjusts. */
+/* Stop parked sampling events: with a frequency, the host adapts their period. */
 static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
@@ -55,8 +55,8 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 }
 
 /*
- * Stop those that the host has taken away, and limit this CPU to those that count.
- * Returns whether perf has to schedule its events again.
+ * Stop the backing events that have lost their counter, and limit this CPU to those that
+ * count.  Returns whether perf has to schedule its events again.
  */
 static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 {
@@ -68,7 +68,7 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		backing = &cpu->backing[i];
 		if (!backing->lost)
 			continue;
-		/* Of one that does not run, the host has nothing to tell. */
+		/* The host tells nothing of a backing event that does not run. */
 		if (backing->host != KVM_PMU_RUNNING) {
 			backing->lost = false;
 			continue;
@@ -90,7 +90,7 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_work - what cannot be done where it is noticed
+ * kvm_pmu_work - do what is pending; interrupts are on again
  * @work: of its struct kvm_pmu_cpu
  */
 static void kvm_pmu_work(struct irq_work *work)
@@ -105,7 +105,7 @@ static void kvm_pmu_work(struct irq_work *work)
 			pr_warn("%s\n", kvm_pmu_warnings[i]);
 	}
 
-	/* The flush may have found it as well. */
+	/* The flush may have found it and opened all again. */
 	if (test_and_clear_bit(KVM_PMU_OPEN_ANEW, &cpu->later.pending) &&
 	    kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
@@ -135,7 +135,8 @@ static void kvm_pmu_work(struct irq_work *work)
 }
 
 /*
- * Stop what was parked for long enough, and close what will hardly be used again: an open event of the host's is a claim on its PMU.
+ * Stop what was parked for long enough, and close what will hardly be used again: each
+ * open event of the host is a claim on its PMU.
  */
 static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 {
@@ -154,15 +155,14 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 	}
 }
 
-/* By an area, and an NMI if an event has lost its counter. */
+/* By the epoch of an area, and by an NMI if an event has lost its counter. */
 static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
 {
 	return cpu->host.epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
 }
 
 /*
- * Events of a CPU may count for ever without any operation: find out whether
- * they still do.
+ * Events of a CPU may count for ever without any operation: check that they still do.
  */
 static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 {
@@ -173,9 +173,9 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 		return;
 	}
 
-	/* By the time that any runs again, the host may have others. */
+	/* By the time that an event runs again, the host may have taken counters. */
 	cpu->limit.proven = (struct kvm_pmu_use) { };
-	/* Or it is another one by now. */
+	/* Or the host may be another one by now. */
 	if (!cpu->host.epoch && !cpu->host.offline)
 		kvm_pmu_area_renew(cpu);
 	else if (cpu->hypervisor.wanted && kvm_pmu_area_is_stale(cpu))
@@ -194,7 +194,7 @@ static void kvm_pmu_watch(struct timer_list *watch)
 
 	local_irq_save(flags);
 	cpu->later.watching = false;
-	/* Not where its CPU has gone offline. */
+	/* If its CPU has gone offline, the timer runs elsewhere. */
 	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
 		kvm_pmu_reap(cpu);
 		kvm_pmu_counts_reap(cpu);

@@ -62,7 +62,7 @@ static void kvm_pmu_disable(struct pmu *pmu)
 	this_kvm_pmu_cpu()->perf.disabled = true;
 }
 
-/* Changes to one event, outside of pmu_disable and pmu_enable. */
+/* Flush changes that perf makes to one event outside of pmu_disable and pmu_enable. */
 static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
 {
 	if (cpu->perf.disabled || cpu->flush.busy || !cpu->flush.due)
@@ -79,7 +79,7 @@ static void kvm_pmu_enable(struct pmu *pmu)
 
 	cpu->perf.disabled = false;
 	kvm_pmu_flush_if_enabled(cpu);
-	/* Events may have overflowed while the samples were taken: once more, no longer. */
+	/* Once more: events may have overflowed while the samples were taken. */
 	if (cpu->nmi.owing)
 		kvm_pmu_take_owed(cpu);
 }
@@ -89,7 +89,7 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
 	cpu->perf.added = 0;
-	/* Of one event, reading it is cheaper: others may be parked. */
+	/* To read a single event, READ of all costs more: others may be parked. */
 	cpu->perf.reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
 }
 
@@ -118,7 +118,7 @@ static void kvm_pmu_read(struct perf_event *event)
 	if (event->hw.state || kvm_pmu_backing_read(cpu, event))
 		return;
 
-	/* In an NMI or a flush, the watch finds it out. */
+	/* In an NMI or a flush this is left to the watch. */
 	if (!in_nmi() && !cpu->flush.busy)
 		kvm_pmu_open_anew(cpu);
 }
@@ -265,11 +265,11 @@ void kvm_pmu_unregister(void)
 #endif
 
 /**
- * kvm_pmu_query - what the host can count, for a KVM on top of it
- * @query: set to it
+ * kvm_pmu_query - get the host's offer, for a KVM of this guest
+ * @query: set to the offer
  *
- * Return: false where there is no PMU by this driver, or where another would get
- * what that KVM asks for.
+ * Return: false if there is no PMU by this driver, or if another PMU would get that
+ * KVM's raw events.
  */
 bool kvm_pmu_query(struct guest_perf_query *query)
 {

@@ -28,9 +28,9 @@
 #include "kvm_pmu_record.h"
 
 /*
- * The operation has told the final count of the one that leaves.  What is left of
- * its period is in the record, unless an overflow, of the next one perhaps, has
- * changed that since.
+ * The operation has told the final count of the leaving event.  The rest of its period is
+ * in the record, unless an overflow, perhaps of the next event, has changed the record
+ * since.
  */
 static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
 {
@@ -41,7 +41,7 @@ static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
 
 	kvm_pmu_count(leaving, count);
 	kvm_pmu_take_left(backing, leaving);
-	/* The value above was read before this. */
+	/* The rest of the period is read before the sequence. */
 	virt_rmb();
 	if (READ_ONCE(backing->record.sequence) != backing->sequence + 2)
 		local64_set(&leaving->hw.period_left, 0);
@@ -50,7 +50,7 @@ static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
 }
 
 /**
- * kvm_pmu_take_count - the count of a backing event is for who leaves it, and who begins
+ * kvm_pmu_take_count - give a count to the event that leaves and to the one that starts
  * @backing: the backing event
  * @count: its count
  */
@@ -78,13 +78,13 @@ static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *back
 	cpu->flush.codes[cpu->flush.nr] = op;
 	cpu->flush.ops[cpu->flush.nr++] = (struct guest_perf_op) {
 		.op	= op,
-		/* OPEN finds the id in its argument. */
+		/* OPEN has the id in its argument. */
 		.id	= op == KVM_PERF_OP_OPEN ? 0 : backing->param.id,
 		.arg	= arg,
 	};
 }
 
-/* Where the period that the event was in when it stopped goes on. */
+/* Would the host's event go on with @left of its period? */
 static bool kvm_pmu_has_position(const struct kvm_pmu_backing *backing,
 				 u64 left)
 {
@@ -98,7 +98,7 @@ static bool kvm_pmu_has_position(const struct kvm_pmu_backing *backing,
 	}
 }
 
-/* Or do it at once. */
+/* Note a READ, or read the counter by RDPMC at once. */
 static void kvm_pmu_plan_read(struct kvm_pmu_cpu *cpu,
 			      struct kvm_pmu_backing *backing)
 {
@@ -124,10 +124,10 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 		count = 0;
 	}
 
-	/* If the backing event runs, an operation will tell. */
+	/* If the backing event runs, an operation tells the count. */
 	local64_set(&hwc->prev_count, count);
 
-	/* PERF_EVENT_IOC_PERIOD has changed it. */
+	/* PERF_EVENT_IOC_PERIOD has changed the period. */
 	if (sampling && hwc->sample_period != backing->attr.sample_period)
 		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_SET_PERIOD,
 			       hwc->sample_period);
@@ -140,13 +140,13 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_plan_read(cpu, backing);
 
 	if (backing->host != KVM_PMU_RUNNING) {
-		/* An NMI may tell of it as soon as it is. */
+		/* From ENABLE on an NMI may tell of it. */
 		set_bit(backing - cpu->backing, &cpu->telling);
 		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_ENABLE, 0);
 	}
 }
 
-/* Park what nobody uses, or stop it. */
+/* Park or stop a backing event that no event uses. */
 static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
 				struct kvm_pmu_backing *backing, bool room)
 {
@@ -162,9 +162,9 @@ static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * May the backing event run on, parked, beside what takes @use already?  Branches would
- * be recorded for it, which costs the host at each entry.  A program that executes RDPMC
- * would read what it counts.
+ * May the backing event run on, parked, beside the backing events that take @use?  With
+ * branches it may not, because recording them costs the host something at each entry.  A
+ * program that executes RDPMC would read its counter.
  */
 static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
 			    const struct kvm_pmu_backing *backing,
@@ -189,7 +189,7 @@ static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
  * kvm_pmu_plan - note the operations of a flush
  * @cpu: this CPU's
  *
- * First those that give counters free, then those that need them.
+ * Operations that free counters come before those that need counters.
  */
 static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 {
@@ -198,7 +198,7 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 	struct kvm_pmu_backing *backing;
 	unsigned int i;
 
-	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one for who uses it no more. */
+	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one to park or stop it. */
 	BUILD_BUG_ON(4 * KVM_PMU_NR_BACKING > KVM_PERF_BATCH_MAX);
 
 	cpu->flush.nr = 0;
@@ -231,7 +231,7 @@ static bool kvm_pmu_only_reads(struct kvm_pmu_cpu *cpu)
 	return true;
 }
 
-/* No batch, whose memory the host would have to reach: as batched. */
+/* A plain hypercall, which spares the host the batch's memory; results as of a batch. */
 static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
 {
 	long ret = kvm_perf_op(op, id, arg);
@@ -247,21 +247,21 @@ static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
 
 /**
  * kvm_pmu_run_batch - make one hypercall for the operations that were noted
- * @cpu: this CPU's; each operation has its result then
+ * @cpu: this CPU's; sets each operation's result
  */
 static void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu)
 {
 	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->flush.ops, cpu->flush.nr);
 	unsigned int i;
 
-	/* None was run. */
+	/* The host has run no operation. */
 	for (i = 0; ret && i < cpu->flush.nr; i++)
 		cpu->flush.ops[i].result = ret;
 }
 
 /*
- * After SET_LEFT the record may change before it has been read, and OPEN as a hypercall
- * has its address where others have an id.
+ * Not SET_LEFT, because the record may change before the guest reads it.  Not OPEN,
+ * because its hypercall has an address in place of the id.
  */
 static bool kvm_pmu_is_plain(u32 op)
 {
@@ -280,7 +280,7 @@ static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_run_batch(cpu);
 }
 
-/* Not of one that has been closed since the batch was run: see kvm_pmu_failed(). */
+/* A backing event may have been closed since the batch was run: see kvm_pmu_failed(). */
 static void kvm_pmu_disabled(struct kvm_pmu_backing *backing)
 {
 	if (backing->host != KVM_PMU_CLOSED)
@@ -291,8 +291,8 @@ static void kvm_pmu_disabled(struct kvm_pmu_backing *backing)
 }
 
 /*
- * An NMI may have stopped the event since it was to start.  Whether that came
- * before the ENABLE or after: the host does not run it once more.
+ * An NMI may have stopped the event since it was to start, before the ENABLE or after it.
+ * Then stop the backing event again.
  */
 static void kvm_pmu_enabled(struct kvm_pmu_backing *backing)
 {
@@ -302,7 +302,7 @@ static void kvm_pmu_enabled(struct kvm_pmu_backing *backing)
 	backing->flags = 0;
 	backing->lost = false;
 	WRITE_ONCE(backing->host, KVM_PMU_RUNNING);
-	/* From here on, the NMI does that itself. */
+	/* From here on, an NMI that stops the event disables it at the host. */
 	barrier();
 	if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
 		kvm_pmu_disable_host(backing);
@@ -332,9 +332,9 @@ static void kvm_pmu_done(struct kvm_pmu_backing *backing,
 }
 
 /*
- * READ has found that an event has lost its counter.  All may have been read: the record says
- * of which, by a host that tells.  What that has found and mended at once has cost
- * the guest nothing, as each VM entry looks.
+ * READ has found that an event has lost its counter.  If all were read, the record says
+ * which, on a host with NOTIFY.  If READ has got a counter again at once, the guest has
+ * missed nothing, as each VM entry looks.
  */
 static bool kvm_pmu_may_be_lost(const struct kvm_pmu_backing *backing)
 {
@@ -342,7 +342,7 @@ static bool kvm_pmu_may_be_lost(const struct kvm_pmu_backing *backing)
 	       READ_ONCE(backing->record.flags) & KVM_PERF_EVENT_LOST;
 }
 
-/* Returns what the host is short of, or 0. */
+/* Returns what the host is short of, or KVM_PMU_DONE. */
 static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 					  struct kvm_pmu_backing *backing,
 					  const struct guest_perf_op *op)
@@ -351,12 +351,12 @@ static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 
 	switch (result) {
 	case KVM_PMU_UNKNOWN:
-		/* Not where OPEN has failed, or where that is known. */
+		/* Not if OPEN has failed, or if kvm_pmu_forget_all() has run already. */
 		if (backing->host != KVM_PMU_CLOSED)
 			kvm_pmu_forget_all(cpu);
 		break;
 	case KVM_PMU_EXISTS:
-		/* By another kernel here: this one closes what it has lost. */
+		/* Another kernel's here: this one closes what it has lost. */
 		kvm_pmu_close(backing);
 		cpu->flush.due = true;
 		break;
@@ -371,7 +371,7 @@ static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_done(backing, op);
 		break;
 	case KVM_PMU_TOO_OFTEN:
-		/* perf starts it again at a tick. */
+		/* perf starts the event again at a tick. */
 		if (backing->state == KVM_PMU_STARTING)
 			kvm_pmu_throttle(cpu, backing);
 		break;
@@ -394,7 +394,7 @@ static unsigned int kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 	unsigned int i;
 
 	for (i = 0; i < cpu->flush.nr; i++) {
-		/* What was asked is known here; the host answers that, and no more. */
+		/* The host answers with result and arg; op is the driver's own copy. */
 		op = (struct guest_perf_op) {
 			.op	= cpu->flush.codes[i],
 			.result	= READ_ONCE(cpu->flush.ops[i].result),
@@ -410,7 +410,7 @@ static unsigned int kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_run - have the host run what was noted, and take what comes of it
+ * kvm_pmu_run - have the host run the noted operations, and handle the results
  * @cpu: this CPU's, with an operation at least
  *
  * Return: a bit for each enum kvm_pmu_result that says what the host is short of.
@@ -421,7 +421,7 @@ static unsigned int kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 	return kvm_pmu_finish(cpu);
 }
 
-/* How many were to start, and do not run? */
+/* How many events were to start, and do not run? */
 static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
@@ -430,7 +430,7 @@ static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		backing = &cpu->backing[i];
-		/* Of one that an NMI has stopped before there was anything to ask for. */
+		/* An NMI may have stopped it before there was an operation. */
 		kvm_pmu_settle_leaving(backing);
 		if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
 			continue;
@@ -481,8 +481,8 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 }
 
 /*
- * True if what has failed may succeed when it is tried again: with fewer that are kept
- * open, or with fewer that are parked, which are stopped for the limit.
+ * True if failed operations may succeed when they are tried again: fewer backing events
+ * are open now, or parked ones will be stopped for the limit.
  */
 static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 {
@@ -557,7 +557,7 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	kvm_pmu_pend(cpu, KVM_PMU_RESCHED);
 }
 
-/* What takes the samples that are owed, see kvm_pmu_init(). */
+/* Takes the samples that are owed; kvm_pmu_init() sets it. */
 void (*kvm_pmu_samples_due)(struct kvm_pmu_cpu *cpu);
 
 /**
@@ -606,11 +606,11 @@ static bool kvm_pmu_is_flexible(const struct kvm_pmu_backing *backing)
  * kvm_pmu_flush_added - can all that perf has just added count?
  * @cpu: this CPU's; perf has it disabled
  *
- * A group counts as a whole or not at all.  The host need not be asked where the
- * backing events run already, or where as many events have counted.
+ * A group counts as a whole or not at all.  There is no need to ask the host if the
+ * backing events run already, or if as many events have counted.
  *
- * No limit keeps perf from adding a pinned group that has failed.  If it were taken for
- * granted once more, the work would have perf add it for ever.
+ * A pinned group is never taken for granted: no limit keeps perf from adding it again, so
+ * after a failure the work would have perf add it for ever.
  */
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 {
@@ -627,8 +627,8 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_open_anew - the host has nothing of what was opened
- * @cpu: this CPU's; what counts is open again then, or once perf is done
+ * kvm_pmu_open_anew - the host has lost all backing events: open them again
+ * @cpu: this CPU's; its flush is now, or at pmu_enable
  */
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
 {
@@ -637,7 +637,7 @@ void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
 		return;
 
 	kvm_pmu_flush(cpu);
-	/* Not here, as perf may be reading an event. */
+	/* Leave it to the work, as perf may be reading an event. */
 	if (cpu->nmi.owing)
 		kvm_pmu_pend(cpu, KVM_PMU_TAKE_OWED);
 }
@@ -646,7 +646,7 @@ void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
  * kvm_pmu_read_running - ask the host for each event that runs
  * @cpu: this CPU's, which is in no flush
  *
- * The host may have lost all but those that were opened since.
+ * The host may have lost the older ones, and know those that were opened since.
  *
  * Return: false if it has lost any.
  */

@@ -27,7 +27,7 @@
 /* Of hw.idx: it has been added, and needs no slot. */
 #define KVM_PMU_NO_SLOT		KVM_PERF_NR_SLOTS
 
-/* Beside KVM_PERF_COUNT_*: an event that counts several of these. */
+/* Besides KVM_PERF_COUNT_*: the event that counts several of them. */
 #define KVM_PMU_EXITS		KVM_PERF_MAX_COUNTS
 
 static struct pmu *kvm_pmu_hypervisor;
@@ -125,8 +125,8 @@ static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)
 }
 
 /*
- * A group that cannot be added as a whole gives back what it has got.  Then there are no
- * more slots than there were for who waits, and to try again would be to try for ever.
+ * A group that cannot be added as a whole gives its slots back.  Then there are no more
+ * slots than when the event began to wait, and trying again would never end.
  */
 static void kvm_pmu_hypervisor_leave_slot(struct kvm_pmu_cpu *cpu,
 					  struct perf_event *event)
@@ -195,7 +195,7 @@ static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
 	if (!counts || event->attr.config1 || event->attr.config2)
 		return -EINVAL;
 
-	/* A child, on another host than its parent's, must not make fork() fail. */
+	/* If a child is on another host than its parent was, fork() must not fail. */
 	if (!event->parent &&
 	    ((counts & ~READ_ONCE(kvm_pmu_host.counts)) ||
 	     !kvm_pmu_hypervisor_supports(&event->attr)))
@@ -312,7 +312,7 @@ static struct attribute *kvm_pmu_hypervisor_events_attrs[] = {
 	NULL
 };
 
-/* Only what the host offers. */
+/* sysfs shows only events that the host offers. */
 static umode_t kvm_pmu_hypervisor_is_visible(struct kobject *kobj,
 					     struct attribute *attr, int i)
 {

@@ -65,7 +65,7 @@ static int kvm_pmu_query_first(void)
 	return -ENODEV;
 }
 
-/* NULL, or why there can be no samples. */
+/* The reason why there can be no samples, or NULL. */
 static const char *kvm_pmu_no_sampling(void)
 {
 	if (!(kvm_pmu_host.features & KVM_PERF_FEATURE_SAMPLING))
@@ -121,8 +121,8 @@ static void kvm_pmu_see_end(void *unused)
 }
 
 /*
- * This kernel ends, maybe as another follows by kexec.  Tasks still run and other CPUs
- * still count: what they ask of the host from now on is not done.
+ * This kernel ends, maybe because another follows by kexec.  Tasks still run and other
+ * CPUs still count.  From now on the driver makes no operation for them.
  */
 static int kvm_pmu_reboot(struct notifier_block *block, unsigned long action,
 			  void *data)
@@ -142,8 +142,8 @@ static struct notifier_block kvm_pmu_reboot_notifier = {
 };
 
 /*
- * The last of a kernel that has crashed, before that which dumps it: every other CPU has
- * stopped.  Nothing else is called then.
+ * Called last in a kernel that has crashed, before the kernel that dumps it.  Every other
+ * CPU has stopped.  A crash calls nothing else of this module.
  */
 static int kvm_pmu_kexec(struct kprobe *probe, struct pt_regs *regs)
 {
@@ -156,12 +156,12 @@ static struct kprobe kvm_pmu_kexec_probe = {
 	.pre_handler	= kvm_pmu_kexec,
 };
 
-/* As far into the function as ENDBR and the call of ftrace, with what follows them. */
+/* Covers ENDBR, the call of ftrace, and the instruction that follows. */
 #define KVM_PMU_MAX_PROBE	32
 
 /*
- * At the first instruction that is not for ftrace: kernel.ftrace_enabled=0 disarms those
- * there, without a word.
+ * Probe the first instruction that is not for ftrace: kernel.ftrace_enabled=0 silently
+ * disarms kprobes at ftrace's.
  */
 static int kvm_pmu_probe_kexec(void)
 {
@@ -190,7 +190,7 @@ static void kvm_pmu_reset_at_end(void)
 		pr_warn("machine_kexec cannot be probed: the host may reset the VM instead of kdump\n");
 }
 
-/* Does nothing with what was not registered. */
+/* Unregistering a probe or notifier that is not registered does nothing. */
 static void kvm_pmu_no_reset_at_end(void)
 {
 	unregister_kprobe(&kvm_pmu_kexec_probe);
@@ -200,8 +200,8 @@ static void kvm_pmu_no_reset_at_end(void)
 static struct machine_ops kvm_pmu_machine_ops;
 
 /*
- * Every other CPU has stopped.  What comes earlier, as a reboot notifier does,
- * would find events opened again.
+ * Every other CPU has stopped.  A reboot notifier, which is called earlier, would find
+ * events opened again.
  */
 static void kvm_pmu_shutdown(void)
 {
@@ -303,7 +303,7 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_compat_exit_user();
 	kvm_pmu_hypervisor_unregister();
 	kvm_pmu_unregister();
-	/* What is parked may overflow until then. */
+	/* Parked events may overflow until RESET. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	kvm_pmu_areas_destroy();
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);

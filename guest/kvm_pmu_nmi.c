@@ -85,7 +85,7 @@ static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
 	}
 }
 
-/* The host tells of overflows of an event that leaves until the flush has ended. */
+/* Until the flush has ended, overflows are those of the leaving event. */
 static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 				    struct kvm_pmu_backing *backing,
 				    struct pt_regs *regs)

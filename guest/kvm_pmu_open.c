@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: which events of perf's it takes, and
- * what each is to the host.
+ * Paravirtual performance events, guest side: which events of perf the driver takes, and
+ * how it asks the host for each.
  *
- * The host is asked about a configuration once, by opening an event and closing it again,
- * and its answer remembered.
+ * The driver asks the host about a configuration once, by opening an event and closing it
+ * again, and remembers the answer.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -18,7 +18,7 @@
 #include "compat.h"
 #include "kvm_pmu.h"
 
-/* How many to remember, if no more are in use. */
+/* How many configurations to remember, if no more are in use. */
 #define KVM_PMU_MAX_CONFIGS	128
 
 struct kvm_pmu_known {
@@ -26,7 +26,7 @@ struct kvm_pmu_known {
 	struct list_head node;
 };
 
-/* What the host reads and writes when it is asked. */
+/* Memory that the host reads and writes for a try. */
 struct kvm_pmu_probe {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
 	struct guest_perf_attr attr;
@@ -34,14 +34,14 @@ struct kvm_pmu_probe {
 	struct guest_perf_op ops[2];
 };
 
-/* The list is in the order of use, the last first; the mutex protects it. */
+/* The list is in the order of use, the last used first; the mutex protects it. */
 static DEFINE_MUTEX(kvm_pmu_config_mutex);
 static LIST_HEAD(kvm_pmu_configs);
 static unsigned int kvm_pmu_nr_configs;
 
 /*
- * What event_init returns; perf takes -ENOENT for <not supported>, and
- * -EOPNOTSUPP, which is not remembered.
+ * Returns the error for event_init.  perf prints <not supported> for -ENOENT, which is
+ * remembered, and for -EOPNOTSUPP, which is not.
  */
 static int kvm_pmu_errno(long ret)
 {
@@ -64,7 +64,7 @@ static int kvm_pmu_errno(long ret)
 	}
 }
 
-/* Open and close it. */
+/* Open an event and close it. */
 static long kvm_pmu_try(struct kvm_pmu_probe *probe)
 {
 	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, probe->ops, 2);
@@ -72,12 +72,12 @@ static long kvm_pmu_try(struct kvm_pmu_probe *probe)
 	return ret ? : probe->ops[0].result;
 }
 
-/* How often they may be, for who may not disturb other CPUs. */
+/* How often users who may not disturb other CPUs may have unused events closed. */
 #define KVM_PMU_CLOSE_UNUSED	(HZ / 10)
 
 /*
  * Events that are kept open for later take room, too.  Each CPU that keeps anything gets an
- * interrupt, also one that does not work for who opens an event here.
+ * interrupt, also if it has nothing to do with the program that opens an event.
  */
 static bool kvm_pmu_close_all_unused(void)
 {
@@ -98,7 +98,7 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 	struct kvm_pmu_probe *probe;
 	long ret;
 
-	/* A power of two is aligned to its size. */
+	/* kzalloc() aligns a power of two to its size. */
 	probe = kzalloc(roundup_pow_of_two(sizeof(*probe)), GFP_KERNEL);
 	if (!probe)
 		return -ENOMEM;
@@ -108,7 +108,7 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 		probe->attr.sample_period = 1;
 	probe->param.attr_addr = virt_to_phys(&probe->attr);
 	probe->param.event_addr = virt_to_phys(&probe->record);
-	/* After those of the CPUs' backing events. */
+	/* The id after those of the CPUs' backing events. */
 	probe->param.id = nr_cpu_ids * KVM_PMU_NR_BACKING;
 	probe->ops[0].op = KVM_PERF_OP_OPEN;
 	probe->ops[0].arg = virt_to_phys(&probe->param);
@@ -135,7 +135,7 @@ static struct kvm_pmu_known *kvm_pmu_find(const struct guest_perf_attr *attr)
 	return NULL;
 }
 
-/* Down to @max, those first that were not used for longest. */
+/* Forget configurations down to @max, first those that were not used for longest. */
 static void kvm_pmu_shrink(unsigned int max)
 {
 	struct kvm_pmu_known *known, *next;
@@ -156,7 +156,7 @@ static struct kvm_pmu_known *kvm_pmu_learn(const struct guest_perf_attr *attr)
 	struct kvm_pmu_known *known;
 	int error = kvm_pmu_ask_host(attr);
 
-	/* Another time it may be different. */
+	/* Do not remember errors that may be different another time. */
 	if (error && error != -ENOENT && error != -EINVAL)
 		return ERR_PTR(error);
 
@@ -192,20 +192,19 @@ kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 	error = known->config.error;
 	if (!error)
 		atomic_inc(&known->config.users);
-	/* Frees what is not in use, maybe this. */
+	/* Forgets configurations that are not in use, perhaps this one. */
 	kvm_pmu_shrink(KVM_PMU_MAX_CONFIGS);
 
 	return error ? ERR_PTR(error) : &known->config;
 }
 
 /**
- * kvm_pmu_config_get - can the host count it?
+ * kvm_pmu_config_get - can the host count this?
  * @attr: what to count; its sample_period is 0
  *
  * May sleep.
  *
- * Return: the configuration, for kvm_pmu_config_put(), or what event_init is
- * to return.
+ * Return: the configuration, for kvm_pmu_config_put(), or the error for event_init.
  */
 static struct kvm_pmu_config *
 kvm_pmu_config_get(const struct guest_perf_attr *attr)
@@ -220,7 +219,7 @@ kvm_pmu_config_get(const struct guest_perf_attr *attr)
 }
 
 /**
- * kvm_pmu_config_share - one more perf_event counts this
+ * kvm_pmu_config_share - one more perf_event counts this configuration
  * @config: the configuration, of another perf_event
  */
 static void kvm_pmu_config_share(struct kvm_pmu_config *config)
@@ -228,15 +227,15 @@ static void kvm_pmu_config_share(struct kvm_pmu_config *config)
 	atomic_inc(&config->users);
 }
 
-/* On Intel some events have a least period, 128 at most: *_limit_period(). */
+/* On Intel some events have a minimum period, at most 128: *_limit_period(). */
 #define KVM_PMU_SHORT_PERIOD	256
 
 /**
- * kvm_pmu_config_check_period - can the host have it overflow that often?
+ * kvm_pmu_config_check_period - can the host have an event overflow that often?
  * @config: what to count
  * @period: after how many events, 0 for never
  *
- * Asks the host, where it might not, each time.  May sleep.
+ * Asks the host each time if the period may be too short.  May sleep.
  *
  * Return: 0, or -EINVAL.
  */
@@ -258,7 +257,7 @@ static int kvm_pmu_config_check_period(const struct kvm_pmu_config *config, u64 
 }
 
 /**
- * kvm_pmu_config_put - one perf_event less counts this
+ * kvm_pmu_config_put - one perf_event less counts this configuration
  * @config: the configuration
  */
 static void kvm_pmu_config_put(struct kvm_pmu_config *config)
@@ -295,7 +294,7 @@ static bool kvm_pmu_has_freq(const struct perf_event *event)
 /**
  * kvm_pmu_check_period - pmu->check_period: may an event have this period?
  * @event: the event
- * @period: of PERF_EVENT_IOC_PERIOD, or a frequency: perf checks those that it knows of
+ * @period: of PERF_EVENT_IOC_PERIOD, or a frequency, which perf checks if it knows of it
  *
  * Return: 0 or -EINVAL.
  */
@@ -315,7 +314,7 @@ static bool kvm_pmu_splits_nested(void)
 	return READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NESTED;
 }
 
-/* Where there can be none, more events share a backing event. */
+/* If there can be no nested guests, ignore it: more events share a backing event. */
 static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
 {
 	return attr->exclude_guest && kvm_pmu_splits_nested() &&
@@ -328,9 +327,9 @@ static bool kvm_pmu_is_intel(void)
 }
 
 /*
- * Of which config1 and config2 are part, as in the tables of extra_regs of x86's own
- * PMU up to Linux 7.3: the responses to what a core asks for, latencies, and the front
- * end.
+ * Does the event use config1 and config2?  The events are those of the tables
+ * extra_regs of x86's own PMU up to Linux 7.3: the responses to what a core asks for,
+ * latencies, and the front end.
  */
 static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 {
@@ -362,7 +361,7 @@ static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 	(ARCH_PERFMON_EVENTSEL_ANY | HSW_IN_TX | HSW_IN_TX_CHECKPOINTED | \
 	 BIT_ULL(36) /* EQ */ | GENMASK_ULL(47, 40) /* UMASK2 */)
 
-/* x86's own PMU ignores other bits that it does not know, as those of AMD's. */
+/* Like x86's own PMU, ignore other unknown bits, also those of AMD's. */
 static bool kvm_pmu_select_is_known(const struct perf_event *event,
 				    const struct guest_perf_query *host)
 {
@@ -371,7 +370,7 @@ static bool kvm_pmu_select_is_known(const struct perf_event *event,
 		 ~host->raw_event_mask);
 }
 
-/* The optional flags are the same for every host, which ignores what it cannot do. */
+/* The optional flags are the same for every host: a host ignores unknown ones. */
 static void kvm_pmu_guest_attr(struct perf_event *event,
 			       const struct guest_perf_query *host,
 			       struct guest_perf_attr *guest)
@@ -384,7 +383,7 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		.config		= attr->config,
 	};
 
-	/* x86's own PMU ignores all else, and tools set some of it. */
+	/* Ignore those of other events, like x86's own PMU: some tools set them. */
 	if (kvm_pmu_has_extra_regs(event)) {
 		guest->config1 = attr->config1;
 		guest->config2 = attr->config2;
@@ -409,12 +408,12 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 	if (kvm_pmu_wants_branches(event))
 		guest->flags |= event->hw.branch_reg.config;
 	guest->flags |= KVM_PERF_ATTR_NOTIFY;
-	/* What overflows is read when it does. */
+	/* A sampling event is read when it overflows, not by RDPMC. */
 	if (!is_sampling_event(event))
 		guest->flags |= KVM_PERF_ATTR_RDPMC | kvm_pmu_user_attr();
 }
 
-/* An event type of its own holds raw events. */
+/* A PMU with a type of its own has raw events only. */
 static bool kvm_pmu_serves(const struct perf_event *event)
 {
 	switch (event->attr.type) {
@@ -427,9 +426,8 @@ static bool kvm_pmu_serves(const struct perf_event *event)
 }
 
 /*
- * precise_ip: not by this PMU, nor AUX, which perf knows.
- * exclude_host asks for nested guests alone, which an older host cannot tell
- * from this one.
+ * This PMU has no precise_ip.  perf itself refuses AUX.  exclude_host asks for nested
+ * guests alone, which a host without NESTED cannot tell from this guest.
  */
 static bool kvm_pmu_supports(struct perf_event *event,
 			     const struct guest_perf_query *host)
@@ -439,7 +437,7 @@ static bool kvm_pmu_supports(struct perf_event *event,
 	       (!event->attr.exclude_host || kvm_pmu_splits_nested());
 }
 
-/* Of precise_ip only: registers, and on Intel where the samples go. */
+/* Extended registers and, on Intel, aux_output need precise_ip. */
 static bool kvm_pmu_has_precise_only(const struct perf_event_attr *attr)
 {
 	return (attr->sample_regs_user | attr->sample_regs_intr) &
@@ -478,7 +476,7 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 	       use.general <= READ_ONCE(kvm_pmu_host.nr_counters);
 }
 
-/* Ask the host if it may be another one by now, which nothing has shown yet. */
+/* If nothing has shown yet whether the host has changed, ask it. */
 static void kvm_pmu_see_host(struct guest_perf_query *host)
 {
 	struct kvm_pmu_cpu *cpu;
@@ -500,7 +498,7 @@ static void kvm_pmu_init_hw(struct perf_event *event,
 {
 	event->pmu_private = config;
 	event->destroy = kvm_pmu_destroy;
-	/* For the event filter of a KVM on top. */
+	/* For the event filter of a KVM in this guest. */
 	event->hw.config = kvm_pmu_event_select(&config->attr);
 	event->hw.idx = -1;
 	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
@@ -510,8 +508,8 @@ static void kvm_pmu_init_hw(struct perf_event *event,
 }
 
 /*
- * A child counts what its parent counts.  The host is not asked: if it is another one by
- * now, and does not count that, the task must fork all the same.
+ * A child counts what its parent counts.  Do not ask the host: if it is another host
+ * now and does not count that, fork() must not fail.
  */
 static int kvm_pmu_init_child(struct perf_event *event)
 {
@@ -528,9 +526,9 @@ static int kvm_pmu_init_child(struct perf_event *event)
  * kvm_pmu_event_init - pmu->event_init: take an event, if it is one of this PMU
  * @event: the event
  *
- * Whether the host has it is found out by trying.  May sleep.
+ * Finds out by trying whether the host has the event.  May sleep.
  *
- * Return: 0, -ENOENT for one of another PMU, or what x86's own PMU answers.
+ * Return: 0, -ENOENT for an event of another PMU, or the error of x86's own PMU.
  */
 int kvm_pmu_event_init(struct perf_event *event)
 {
@@ -562,7 +560,7 @@ int kvm_pmu_event_init(struct perf_event *event)
 		return PTR_ERR(config);
 
 	ret = kvm_pmu_config_check_period(config, event->attr.sample_period);
-	/* x86's own PMU sees these last. */
+	/* x86's own PMU checks branches last. */
 	if (!ret)
 		ret = branches;
 	if (!ret && !kvm_pmu_group_fits(event, &attr))

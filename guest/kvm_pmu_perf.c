@@ -2,8 +2,8 @@
 /*
  * Paravirtual performance events, guest side: the seam to perf.
  *
- * What perf keeps in an event for itself is changed here alone, but for what each struct
- * pmu has to keep: hw.idx, hw.state and what is left of a period.
+ * Only this file changes what perf keeps in an event for itself, except for the fields
+ * that each struct pmu has to keep: hw.idx, hw.state and what is left of a period.
  */
 #include <linux/perf_event.h>
 #include <linux/slab.h>
@@ -23,7 +23,7 @@ bool kvm_pmu_is_ours(const struct perf_event *event)
 }
 
 /**
- * kvm_pmu_has_raw - does who asks for a raw event get one of this PMU?
+ * kvm_pmu_has_raw - do raw events go to this PMU?
  */
 bool kvm_pmu_has_raw(void)
 {
@@ -33,7 +33,7 @@ bool kvm_pmu_has_raw(void)
 /**
  * kvm_pmu_register_copy - let perf use a PMU, in memory of its own
  * @pmu: set to it before perf knows it; NULL on failure
- * @template: what it is a copy of
+ * @template: to be copied
  * @no_sampling: why there can be no samples, or NULL
  * @name: its name
  * @type: PERF_TYPE_* or -1
@@ -66,7 +66,7 @@ int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
  * @event: the event
  * @count: the backing event's
  *
- * An NMI may do so in between, with a higher count.
+ * NMI-safe: an NMI may bring it up in between, to a higher count.
  */
 void kvm_pmu_count(struct perf_event *event, u64 count)
 {
@@ -82,14 +82,14 @@ void kvm_pmu_count(struct perf_event *event, u64 count)
 }
 
 /*
- * The host adjusts the period to the frequency.  For the perf core here it is
- * an event with a fixed period, which it leaves alone.
+ * The host adapts the period to the frequency.  For the guest's perf core the event has a
+ * fixed period, which perf leaves alone.
  */
 void kvm_pmu_hide_freq(struct perf_event *event)
 {
 	event->attr.freq = 0;
 	event->hw.sample_period = event->attr.sample_period;
-	/* It starts with whatever period the host is at. */
+	/* The event starts with the period that the host is at. */
 	local64_set(&event->hw.period_left, 0);
 }
 

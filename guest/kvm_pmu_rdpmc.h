@@ -50,7 +50,7 @@ static __always_inline u32 kvm_pmu_ecx(u32 pmc)
  *
  * May be called in NMI context.
  *
- * Return: false where it cannot be read so now.
+ * Return: false if the count cannot be read so now.
  */
 static __always_inline bool
 kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,

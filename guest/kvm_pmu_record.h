@@ -9,7 +9,7 @@
 
 #include "kvm_pmu.h"
 
-/* @field: of @record, one that the host writes with it */
+/* @field: a field of @record that the host writes under its sequence */
 static inline u64 kvm_pmu_read_field(const struct guest_perf_event *record,
 			      const u64 *field)
 {
@@ -20,13 +20,13 @@ static inline u64 kvm_pmu_read_field(const struct guest_perf_event *record,
 	if (IS_ENABLED(CONFIG_64BIT))
 		return READ_ONCE(*field);
 
-	/* 64 bits are two loads. */
+	/* On 32 bits the value is two loads. */
 	do {
 		sequence = READ_ONCE(record->sequence);
 		/* The value is read between the two sequence numbers. */
 		virt_rmb();
 		value = *field;
-		/* As above. */
+		/* Order the value before the second sequence number. */
 		virt_rmb();
 	} while (((sequence & 1) || sequence != READ_ONCE(record->sequence)) &&
 		 --tries);

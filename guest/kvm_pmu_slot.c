@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: what the host counts in a CPU's
- * area for the hypervisor's events, and slots, in which it counts down to their samples.
+ * Paravirtual performance events, guest side: the counts of the hypervisor's events in a
+ * CPU's area, and slots, in which the host counts down to their samples.
  *
- * To count costs each exit something, and to be asked to costs one.  So a CPU asks for all
- * that is in use anywhere as soon as it needs one of them, and the watch takes back what
- * is not in use any more.
+ * Each event that the host counts costs every exit something, and SET_COUNTS costs an
+ * exit. So if a CPU needs an event, it asks for all that are in use anywhere, and the
+ * watch takes back those that are not in use any more.
  *
- * A slot that is in use is the host's, at every exit.  So it is taken out of use before
- * anything is written there, which an NMI may do as well, to stop its event or to begin a
- * new period.
+ * At every exit the host may write a slot that is in use.  So the guest takes the slot
+ * out of use before it writes there.  An NMI may do so, too, to stop the slot's event
+ * or to begin a new period.
  *
  * All that has a CPU runs on it with interrupts off.
  */
@@ -50,7 +50,7 @@ static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
 	return kvm_pmu_area_read(&cpu->host.area->slot[i].left);
 }
 
-/* An exit may come in between: it is no less than at first, no more than at last. */
+/* An exit in between may change it: it is between the first count and the last. */
 static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
 {
 	const struct guest_perf_area *area = this_kvm_pmu_cpu()->host.area;
@@ -82,7 +82,7 @@ void kvm_pmu_hypervisor_update(struct perf_event *event)
 /**
  * kvm_pmu_slots_for - how many slots could a group have?
  * @cpu: this CPU's
- * @leader: its leader, or NULL for a group that has none yet
+ * @leader: the group's leader, or NULL for a group that has no slot yet
  */
 unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
 			       const struct perf_event *leader)
@@ -214,7 +214,7 @@ void kvm_pmu_hypervisor_start(struct perf_event *event, int flags)
 	if (sampling)
 		kvm_pmu_slot_load(cpu, event);
 	local64_set(&event->hw.prev_count, kvm_pmu_hypervisor_now(event));
-	/* From here on, an NMI may stop it. */
+	/* From here on, an NMI may stop the event. */
 	barrier();
 	WRITE_ONCE(event->hw.state, 0);
 	if (sampling)
@@ -236,7 +236,7 @@ void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
 	if (is_sampling_event(event))
 		kvm_pmu_slot_off(this_kvm_pmu_cpu(), event);
 	kvm_pmu_hypervisor_update(event);
-	/* Before, an NMI would do it as well. */
+	/* Until now, an NMI would update it as well. */
 	barrier();
 	kvm_pmu_set_stopped(event);
 }
@@ -384,11 +384,11 @@ static void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 	}
 }
 
-/* How many open events want it, of each. */
+/* For each KVM_PERF_COUNT_*, how many open events want it. */
 static atomic_t kvm_pmu_count_users[KVM_PERF_NR_COUNTS];
 
 /**
- * kvm_pmu_counts_get - one open event more wants these
+ * kvm_pmu_counts_get - one more open event wants these counts
  * @counts: a bit for each KVM_PERF_COUNT_*
  */
 void kvm_pmu_counts_get(unsigned long counts)
@@ -400,8 +400,8 @@ void kvm_pmu_counts_get(unsigned long counts)
 }
 
 /**
- * kvm_pmu_counts_put - one less wants them
- * @counts: as above
+ * kvm_pmu_counts_put - one open event less wants these counts
+ * @counts: a bit for each KVM_PERF_COUNT_*
  */
 void kvm_pmu_counts_put(unsigned long counts)
 {
@@ -424,13 +424,13 @@ static u32 kvm_pmu_counts_in_use(void)
 	return counts;
 }
 
-/* The argument's low half is where other operations have an id. */
+/* The low half of the argument takes the place of other operations' id. */
 static long kvm_pmu_set_counts(u32 counts)
 {
 	return kvm_perf_op(KVM_PERF_OP_SET_COUNTS, counts, 0);
 }
 
-/* Another host than the one that was queried may not have all. */
+/* The host may be another one than the one that QUERY asked, and lack some events. */
 static u32 kvm_pmu_ask_for_each(unsigned long counts)
 {
 	unsigned int i;
@@ -445,10 +445,11 @@ static u32 kvm_pmu_ask_for_each(unsigned long counts)
 }
 
 /**
- * kvm_pmu_hypervisor_try_again - have perf add those that it could not
- * @cpu: this CPU's, which has a slot or a count that it had not
+ * kvm_pmu_hypervisor_try_again - have perf add the events that it could not add
+ * @cpu: this CPU's, which has a slot or a count that it lacked
  *
- * perf does that for those of hardware alone, on 6.1, as it multiplexes them.
+ * Linux 6.1's perf tries again by itself only for hardware events, as it multiplexes
+ * them.
  */
 void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
 {
@@ -464,7 +465,7 @@ void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
  * @cpu: this CPU's
  * @counting: a bit for each KVM_PERF_COUNT_*
  *
- * What is not counted any more must not go on as an event that counts.
+ * An event that the host does not count any more must not go on as if it counted.
  */
 static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
 {
@@ -481,7 +482,7 @@ static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
  * kvm_pmu_counts_ask - have the host count what this CPU needs
  * @cpu: this CPU's
  *
- * Without an area it cannot: setting one asks again.
+ * Without an area the host cannot; setting an area asks again.
  */
 static void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu)
 {
@@ -514,7 +515,7 @@ bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts)
 	if (!asked)
 		cpu->hypervisor.wanted = kvm_pmu_counts_in_use();
 
-	/* Which asks as well. */
+	/* Opening anew asks for the counts as well. */
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
 	else if (!asked)
@@ -524,7 +525,7 @@ bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts)
 }
 
 /**
- * kvm_pmu_counts_reap - have the host count what is not in use no more
+ * kvm_pmu_counts_reap - stop the host from counting events that are not in use any more
  * @cpu: this CPU's
  */
 void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
@@ -535,7 +536,7 @@ void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
 		return;
 
 	cpu->hypervisor.wanted &= ~unused;
-	/* Another host counts nothing anyway. */
+	/* A host that has changed counts nothing anyway. */
 	if (!kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_counts_ask(cpu);
 }

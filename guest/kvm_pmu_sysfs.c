@@ -6,8 +6,8 @@
  * perf.
  *
  * A hypercall that the host traces comes between two readings of the clock of the guest's
- * perf.  That it is this one is seen by an id that no event has, and by the first of the
- * readings, which it passes.
+ * perf.  The host finds the hypercall in its trace by an id that no event has and by its
+ * second argument, the first reading.
  */
 #include <linux/cpu.h>
 #include <linux/device.h>
@@ -76,7 +76,7 @@ static ssize_t hw_event_show(struct device *dev, struct device_attribute *attr,
 	u64 cmask = (config & ARCH_PERFMON_EVENTSEL_CMASK) >> 24;
 	int len;
 
-	/* Another host had it. */
+	/* An earlier host had the event. */
 	if (!config)
 		return -EOPNOTSUPP;
 
@@ -235,7 +235,7 @@ static ssize_t rdpmc_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(rdpmc);
 
-/* What a line of "clock" has at most. */
+/* The most bytes that a line of "clock" has. */
 #define KVM_PMU_CLOCK_LINE	64
 
 struct kvm_pmu_clock {
@@ -243,7 +243,7 @@ struct kvm_pmu_clock {
 	u64 after;
 };
 
-/* Interrupts are off.  The host knows no such event, and does nothing. */
+/* IRQs off.  The host knows no such event, and does nothing. */
 static void kvm_pmu_clock_measure(void *info)
 {
 	struct kvm_pmu_clock *clock = info;
@@ -254,7 +254,7 @@ static void kvm_pmu_clock_measure(void *info)
 	clock->after = local_clock();
 }
 
-/* A line for each CPU, as many as a page has. */
+/* A line for each CPU, as many as fit in a page. */
 static ssize_t clock_show(struct device *dev, struct device_attribute *attr,
 			  char *buf)
 {

@@ -2,20 +2,20 @@
 /*
  * Paravirtual performance events, guest side: reading counters in user mode.
  *
- * As with x86's own PMU, a program that has mapped an event finds in perf's page of
- * it which counter to read by RDPMC, and what to add (struct perf_event_mmap_page).
- * Here that is what the event's record says.  Where the host changes the record, it
- * sends an NMI, so that the page says the same before user mode executes anything
+ * As with x86's own PMU, a program that has mapped an event finds in perf's page of it
+ * which counter to read by RDPMC, and what to add (struct perf_event_mmap_page).  The
+ * driver writes there what the event's record says.  If the host changes the record, it
+ * sends an NMI, so that the driver writes the page before user mode executes anything
  * else.
  *
  * RDPMC has no mask: a program that may execute it reads every counter of its CPU.  So
- * while such a program runs, nothing is parked.  What does not run reads 0, as the host
- * sees to (struct guest_perf_event).  The counters of events that count
- * this task, or its CPU, can be read, as with x86's own PMU.
+ * nothing is parked while such a program runs, and the host keeps counters that do not
+ * run at 0 (struct guest_perf_event).  Counters of events that count this task, or its
+ * CPU, can be read, as with x86's own PMU.
  *
- * An event may count and yet have no counter that can be read.  Its page has no
- * cap_user_rdpmc then: its count takes a read().  That finds a counter that can be
- * read again, of which the host says nothing.
+ * An event may count and yet have no counter that can be read.  Then its page has no
+ * cap_user_rdpmc, and the program needs read().  The host does not tell when a counter
+ * can be read again; the read() finds it.
  */
 #include <linux/irq_work.h>
 #include <linux/jump_label.h>
@@ -86,7 +86,7 @@ static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
 
 	cpu->flush.due = true;
 	kvm_pmu_flush(cpu);
-	/* They are of the task that leaves: the work would take them in the next one. */
+	/* The samples are the leaving task's; the work would run in the next task. */
 	if (cpu->nmi.owing && !cpu->flush.busy)
 		kvm_pmu_samples_due(cpu);
 }
@@ -187,7 +187,7 @@ void kvm_pmu_user_destroy(void)
  * not allowed.  A program that had mapped an event reads 0, and finds in the event's page
  * that the program has to ask perf.
  *
- * Return: 0, or -EOPNOTSUPP where it cannot be allowed.
+ * Return: 0, or -EOPNOTSUPP if it cannot be allowed.
  */
 int kvm_pmu_user_allow(bool allowed)
 {
@@ -201,9 +201,10 @@ int kvm_pmu_user_allow(bool allowed)
 }
 
 /**
- * kvm_pmu_user_attr - what the host is asked for, for user mode to read an event
+ * kvm_pmu_user_attr - flags that let user mode read an event
  *
- * Of each that the kernel reads by RDPMC: events share backing events, mapped or not.
+ * For each event that the kernel reads by RDPMC: mapped and other events share backing
+ * events.
  *
  * Return: flags of struct guest_perf_attr.
  */
@@ -278,8 +279,8 @@ static void kvm_pmu_set_page(struct perf_event *event,
 }
 
 /*
- * The event has its count as it was brought up to date last.  The backing event has what
- * came since, and what it had when that was done.
+ * The event's count is as of its last update, when the backing event's was prev_count.
+ * The backing event has counted the rest since.
  */
 static void kvm_pmu_set_page_pmc(struct perf_event *event,
 				 const struct kvm_pmu_backing *backing, u32 pmc,
@@ -300,12 +301,13 @@ static void kvm_pmu_set_page_pmc(struct perf_event *event,
 }
 
 /*
- * Another CPU alone knows where its events can be read.  Where both write the page at
- * the same time, it has the last word, as this one has written all that it does.
+ * Only the event's own CPU knows where the event can be read.  If both CPUs write the
+ * page at the same time, that CPU writes last, because this CPU calls it when it has
+ * written.
  */
 static void kvm_pmu_have_page_written(int nr)
 {
-	/* Where it is offline, or asked already, that does. */
+	/* If that CPU is offline, or called already, it writes the page itself. */
 	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->user.page_call);
 }
 
@@ -403,13 +405,13 @@ void kvm_pmu_update_pages(void *info)
 }
 
 /**
- * kvm_pmu_look_at_pmc - see whether an event can still be read where it could
+ * kvm_pmu_look_at_pmc - see whether an event can still be read at the same counter
  * @cpu: this CPU's
  * @backing: its backing event, with KVM_PERF_ATTR_RDPMC_USER
  *
  * In NMI context.
  *
- * Return: how many NMIs the host has sent because it is not, at most.
+ * Return: at most how many NMIs the host has sent because it cannot.
  */
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 				 struct kvm_pmu_backing *backing)
