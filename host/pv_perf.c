@@ -2,8 +2,8 @@
 /*
  * Paravirtual performance events, host side: the hypercall.
  *
- * What a guest passes is fetched once and checked here, before the others see
- * it.  An operation, on the vCPU's thread, which may sleep:
+ * The hypercall fetches the guest's arguments once and checks them before other files
+ * see them.  An operation, on the vCPU's thread, which may sleep:
  *
  *	pv_perf_hypercall()
  *	  pv_perf_run()			for each of a batch
@@ -70,7 +70,7 @@ static int pv_perf_check_config(const struct pv_perf_vm *vm,
 			return -EINVAL;
 		return 0;
 	case KVM_PERF_TYPE_RAW:
-		/* Before the mask, which may be another model's. */
+		/* Before raw_event_mask is applied, which may be another model's. */
 		if (attr->model && attr->model != pv_perf_model())
 			return -EOPNOTSUPP;
 		if (attr->config & ~vm->pmu.raw_event_mask)
@@ -218,7 +218,7 @@ static int pv_perf_op_set_area(struct kvm_vcpu *vcpu, gpa_t gpa)
 {
 	int ret = pv_perf_area_set(vcpu, gpa);
 
-	/* The guest has asked for counts in the area that it had. */
+	/* The guest asked for counts in its earlier area. */
 	if (!ret)
 		pv_perf_counts_end(vcpu);
 

@@ -107,13 +107,13 @@ static inline void pv_perf_save_branches(struct kvm_vcpu *vcpu)
 		pv_perf_read_branches(vcpu);
 }
 
-/* What a vCPU enters the guest after. */
+/* Where a vCPU enters the guest from. */
 enum pv_perf_entry {
 	/* KVM's run loop. */
 	PV_PERF_ENTRY_ANEW,
 	/* The exit for an NMI, without leaving the run loop: the host has run nothing. */
 	PV_PERF_ENTRY_AFTER_NMI,
-	/* As that, the exit at the IRET of the guest's handler of an NMI. */
+	/* Likewise, the exit at the IRET of the guest's NMI handler. */
 	PV_PERF_ENTRY_AFTER_IRET,
 };
 
@@ -121,9 +121,9 @@ enum pv_perf_entry {
  * pv_perf_enter - look at a vCPU's events before it enters the guest
  * @vcpu: the vCPU, with interrupts off, before KVM looks the last time whether
  *	anything is requested
- * @after: what was before
+ * @after: where the vCPU comes from
  *
- * A vCPU without events pays for finding that out.
+ * Without events a vCPU pays only this check.
  */
 static __always_inline void pv_perf_enter(struct kvm_vcpu *vcpu,
 					  enum pv_perf_entry after)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, host side: the area of a vCPU, which tells the
- * guest in its memory what it would have to ask for.
+ * guest in its memory what the guest would have to ask for.
  *
- * Memory is saved and restored, and the area must not say then that another host
- * serves the vCPU.  So it says that this one does only from the entry to KVM_RUN to
- * where that returns for the VMM to do as it likes.
+ * Memory is saved and restored.  If another host then serves the vCPU, the area must not
+ * say that this one does.  So the area has this host's epoch only from the entry to
+ * KVM_RUN until KVM_RUN returns so that the VMM may save the vCPU.
  *
- * If a VMM restores a VM in place, this host has events of a time that the guest does not
- * know any more.  With KVM's local APIC the VMM sets that (KVM_SET_LAPIC).  Without it,
- * KVM sees nothing of it but the guest's memory: the area has another number each time
- * that the VMM may save it, and an older one shows that it was restored.
+ * If a VMM restores a VM in place, this host has events of a time that the guest does
+ * not know any more.  With KVM's local APIC the VMM sets that (KVM_SET_LAPIC).  Without
+ * it, KVM sees only the guest's memory: the area has another number each time that the
+ * VMM may save it, and an older number shows that it was restored.
  */
 #include <linux/align.h>
 #include <linux/random.h>
@@ -34,7 +34,7 @@ static int pv_perf_area_write_epoch(struct kvm *kvm, struct pv_perf_area *area,
 				  epoch);
 }
 
-/* Even, as no epoch is, and not 0. */
+/* A hidden number is even, unlike an epoch, and not 0. */
 #define PV_PERF_FIRST_HIDDEN	0x80000000u
 
 static u32 pv_perf_next_hidden(u32 hidden)
@@ -50,7 +50,7 @@ static void pv_perf_area_show(struct kvm *kvm, struct pv_perf_area *area)
 		area->shown = true;
 }
 
-/* As above. */
+/* If the memory is gone, the guest cannot be told. */
 static void pv_perf_area_hide(struct kvm *kvm, struct pv_perf_area *area)
 {
 	u32 hidden = pv_perf_next_hidden(area->hidden);
@@ -63,7 +63,7 @@ static void pv_perf_area_hide(struct kvm *kvm, struct pv_perf_area *area)
 	area->hidden = hidden;
 }
 
-/* Is it not as it was hidden last? */
+/* Has the number in memory changed since the area was hidden? */
 static bool pv_perf_area_is_restored(struct kvm *kvm, struct pv_perf_area *area)
 {
 	u32 epoch;

@@ -186,7 +186,7 @@ static u64 period_left(struct perf_event *backing)
  * pv_perf_backing_period - the period of a backing event
  * @backing: the backing event
  *
- * In any context.
+ * NMI-safe.
  */
 u64 pv_perf_backing_period(const struct perf_event *backing)
 {
@@ -194,7 +194,7 @@ u64 pv_perf_backing_period(const struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_left_at - what is left of its period where it was stopped
+ * pv_perf_backing_left_at - rest of the period at the position where it was stopped
  * @backing: the backing event
  * @at: from pv_perf_backing_stop()
  *

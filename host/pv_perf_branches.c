@@ -129,8 +129,8 @@ void pv_perf_branches_enter(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_read_branches - save what the guest has executed before an NMI
- * @vcpu: the vCPU, which has left the guest for it, with NMIs held off
+ * pv_perf_read_branches - save the guest's branches before an NMI
+ * @vcpu: the vCPU, which has left the guest for the NMI, with NMIs held off
  */
 void pv_perf_read_branches(struct kvm_vcpu *vcpu)
 {
@@ -201,11 +201,11 @@ static u32 pv_perf_branches_decode(const struct pv_perf_branches *branches,
  * pv_perf_branches_tell - tell the guest of the branches that led to an overflow
  * @vcpu: the vCPU, its lock held, before it is told of the overflow; kvm->srcu is held
  *	for reading
- * @may_sleep: or page faults are disabled
+ * @may_sleep: false if page faults are disabled
  *
- * A guest without room for them is told of none.
+ * A guest whose area has no room for branches is told of none.
  *
- * Return: 0, -EFAULT, or -EAGAIN where it would have to wait; then the guest may have
+ * Return: 0, -EFAULT, or -EAGAIN if it would have to wait; then the guest may have
  * been told of some.
  */
 int pv_perf_branches_tell(struct kvm_vcpu *vcpu, bool may_sleep)
@@ -223,7 +223,7 @@ int pv_perf_branches_tell(struct kvm_vcpu *vcpu, bool may_sleep)
 	    here->area.where.len < GUEST_PERF_AREA_SIZE_VER2)
 		return 0;
 
-	/* It is looked up again, which may sleep. */
+	/* The area's address has to be looked up again, which may sleep. */
 	if (!may_sleep && kvm_memslots(vcpu->kvm)->generation !=
 	    here->area.where.generation)
 		return -EAGAIN;

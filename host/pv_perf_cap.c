@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, host side: the capabilities, by which a VMM learns
- * what a VM may have, and sets less.
+ * what a VM may have, and sets lower limits.
  */
 
 #include "kvm_perf.h"
@@ -14,7 +14,7 @@
  * pv_perf_init_limits - let a VM have what the host allows
  * @vm: of the VM, which knows what it can count
  *
- * But no events, where the VMM has to ask for them.
+ * If the VMM has to ask for events, the VM may have none yet.
  */
 void pv_perf_init_limits(struct pv_perf_vm *vm)
 {
@@ -25,7 +25,7 @@ void pv_perf_init_limits(struct pv_perf_vm *vm)
 	vm->rdpmc = pv_perf_rdpmc_unasked();
 }
 
-/* May guests read counters by RDPMC, or this one, 0 or 1? */
+/* 1 if guests (@kvm is NULL), or the guests of @kvm, may read counters by RDPMC, or 0. */
 static unsigned int pv_perf_rdpmc_allowed(struct kvm *kvm)
 {
 	return pv_perf_host.rdpmc == KVM_PERF_RDPMC_ALLOWED &&
@@ -34,7 +34,7 @@ static unsigned int pv_perf_rdpmc_allowed(struct kvm *kvm)
 
 /**
  * pv_perf_check_extension - KVM_CHECK_EXTENSION
- * @kvm: the VM, or NULL where /dev/kvm is asked
+ * @kvm: the VM, or NULL if /dev/kvm is asked
  * @cap: KVM_CAP_PV_PERF_*
  *
  * Return: the limit, for each vCPU; for KVM_CAP_PV_PERF_RDPMC 0 or 1, for
@@ -106,7 +106,7 @@ int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap)
 	    !pv_perf_may_have(cap->cap, cap->args[0]))
 		return -EINVAL;
 
-	/* Not under the feet of a vCPU that has been told another limit. */
+	/* No vCPU may have been told another limit. */
 	mutex_lock(&kvm->lock);
 	if (!kvm->created_vcpus) {
 		*pv_perf_vm_limit(kvm->arch.pv_perf, cap->cap) = cap->args[0];

@@ -38,7 +38,7 @@ void pv_perf_clear_thread(struct kvm_vcpu *vcpu);
 void pv_perf_follow_thread(struct kvm_vcpu *vcpu);
 int pv_perf_move_and_enable(struct kvm_vcpu *vcpu, struct pv_perf_event *event);
 
-/* The backing event is fit to count guest execution on this thread. */
+/* Is the event's backing event fit to count guest execution on this thread? */
 static inline bool pv_perf_is_here(struct kvm_vcpu *vcpu,
 				   struct pv_perf_event *event)
 {
@@ -78,7 +78,7 @@ bool pv_perf_has_news(const struct pv_perf_event *event);
 
 void pv_perf_switch_modes(struct kvm_vcpu *vcpu);
 
-/* Most entries find nothing to be stopped or started, without looking at an event. */
+/* False at most VM entries, so that they need not look at an event. */
 static inline bool pv_perf_may_switch_modes(struct kvm_vcpu *vcpu)
 {
 	const struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
@@ -130,7 +130,7 @@ static inline bool pv_perf_has_freq(const struct pv_perf_event *event)
 	return READ_ONCE(event->freq.hz);
 }
 
-/* Is there anything that it does not count, but its counter would, or was it throttled? */
+/* Does its counter count more than the event counts, or was it throttled? */
 static inline bool pv_perf_may_be_stopped(const struct pv_perf_event *event)
 {
 	return pv_perf_counts_one_mode(event) || pv_perf_counts_kernel(event) ||

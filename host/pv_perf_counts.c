@@ -45,7 +45,7 @@ u32 pv_perf_counts_allowed(struct kvm *kvm)
 	return kvm ? allowed & kvm->arch.pv_perf->counts : allowed;
 }
 
-/* These events tell how busy the host is, as the steal time does. */
+/* Events that tell how busy the host is, as the steal time does. */
 #define PV_PERF_STEAL_COUNTS						\
 	(BIT(KVM_PERF_COUNT_PREEMPTIONS) | BIT(KVM_PERF_COUNT_STEAL_NS) |	\
 	 BIT(KVM_PERF_COUNT_HOST_NS))

@@ -17,7 +17,7 @@
 #include "pv_perf_trace.h"
 #include "x86.h"
 
-/* The vCPU has had too many overflows, and this event is what has the last. */
+/* The vCPU has had too many overflows, the last of them of @event: limit the event. */
 static void pv_perf_limit(struct pv_perf_event *event)
 {
 	struct pv_perf_vcpu *home = event->home;
@@ -29,7 +29,7 @@ static void pv_perf_limit(struct pv_perf_event *event)
 	WRITE_ONCE(home->limited, home->limited + 1);
 }
 
-/* It may overflow again, if it finds a counter, and had not lost it before. */
+/* Let the event overflow again, if it finds a counter and had not lost it before. */
 static void pv_perf_unlimit(struct pv_perf_event *event)
 {
 	pv_perf_clear_why(event, PV_PERF_LIMITED);
@@ -38,7 +38,7 @@ static void pv_perf_unlimit(struct pv_perf_event *event)
 		pv_perf_set_why(event, PV_PERF_LOST);
 }
 
-/* Stop it until the vCPU's overflows are back at the rate it may have. */
+/* Stop the event until the vCPU's overflows are back at the rate that it may have. */
 static void pv_perf_wait_for_rate(struct pv_perf_event *event)
 {
 	s64 time = pv_perf_rate_time(event->home->vcpu);
@@ -52,7 +52,7 @@ static void pv_perf_wait_for_rate(struct pv_perf_event *event)
 		return;
 	}
 
-	/* Not just the counter: perf would start that again when it likes. */
+	/* Do not stop the counter only: perf might start it again at any time. */
 	perf_event_disable(event->backing);
 	hrtimer_start(&event->home->rate_timer, ns_to_ktime(time),
 		      HRTIMER_MODE_ABS);
@@ -74,7 +74,7 @@ enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer)
 
 /*
  * Take the overflows that the guest has not been told of, and the sum of their periods.
- * An NMI adds one of both at any instruction here.
+ * An NMI may add an overflow and its period at any instruction here.
  */
 static unsigned int pv_perf_take_overflows(struct pv_perf_event *event,
 					   u64 *passed)
@@ -89,9 +89,9 @@ static unsigned int pv_perf_take_overflows(struct pv_perf_event *event,
 	return n;
 }
 
-/* What is left to be done for an event that the guest has been told of. */
+/* The guest has been told of an event, and is to get an NMI. */
 #define PV_PERF_DELIVER_NMI	BIT(0)
-/* Something would have to wait, and has not been done. */
+/* The delivery would have to wait, and is left to the request. */
 #define PV_PERF_DELIVER_AGAIN	BIT(1)
 
 /* Tell the guest of an event's overflows. */
@@ -107,7 +107,7 @@ static unsigned int pv_perf_deliver_overflows(struct kvm_vcpu *vcpu,
 	n = pv_perf_take_overflows(event, &passed);
 	event->last_period = div_u64(passed, n);
 
-	/* Before the overflow; useless if the record cannot be written. */
+	/* Branches before the overflow.  Useless if the record cannot be written. */
 	if (pv_perf_has_branches(event))
 		branches = pv_perf_branches_tell(vcpu, may_sleep);
 	if (may_sleep || !branches)
@@ -119,7 +119,7 @@ static unsigned int pv_perf_deliver_overflows(struct kvm_vcpu *vcpu,
 		return PV_PERF_DELIVER_AGAIN;
 	}
 
-	/* Whether or not the guest could be told: the host has had the work. */
+	/* Charge them also if the guest cannot be told: the host has had the work. */
 	if (pv_perf_charge_overflows(vcpu, n))
 		pv_perf_limit(event);
 
@@ -136,7 +136,7 @@ static unsigned int pv_perf_deliver_overflows(struct kvm_vcpu *vcpu,
 
 /*
  * Tell the guest of an event's overflows, and why the event does not count.  With
- * PV_PERF_AT_NMI_EXIT, all but the overflows is left to the request.
+ * PV_PERF_AT_NMI_EXIT, the request tells of all but the overflows.
  */
 static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 					  struct pv_perf_event *event,
@@ -146,12 +146,12 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 	unsigned int todo = 0;
 	u32 told = event->told & ~event->owed;
 
-	/* Of those that the guest keeps for later there may be many. */
+	/* The guest may keep many events for later, of which there is nothing to tell. */
 	if (!(event->enabled | event->told | atomic_read(&event->overflows)))
 		return 0;
 
 	if (may_sleep) {
-		/* Not by pv_perf_note_lost(): the request for that is this one. */
+		/* pv_perf_note_lost() would make the request that is served here. */
 		if (pv_perf_is_newly_lost(event))
 			pv_perf_set_why(event, PV_PERF_LOST);
 		if (pv_perf_why(event) & PV_PERF_LOST)
@@ -184,7 +184,7 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 	return todo;
 }
 
-/* The vCPU is locked.  True if the guest is to get an NMI. */
+/* The vCPU is locked.  Returns whether the guest is to get an NMI. */
 static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
@@ -194,7 +194,7 @@ static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 	list_for_each_entry(event, &here->events, node)
 		todo |= pv_perf_deliver_event(vcpu, event, when);
 
-	/* Where one has started again, others before it may have lost their counter to it. */
+	/* An event that started again may have taken an earlier event's counter. */
 	if (when == PV_PERF_AT_LEAVE) {
 		list_for_each_entry(event, &here->events, node)
 			todo |= pv_perf_deliver_event(vcpu, event, PV_PERF_AT_REQUEST);
@@ -209,7 +209,7 @@ static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 }
 
 /**
- * pv_perf_deliver - tell the guest whatever there is to tell
+ * pv_perf_deliver - tell the guest of overflows and of events that do not count
  * @vcpu: the vCPU, on its own thread, with kvm->srcu held for reading
  * @when: PV_PERF_AT_REQUEST or PV_PERF_AT_LEAVE
  *
@@ -257,8 +257,8 @@ static bool pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu)
  * @vcpu: the vCPU, which has left the guest for an NMI that the host has
  *	handled; with interrupts off, kvm->srcu not held
  *
- * Spares the vCPU the way out of the run loop and in again.  What would have to
- * wait for a lock or a page, or is more than overflows, is left to the request.
+ * Spares the vCPU the way out of the run loop and in again.  The request gets what would
+ * have to wait for a lock or a page, or is more than overflows.
  *
  * Return: true if the caller is to inject an NMI, call pv_perf_enter() and enter.
  */
@@ -270,9 +270,9 @@ bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu)
 	lockdep_assert_irqs_disabled();
 
 	/*
-	 * Whatever else is pending comes first, and has requests.  That this
-	 * one is not for a vCPU that has to wait, see pv_perf_wait_to_open(),
-	 * is sure: such a vCPU has not entered the guest.
+	 * Other pending work comes first, and has requests.  This request cannot be for
+	 * a vCPU that has to wait (pv_perf_wait_to_open()), which would not have entered
+	 * the guest.
 	 */
 	if (READ_ONCE(vcpu->requests) !=
 	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) || !here ||
@@ -283,8 +283,8 @@ bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu)
 	nmi = pv_perf_deliver_irqoff(vcpu);
 
 	/*
-	 * Set before the request was made, so that this sees it where it has
-	 * just taken that request away.
+	 * filter_changed is set before its request is made.  So if that request has just
+	 * been taken away here, the flag is seen, and the request made again.
 	 */
 	if (READ_ONCE(here->filter_changed))
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);

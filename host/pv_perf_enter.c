@@ -3,8 +3,8 @@
  * Paravirtual performance events, host side: right before a vCPU enters the
  * guest.
  *
- * Interrupts are off, so perf schedules nothing any more on this CPU until the
- * vCPU leaves the guest.
+ * IRQs off: perf schedules nothing any more on this CPU until the vCPU leaves the
+ * guest.
  *
  *	pv_perf_enter()
  *	  pv_perf_enter_with_events()
@@ -80,13 +80,13 @@ static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_enter_with_events - what every entry does for a vCPU's events
+ * pv_perf_enter_with_events - the work of a VM entry for a vCPU's events
  * @vcpu: the vCPU, as for pv_perf_enter()
- * @again: the host has run nothing since the exit, so all have the counters that they
- *	had
+ * @again: the host has run nothing since the exit, so all events have the counters that
+ *	they had
  *
- * An event may have lost its counter since the guest ran: it must not run on
- * before it has been told, so this entry is given up for the request.
+ * An event may have lost its counter since the guest ran.  The guest must be told before
+ * it runs on, so this entry is given up for the request.
  */
 void pv_perf_enter_with_events(struct kvm_vcpu *vcpu, bool again)
 {

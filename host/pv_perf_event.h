@@ -54,11 +54,11 @@ struct pv_perf_freq {
 /**
  * struct pv_perf_pmc_layout - the counters that each CPU of this host has
  * @general: number of general-purpose counters
- * @fixed: number of fixed ones
+ * @fixed: number of fixed counters
  * @metrics: there is PERF_METRICS besides, which RDPMC reads, too
- * @known: each of them is there and perf's alone, so that all can be read and cleared
+ * @known: each counter is there and perf's alone, so that all can be read and cleared
  * @writable: a counter can be written, all of its 48 bits
- * @watchdog: guests may see that of the host's NMI watchdog
+ * @watchdog: guests may see the counter of the host's NMI watchdog
  */
 struct pv_perf_pmc_layout {
 	unsigned int general;
@@ -70,10 +70,10 @@ struct pv_perf_pmc_layout {
 };
 
 /**
- * struct pv_perf_host - what this host has, computed once, as KVM is loaded
+ * struct pv_perf_host - capabilities of this host, computed once, as KVM is loaded
  * @wanted: guests may have events
  * @pmu: what guests may count with the PMU of this host's CPUs
- * @own: there is one that can count guest execution alone.  If not, this host's own
+ * @own: the host has a PMU that can count guest execution alone.  If not, this host's own
  *	hypervisor may offer what guests may count
  * @kept: counters that the host keeps, unless the administrator says how many
  * @pmcs: the counters that each CPU has
@@ -121,10 +121,10 @@ struct pv_perf_vm {
 /**
  * struct pv_perf_area - what a vCPU can know without asking
  * @where: the guest's struct guest_perf_area
- * @epoch: the number that stands for what is open on this vCPU here; 0 where
- *	there is no area
- * @shown: it is in the guest's memory
- * @hidden: what was there instead the last time that it was not
+ * @epoch: the number that stands for what is open on this vCPU here; 0 if there is
+ *	no area
+ * @shown: @epoch is in the guest's memory
+ * @hidden: the number that the guest's memory had when @epoch was hidden last
  */
 struct pv_perf_area {
 	struct gfn_to_hva_cache where;
@@ -251,16 +251,16 @@ struct pv_perf_rate {
 /**
  * struct pv_perf_vcpu - the events whose home is this vCPU
  * @refs: one for the vCPU, one for a thread that parks its events
- * @thread: the thread on which its events may count, if it has any: the one that
- *	has run it last, unless that has run another vCPU since
+ * @thread: the thread on which its events may count, if it has any: the thread that
+ *	ran the vCPU last, unless that has run another vCPU since
  * @thread_node: in the table of those that have a @thread, whose lock protects
  *	both
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
  * @enter_lock: also held to change @events or what VM entry, which cannot sleep,
- *	changes of an event; with interrupts off.  Inside of it nothing is waited
- *	for: @lock is only tried
- * @at_entry: what VM entry and exit have to look at, bits of enum pv_perf_at_entry.
+ *	changes of an event; with interrupts off.  Its holder waits for nothing: it
+ *	only tries @lock
+ * @at_entry: the work of VM entry and exit, bits of enum pv_perf_at_entry.
  *	Only the vCPU itself adds to it, and takes off.
  * @events: list of struct pv_perf_event
  * @nr_events: how many there are; only the vCPU itself adds to it
@@ -273,21 +273,21 @@ struct pv_perf_rate {
  * @limited: how often an event was stopped because of the rate
  * @to_close: how many events of the VM are still to be closed for the vCPU's RESET; for
  *	its own thread
- * @filter_changed: the VM's event filter may deny what counts here
- * @in_nmi: it has entered the guest to handle an NMI, and exits where that ends
+ * @filter_changed: the VM's event filter may deny events that count here
+ * @in_nmi: it has entered the guest to handle an NMI, and exits when that ends
  * @any_stopped: some event is @stopped, or was as VM entry looked last.  Both change
  *	with @enter_lock held
- * @pmcs: the counters of its events, and the host's NMI watchdog's, as VM entry has
- *	looked at them last; of use where the guest may execute RDPMC
+ * @pmcs: the counters of its events, and of the host's NMI watchdog, as VM entry has
+ *	looked at them last; used if the guest may execute RDPMC
  * @hide_pmc: the guest is to be told to read no counter before it runs on; for the
  *	vCPU's own thread, as are the next three
- * @pmc_open: the guest may execute RDPMC, and what it was told is right, as long as
- *	all events are as they were seen
- * @pmc_stuck: it cannot be told, of some event
- * @pmc_changed: where to read a counter is not where the guest was told before, and
- *	it wants an NMI for that
+ * @pmc_open: the guest may execute RDPMC, and its records are right, as long as all
+ *	events are as they were seen
+ * @pmc_stuck: some event's record cannot be written
+ * @pmc_changed: a counter is not where the guest was told before, and the guest wants
+ *	an NMI for that
  * @counts: for the vCPU's own thread
- * @branches: as that
+ * @branches: for the vCPU's own thread
  * @skip_retired: for the vCPU's own thread; the next instruction that KVM completes is
  *	a KVM_PERF_OP
  * @emulated_cpl: for the vCPU's own thread; the CPL before the instruction that KVM's
@@ -298,8 +298,8 @@ struct pv_perf_rate {
  * @batch: the operations of a KVM_PERF_OP_BATCH, which only the vCPU's thread
  *	runs
  *
- * Nobody but the thread that is in KVM_RUN of the vCPU writes @overflow_rate to
- * @limited, so that they need no lock: debugfs reads the last two at any time.
+ * Only the thread that is in KVM_RUN of the vCPU writes @overflow_rate to @limited, so
+ * they need no lock: debugfs reads the last two at any time.
  */
 struct pv_perf_vcpu {
 	refcount_t refs;
@@ -451,8 +451,8 @@ enum pv_perf_why {
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
  * @pmc: what the record says of it; changes with the home's lock held
- * @pmc_seen: as it was where @pmc is right; for VM entry of the home
- * @pmc_stuck: the record may say something else, and could not be written
+ * @pmc_seen: the counter as VM entry of the home saw it while @pmc was right
+ * @pmc_stuck: the record may say something else than @pmc, and could not be written
  * @pmc_changes: how often @pmc has changed
  * @record: where the guest's struct guest_perf_event is
  * @sequence: last value of the record's sequence
@@ -461,13 +461,13 @@ enum pv_perf_why {
  * @past_enabled: their time enabled
  * @past_running: their time running
  *
- * @charge: nobody looks at it.  perf allocates its events without charging them
- *	to a memory control group (perf_event_alloc(): its cache is no
- *	SLAB_ACCOUNT, and is used with GFP_KERNEL), so that a confined VMM could
- *	get around its limit by events of vCPUs, which are cheap to make.  This
- *	is as large, and charged, in its place.
+ * @charge: unused memory.  perf allocates its events without charging them to a memory
+ *	control group (perf_event_alloc(): its cache is no SLAB_ACCOUNT, and is used
+ *	with GFP_KERNEL).  A confined VMM could get around its limit by events of
+ *	vCPUs, which are cheap to make.  This is as large as perf's event, and is
+ *	charged in its place.
  *
- * The home's lock protects what follows @home.  VM entry looks at @enabled and
+ * The home's lock protects the fields from @home on.  VM entry looks at @enabled and
  * @why without it: pv_perf_is_newly_lost().
  */
 struct pv_perf_event {
@@ -519,10 +519,10 @@ struct pv_perf_reading {
 };
 
 /**
- * struct pv_perf_features - what features do where the core acts on an event
+ * struct pv_perf_features - the features' functions for the core's events
  * @open: the event is being opened, and has no backing event yet: add those of the
  *	guest's @flags, and a frequency, that it may have
- * @end_rdpmc: the guest can read the event's counter nowhere any more, and gets an NMI
+ * @end_rdpmc: the guest can read the event's counter nowhere any more; it gets an NMI
  *	for that if @nmi.  May sleep
  * @set_freq: let the event overflow @hz times per second.  May sleep; 0 or -EINVAL
  * @set_left: the guest sets what is left of the period of an event with a frequency

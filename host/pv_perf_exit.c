@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: what a vCPU has left the guest for.
+ * Paravirtual performance events, host side: why a vCPU has left the guest.
  *
- * Right after the exit, with interrupts off, before anything is done about it: what
- * handles it moves the instruction pointer on.
+ * IRQs off, right after the exit: the exit's handler, which comes later, moves the
+ * instruction pointer on.
  *
  *	pv_perf_save_branches()		an exit for an NMI, with NMIs held off
  *	pv_perf_exit()

@@ -150,8 +150,8 @@ static bool pv_perf_is_unused(u64 left)
  * @reading: what it has counted
  * @left: to be set
  *
- * An event that is kept for later is left alone, and what it counts until then
- * tells nothing of who uses it next.
+ * Do not touch an event that is kept for later: its counts until then tell nothing of
+ * the event that uses it next.
  */
 void pv_perf_freq_set_left(struct pv_perf_event *event,
 			   const struct pv_perf_reading *reading, u64 left)

@@ -43,7 +43,7 @@ MODULE_PARM_DESC(pv_perf_max_open_rate,
 /* So much longer may one wait that has to. */
 #define PV_PERF_WAIT_SLACK_NS	(50 * NSEC_PER_USEC)
 
-/* Not guest_pv_has(): a VMM that does not enforce its CPUID has to ask too. */
+/* Not guest_pv_has(): a VMM that does not enforce its CPUID has to set the bit, too. */
 static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
 {
 	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
@@ -71,9 +71,9 @@ static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
 }
 
 /*
- * The host can serve the VM, host or VMM let it have events, and the VM does not have
- * dirty rings, in which a hypercall might write more than they keep in reserve,
- * and is none whose execution the host cannot count.
+ * The host can serve the VM, and host or VMM let it have events.  Not with dirty rings,
+ * because a hypercall might write more than they keep in reserve, and not if the host
+ * cannot count the VM's execution.
  */
 static bool pv_perf_vm_may(struct kvm *kvm)
 {

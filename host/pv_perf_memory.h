@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what the guest reads.
+ * Paravirtual performance events, host side: the memory that the guest reads.
  */
 #ifndef __KVM_X86_PV_PERF_MEMORY_H
 #define __KVM_X86_PV_PERF_MEMORY_H
@@ -14,11 +14,11 @@ int pv_perf_init_record(struct kvm *kvm, struct pv_perf_event *event,
 int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,
 		      const struct pv_perf_pmc *pmc);
 /**
- * pv_perf_record_is_stale - have the memslots changed since it was looked up?
+ * pv_perf_record_is_stale - have the memslots changed since the record's look-up?
  * @kvm: the VM; kvm->srcu is held for reading
  * @event: the event
  *
- * Looking it up again may sleep.
+ * Another look-up may sleep.
  */
 static inline bool pv_perf_record_is_stale(struct kvm *kvm,
 					   const struct pv_perf_event *event)

@@ -46,12 +46,12 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 }
 
 /**
- * pv_perf_note_throttled - an event is where it was as perf throttled it
+ * pv_perf_note_throttled - note an event's position when perf throttles it
  * @event: the event
  * @backing: its backing event, which overflows now
  *
  * In NMI context.  If the event is stopped already, and VM entry has not started it
- * since, it is still where it was stopped.
+ * since, its position has not changed.
  */
 void pv_perf_note_throttled(struct pv_perf_event *event,
 			    const struct perf_event *backing)
@@ -223,7 +223,7 @@ static void pv_perf_switch_all(struct pv_perf_vcpu *here, bool nested)
 	struct pv_perf_event *event;
 	struct pmu *pmu = NULL;
 
-	/* perf's callback may set it at any time from here on. */
+	/* perf's callback may set any_stopped at any time from here on. */
 	WRITE_ONCE(here->any_stopped, false);
 	list_for_each_entry(event, &here->events, node) {
 		if (!pv_perf_may_be_stopped(event))

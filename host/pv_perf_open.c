@@ -120,7 +120,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	event->id = id;
 	event->attr = *attr;
-	/* The rest is for features to serve. */
+	/* Features set the other flags if the event may have them. */
 	event->flags = flags & ~(KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_BRANCHES);
 	event->home = home;
 	refcount_set(&event->refs, 1);

@@ -2,7 +2,7 @@
 /*
  * Paravirtual performance events, host side: the operations on an open event.
  *
- * All may sleep.  Those that take a vCPU run on its thread with kvm->srcu held
+ * All may sleep.  Operations that take a vCPU run on its thread with kvm->srcu held
  * for reading.  Errors are -E*, which are the contract's -KVM_E* by value.
  */
 
@@ -10,7 +10,7 @@
 #include "pv_perf_memory.h"
 #include "pv_perf_seam.h"
 
-/* An event that overflows has to wait while this vCPU has had too many. */
+/* A sampling event may not start while the overflows of this vCPU exceed the rate. */
 static int pv_perf_check_rate(struct kvm_vcpu *vcpu,
 			      struct pv_perf_event *event)
 {
@@ -29,7 +29,7 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
 	if (pv_perf_why(event) & PV_PERF_LIMITED)
 		return 0;
 
-	/* Not started anew: what that finds amiss may be another event's. */
+	/* No restart: perf could then report another event's lost counter. */
 	if (event->enabled && !(pv_perf_why(event) & PV_PERF_LOST) &&
 	    !pv_perf_backing_has_no_counter(event->backing))
 		return 0;
@@ -41,7 +41,7 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
 
 	WRITE_ONCE(event->enabled, true);
 	pv_perf_clear_why(event, PV_PERF_LOST);
-	/* That it counts again; if it cannot be told, nor can the count. */
+	/* The event counts again.  If that cannot be told, nor can its count. */
 	if (pv_perf_has_news(event))
 		pv_perf_update_record(event, 0, true, NULL);
 	return 0;
@@ -53,8 +53,8 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
  * @id: the event's id
  *
  * Return: 0, -ENOENT, -EBUSY if no counter is free, -EAGAIN if the VM's events
- * overflow too often, or what moving the event here failed with: -ENOSPC,
- * -EINVAL, -EOPNOTSUPP.
+ * overflow too often, or the error of moving the event here: -ENOSPC, -EINVAL,
+ * -EOPNOTSUPP.
  */
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 {
@@ -86,8 +86,8 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 }
 
 /*
- * To change what another vCPU's thread counts, perf interrupts the CPU that has
- * run that last, whoever runs there now: no more often than events are moved.
+ * To change an event of another vCPU's thread, perf interrupts the CPU that ran the
+ * thread last, whoever runs there now: the rate is that of moves.
  */
 static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
 {
@@ -106,10 +106,10 @@ static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id
  * pv_perf_event_disable - stop an event and bring its record up to date
  * @vcpu: the vCPU that asks
  * @id: the event's id
- * @count: set to its count where the record was written
+ * @count: set to its count if the record was written
  *
- * Return: 0, -ENOENT, or -EFAULT if the record could not be written, though
- * the event has been stopped.
+ * Return: 0, -ENOENT, or -EFAULT if the event was stopped but the record could not be
+ * written.
  */
 int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 {
@@ -124,7 +124,7 @@ int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 	WRITE_ONCE(event->enabled, false);
 	pv_perf_clear_why(event, PV_PERF_LOST | PV_PERF_LIMITED | PV_PERF_PARKED);
 	ret = pv_perf_update_record(event, 0, true, count);
-	/* Another vCPU's guest may be reading it: that is told as it enters. */
+	/* Another vCPU's guest may be reading the counter: VM entry tells it. */
 	if (event->home == vcpu->arch.pv_perf && pv_perf_has_rdpmc(event))
 		pv_perf_features.end_rdpmc(event, false);
 	pv_perf_event_put_locked(event);
@@ -132,10 +132,10 @@ int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)
 }
 
 /*
- * A host event with precedence can take the counter of a running one.  Tell
- * the guest that it has missed some, and try to go on: on the event's own thread
- * alone.  Elsewhere perf would schedule that thread's events anew by an IPI, while
- * its guest runs, and younger ones might lose theirs and miss counts.
+ * A host event with precedence can take the counter of a running event.  Tell the guest
+ * that the event has missed counts.  Restart it only on its own thread: elsewhere perf
+ * would schedule that thread's events anew by an IPI, while its guest runs, and younger
+ * events might lose their counters and miss counts.
  */
 static int pv_perf_read_locked(struct pv_perf_event *event, u64 *count)
 {
@@ -157,7 +157,7 @@ static int pv_perf_read_locked(struct pv_perf_event *event, u64 *count)
  * pv_perf_event_read - bring an event's record up to date
  * @kvm: the VM
  * @id: the event's id
- * @count: set to its count where the record was written
+ * @count: set to its count if the record was written
  *
  * Return: 0, -ENOENT, -EFAULT if the record could not be written, or -EBUSY
  * if it was written but the event had lost its counter.
@@ -179,9 +179,9 @@ int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count)
  * pv_perf_event_read_all - bring the records of a vCPU's events up to date
  * @vcpu: the vCPU
  *
- * Only those that are enabled: the others' are up to date.
+ * Reads only enabled events: the records of the others are up to date.
  *
- * Return: 0, what the first that failed has failed with, or -ENOENT if none is
+ * Return: 0, the error of the first event that failed, or -ENOENT if none is
  * enabled.
  */
 int pv_perf_event_read_all(struct kvm_vcpu *vcpu)

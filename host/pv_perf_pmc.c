@@ -388,10 +388,10 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
 /**
  * pv_perf_pmc_unchanged - are all events of a vCPU as they were seen?
  * @layout: the counters that there are
- * @here: the vCPU, which might read counters then, its enter_lock held; its pmcs are
+ * @here: the vCPU, which may read counters if they are, its enter_lock held; its pmcs are
  *	set to the counters of its events, and the watchdog's
  *
- * Return: whether they are, and there is no other event on this CPU.
+ * Return: whether they are, and this CPU has no other event.
  */
 bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 			   struct pv_perf_vcpu *here)

@@ -135,9 +135,9 @@ static bool pv_perf_is_displaced(void)
 struct pv_perf_host pv_perf_host __read_mostly;
 
 /**
- * pv_perf_pmu_init - see what there is to offer
+ * pv_perf_pmu_init - find out what the host can offer
  *
- * As KVM is loaded, after it knows whether guests have a PMU of its own.
+ * Runs when KVM is loaded and knows whether guests have a PMU of its own.
  */
 void pv_perf_pmu_init(void)
 {
@@ -145,8 +145,8 @@ void pv_perf_pmu_init(void)
 	struct x86_pmu_capability cap;
 
 	/*
-	 * An event would need a backing event per core type, and perf does not want to
-	 * be asked for the capabilities of a hybrid CPU.
+	 * On a hybrid CPU an event would need a backing event per core type, and perf
+	 * does not want to be asked for the capabilities of such a CPU.
 	 */
 	host.wanted = pv_perf_is_wanted() && !pv_perf_is_displaced() &&
 		      !boot_cpu_has(X86_FEATURE_HYBRID_CPU);
@@ -156,9 +156,10 @@ void pv_perf_pmu_init(void)
 		if (host.own)
 			pv_perf_pmc_probe(&host.pmcs);
 		/*
-		 * The host's own perf, whose events would have no counter as long as the
-		 * guest, whose events are pinned, has all; and the NMI watchdog's cycles,
-		 * pinned for good, where the CPU has no fixed counter for them.
+		 * One counter is for the host's own perf: a guest's events are pinned,
+		 * and the host's would have none as long as the guest has all.  Without
+		 * a fixed counter for cycles, another one is for the NMI watchdog,
+		 * which is pinned.
 		 */
 		host.kept = cap.num_counters_gp && !cap.num_counters_fixed ? 2 : 1;
 	}
@@ -167,11 +168,11 @@ void pv_perf_pmu_init(void)
 
 /**
  * pv_perf_query_pmu - what may guests count?
- * @pmu: set to it
+ * @pmu: set to the answer
  *
  * May sleep.
  *
- * Return: false where there is nothing.
+ * Return: false if guests may count nothing.
  */
 bool pv_perf_query_pmu(struct guest_perf_query *pmu)
 {
@@ -181,11 +182,11 @@ bool pv_perf_query_pmu(struct guest_perf_query *pmu)
 }
 
 /**
- * pv_perf_model - which CPU's events are raw events now?
+ * pv_perf_model - of which CPU model are raw events now?
  *
  * If this host is a guest itself, it may have come to another CPU.  May sleep.
  *
- * Return: KVM_PERF_MODEL_*, 0 for none.
+ * Return: KVM_PERF_MODEL_*, or 0 if there is none.
  */
 u32 pv_perf_model(void)
 {
@@ -210,7 +211,7 @@ unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
 /**
  * pv_perf_available - can this host offer paravirtual perf events?
  *
- * To a VMM that asks for them.
+ * The answer is for a VMM that asks for them.
  */
 bool pv_perf_available(void)
 {
@@ -234,8 +235,8 @@ bool pv_perf_is_for_all(void)
  * @pmu: what guests may count
  * @select: the event select of the event
  *
- * As KVM's virtual PMU decides it: by the encoding of perf's generic event.  A threshold,
- * an edge or an inversion makes another event of it.
+ * Decides like KVM's virtual PMU: by the encoding of perf's generic event.  A threshold,
+ * an edge or an inversion makes another event.
  *
  * Return: bits of enum pv_perf_retired.
  */

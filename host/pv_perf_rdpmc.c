@@ -49,13 +49,13 @@ static bool pv_perf_rdpmc_shows_shared(void)
 
 /**
  * pv_perf_rdpmc_host - may guests of this host read counters, if the VMM wants it?
- * @host: what the host has, but for this; knows from here on what guests may see
+ * @host: the host, complete but for RDPMC; set to what guests may see
  *
  * Return: KVM_PERF_RDPMC_*.
  */
 u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
 {
-	/* The record is written with interrupts off, its lock tried for. */
+	/* VM entry writes the record with interrupts off and a trylock. */
 	if (!pv_perf_rdpmc_param || IS_ENABLED(CONFIG_PREEMPT_RT))
 		return KVM_PERF_RDPMC_HOST;
 
@@ -368,10 +368,10 @@ static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
 }
 
 /**
- * pv_perf_rdpmc_end - an event can be read nowhere any more, or for now
+ * pv_perf_rdpmc_end - the guest can read an event's counter nowhere, at least for now
  * @event: the event, its home locked; kvm->srcu is held for reading
- * @nmi: the guest does not know, and gets an NMI, or later where it cannot be told; then
- *	this is the home's own thread
+ * @nmi: the guest does not know, and gets an NMI now, or later if it cannot be told now;
+ *	the caller is the home's own thread then
  *
  * May sleep.
  */

@@ -34,7 +34,7 @@ static __always_inline void pv_perf_add_past(struct pv_perf_event *event,
 	reading->flags = pv_perf_flags(event);
 }
 
-/* If it is stopped: where?  Its vCPU may start or stop it meanwhile. */
+/* Where the event is stopped, if it is.  Its vCPU may start or stop it meanwhile. */
 static bool pv_perf_stopped_at(struct pv_perf_event *event,
 			       struct pv_perf_position *at)
 {
@@ -124,11 +124,11 @@ u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
  * pv_perf_update_record - bring an event's record up to date
  * @event: the event, its home locked; kvm->srcu is held for reading
  * @overflows: to be added to those that the guest has not seen
- * @may_sleep: or page faults and interrupts are off, and @overflows are all that have
- *	been since the vCPU left the guest
- * @count: set to the event's count where the record was written, or NULL
+ * @may_sleep: if false, page faults and interrupts are off, and @overflows are all
+ *	overflows since the vCPU left the guest
+ * @count: set to the event's count if the record was written, or NULL
  *
- * Return: 0, -EFAULT, or -EAGAIN where it would have to wait; then nothing has changed.
+ * Return: 0, -EFAULT, or -EAGAIN if it would have to wait; then nothing has changed.
  */
 int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
 			  bool may_sleep, u64 *count)

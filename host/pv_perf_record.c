@@ -31,8 +31,8 @@ pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 }
 
 /*
- * What a vCPU has the record say by its own operations, it is told by their result.
- * Another's may do so meanwhile, but whatever brings a flag has made the vCPU leave the
+ * A vCPU learns by the result of its own operation which flags that brings.  Another vCPU
+ * may bring a flag meanwhile, but whatever brings a flag has made this vCPU leave the
  * guest: it sees the request before it enters again.
  */
 static void pv_perf_note_told(struct pv_perf_event *event, u32 flags)
@@ -45,7 +45,7 @@ static void pv_perf_note_told(struct pv_perf_event *event, u32 flags)
 	    READ_ONCE(event->home->thread) == current)
 		return;
 
-	/* By an NMI, as the record will not change for them any more. */
+	/* Tell of these flags by an NMI, as the record will not change for them again. */
 	event->owed |= new;
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 }

@@ -19,11 +19,11 @@ int pv_perf_backing_only_fixed(u64 select);
 void pv_perf_backing_forget_counter(struct perf_event *backing);
 
 /**
- * pv_perf_backing_is_here - does it count on this CPU?
+ * pv_perf_backing_is_here - does the backing event count on this CPU?
  * @backing: the backing event
  *
- * Interrupts are off, so perf cannot take it from this CPU meanwhile: whoever
- * wants to sends an IPI.
+ * IRQs off, so perf cannot take the event from this CPU meanwhile: another CPU has to
+ * send an IPI for that.
  */
 static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
 {
@@ -46,10 +46,10 @@ static inline bool pv_perf_backing_has_no_counter(const struct perf_event *backi
 }
 
 /**
- * pv_perf_is_newly_lost - has it lost its counter, and is not marked yet?
+ * pv_perf_is_newly_lost - has an event lost its counter, and is not marked yet?
  * @event: the event.  Without its home's lock the answer may be out of date.
  *
- * An event of the host with precedence has taken the counter.
+ * A host event with precedence has taken the counter.
  */
 static inline bool pv_perf_is_newly_lost(const struct pv_perf_event *event)
 {
@@ -58,21 +58,21 @@ static inline bool pv_perf_is_newly_lost(const struct pv_perf_event *event)
 }
 
 /*
- * Has perf given it another counter while it was stopped?  That holds what it has
- * counted for somebody else, before Linux 7.0, until it is started.
+ * Has perf given the event another counter while it was stopped?  Before Linux 7.0 that
+ * counter has another event's count until the event is started.
  */
 static inline bool pv_perf_backing_is_moved(const struct perf_event *backing)
 {
 	return READ_ONCE(backing->hw.state) & PERF_HES_ARCH;
 }
 
-/* It may have been, and started and stopped since. */
+/* The event may have got another counter, and have been started and stopped since. */
 static inline void pv_perf_backing_set_moved(struct perf_event *backing)
 {
 	WRITE_ONCE(backing->hw.state, backing->hw.state | PERF_HES_ARCH);
 }
 
-/* Has perf stopped it for overflowing too often?  It starts it again at a tick. */
+/* Has perf stopped an event that overflowed too often?  It restarts it at a tick. */
 static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing)
 {
 	/* MAX_INTERRUPTS of kernel/events/core.c. */
@@ -103,7 +103,7 @@ pv_perf_backing_position(const struct perf_event *backing);
 
 /* pv_perf_pmc.c */
 
-/* How wide counters are, where guests may read them. */
+/* Width of counters, if guests may read them. */
 #define PV_PERF_PMC_WIDTH	48
 
 /* A prev_count is as wide as the counter, or has a sign that extends it. */

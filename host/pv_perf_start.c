@@ -87,7 +87,7 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 	mutex_unlock(&here->lock);
 }
 
-/* What is parked or limited has no counter, and comes here when it goes on. */
+/* A parked or limited event has no counter; pv_perf_start() finds one when it goes on. */
 static bool pv_perf_has_counter(const struct pv_perf_event *event)
 {
 	return event->enabled &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what is at the top.
+ * Paravirtual performance events, host side: what the files at the top have of each
+ * other.
  */
 #ifndef __KVM_X86_PV_PERF_TOP_H
 #define __KVM_X86_PV_PERF_TOP_H
@@ -19,7 +20,7 @@ enum hrtimer_restart pv_perf_rate_timer(struct hrtimer *timer);
  * enum pv_perf_when - when the guest is told
  * @PV_PERF_AT_NMI_EXIT: right at the exit for an NMI, where nothing may sleep
  * @PV_PERF_AT_REQUEST: before the vCPU enters the guest
- * @PV_PERF_AT_LEAVE: as KVM_RUN ends: the VMM may save the guest's memory now, so all
+ * @PV_PERF_AT_LEAVE: as KVM_RUN ends.  The VMM may save the guest's memory now, so all
  *	records of enabled events have to be up to date
  */
 enum pv_perf_when {

@@ -39,7 +39,7 @@ static void pv_perf_open_features(struct pv_perf_event *event, u64 flags)
 }
 
 /**
- * pv_perf_init - KVM is loaded, and knows whether guests have a PMU of its own
+ * pv_perf_init - called when KVM is loaded and knows whether guests have a PMU of its own
  */
 void pv_perf_init(void)
 {
@@ -138,8 +138,8 @@ static bool pv_perf_has_lvtpc(struct kvm_vcpu *vcpu)
 }
 
 /*
- * If the vCPU has no area, the VMM may have given it the registers of a guest that had
- * an area on another host.
+ * If the vCPU has no area, the VMM may have restored the registers of a guest that had an
+ * area on another host.
  *
  * Returns true if the VMM has restored the guest's memory: the vCPU is to be reset.
  */
@@ -151,7 +151,7 @@ static bool pv_perf_run_area(struct kvm_vcpu *vcpu)
 		return pv_perf_area_show_again(vcpu);
 
 	if ((!here || here->restored) && pv_perf_has_lvtpc(vcpu)) {
-		/* Without memory the VMM's next KVM_RUN tries again. */
+		/* If there is no memory, the VMM's next KVM_RUN tries again. */
 		if (pv_perf_vcpu_prepare(vcpu))
 			return false;
 		here = vcpu->arch.pv_perf;
@@ -272,9 +272,9 @@ void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 
 /**
  * pv_perf_vcpu_reset - the kernel that opened this vCPU's events is gone
- * @vcpu: the vCPU, which gets an INIT, which the VMM resets, whose local APIC it sets
- *	(KVM_SET_LAPIC): it does so for a reset, or to restore what was saved, perhaps
- *	in the same VM; or whose memory it has restored
+ * @vcpu: the vCPU.  It gets an INIT; or the VMM resets it, sets its local APIC
+ *	(KVM_SET_LAPIC) for a reset or to restore what was saved, perhaps in the same VM,
+ *	or has restored its memory
  *
  * Closes the vCPU's events.  May sleep.
  */
