@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What modules lack of the kernel, and what differs between the kernels that
+ * Functions of the kernel that modules lack, and differences between the kernels that
  * the guest module is built for.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -25,7 +25,7 @@
 #include <linux/static_call.h>
 #include <linux/syscore_ops.h>
 
-/* Before compat.h gives their names to those that are found. */
+/* Before compat.h defines these names as macros. */
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_overflow, perf_event_overflow);
 DEFINE_STATIC_CALL_RET0(kvm_pmu_perf_account, perf_event_account_interrupt);
 DEFINE_STATIC_CALL_NULL(kvm_pmu_perf_resched, perf_pmu_resched);
@@ -126,7 +126,7 @@ void *kvm_pmu_find_variable(const char *name)
 
 static const int *kvm_pmu_perf_sample_rate;
 
-/* Where it is not known, as much as the host takes. */
+/* If the rate is not known, leave the check to the host. */
 int kvm_pmu_max_sample_rate(void)
 {
 	return kvm_pmu_perf_sample_rate ? READ_ONCE(*kvm_pmu_perf_sample_rate) :
@@ -135,7 +135,7 @@ int kvm_pmu_max_sample_rate(void)
 
 bool kvm_pmu_has_overflow;
 
-/* Where the host tells no steal time, there is no function that is asked. */
+/* Used if the host does not tell the steal time. */
 u64 kvm_pmu_steal_clock(int cpu)
 {
 	return 0;
@@ -143,7 +143,7 @@ u64 kvm_pmu_steal_clock(int cpu)
 
 DEFINE_STATIC_CALL(kvm_pmu_steal, kvm_pmu_steal_clock);
 
-/* Where these are not found nobody calls them. */
+/* Not called: kvm_pmu_has_branches is false if functions are missing. */
 int kvm_pmu_no_branch_type(unsigned long from, unsigned long to, int abort,
 			   int *offset)
 {
@@ -160,7 +160,7 @@ DEFINE_STATIC_CALL(kvm_pmu_branch_common, kvm_pmu_no_common_type);
 
 bool kvm_pmu_has_branches;
 
-/* All of them, or there are no branches. */
+/* Without all of these functions, samples have no branches. */
 static void kvm_pmu_find_branch_functions(void)
 {
 	void *type = kvm_pmu_find_function("branch_type_fused");
@@ -181,8 +181,8 @@ static void kvm_pmu_find_branch_functions(void)
 }
 
 /*
- * Without perf_pmu_resched() perf would go on to take an event for one that counts
- * for which the host has no counter.
+ * Without perf_pmu_resched(), perf would believe that an event counts for which the
+ * host has no counter.
  */
 static int kvm_pmu_find_functions(void)
 {
@@ -216,13 +216,12 @@ static int kvm_pmu_find_functions(void)
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 
 /*
- * Before 6.2 the perf context of a task points to the pmu that it was made
- * for until the task ends, and is used by the next pmu too.  So the pmu must
- * outlive the module, with a pmu_disable_count, which unregistering frees, and
- * with functions that are not the module's: those that perf gives a pmu that has
- * none.  Where pmu_enable does nothing, the next pmu does with each event what it
- * would do with all.  Then it does not matter what pmu_disable_count is: all that
- * are unregistered share one.
+ * Before 6.2 the perf context of a task points to the pmu that it was made for until
+ * the task ends, and the next pmu uses the context, too.  So the pmu must outlive the
+ * module, with a pmu_disable_count, which unregistering frees, and without functions of
+ * the module: perf's functions for a pmu that has none replace them.  Because
+ * pmu_enable then does nothing, the next pmu flushes for each event by itself.  The
+ * value of pmu_disable_count does not matter: all unregistered pmus share one.
  */
 static int __percpu *kvm_pmu_spare_count;
 static bool kvm_pmu_spare_used;
@@ -249,7 +248,7 @@ int kvm_pmu_compat_init(void)
 	if (!kvm_pmu_spare_count)
 		return -ENOMEM;
 
-	/* Which fills in what it has not. */
+	/* perf_pmu_register() fills in the missing functions. */
 	ret = perf_pmu_register(&kvm_pmu_nothing, "kvm_pmu_nothing", -1);
 	if (!ret)
 		perf_pmu_unregister(&kvm_pmu_nothing);
@@ -273,11 +272,11 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 	pmu->commit_txn = kvm_pmu_nothing.commit_txn;
 	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
 	pmu->sched_task = NULL;
-	/* Whether such a task is left is not known. */
+	/* The driver does not know whether such a task is left. */
 	kmemleak_not_leak(pmu);
 }
 
-/* Such a context has CPU contexts of its own, which perf schedules apart. */
+/* perf schedules the CPU contexts of such a context apart. */
 void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
 {
 	struct pmu *old, *last = pmu;
@@ -309,8 +308,8 @@ void kvm_pmu_compat_exit(void)
 }
 
 /*
- * From 6.15 on it refuses while perf is about to free an event of the pmu, though that
- * has given the module back already.
+ * From 6.15 on perf_pmu_unregister() fails while perf is about to free an event of the
+ * pmu, which has dropped its reference to the module already.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
 static void kvm_pmu_unregister_when_idle(struct pmu *pmu)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What modules lack of the kernel, and what differs between the kernels that
+ * Functions of the kernel that modules lack, and differences between the kernels that
  * the guest module is built for.
  */
 #ifndef _KVM_PMU_COMPAT_H
@@ -21,7 +21,7 @@ int kvm_pmu_compat_init(void);
 void kvm_pmu_compat_exit(void);
 void kvm_pmu_compat_unregister(struct pmu *pmu);
 
-/* Who loads a module wants to know why it was not. */
+/* These say in the log why the module does not load. */
 bool kvm_pmu_para_available(void);
 bool kvm_pmu_para_has_feature(unsigned int feature);
 
@@ -44,7 +44,7 @@ DECLARE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 
 #define cr4_update_pce		static_call(kvm_pmu_cr4_update)
 
-/* Keeps RDPMC from user mode, whatever has been mapped. */
+/* Keeps RDPMC from user mode, also from programs that have mapped an event. */
 extern struct static_key_false *kvm_pmu_rdpmc_never;
 #define rdpmc_never_available_key	(*kvm_pmu_rdpmc_never)
 
@@ -79,7 +79,7 @@ void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu);
 #endif
 #define perf_sample_event_took	static_call_cond(kvm_pmu_perf_took)
 
-/* What x86's own PMUs have for themselves, in arch/x86/events/perf_event.h. */
+/* Definitions of arch/x86/events/perf_event.h. */
 enum {
 	X86_BR_NONE		= 0,
 	X86_BR_USER		= 1 << 0,
@@ -143,12 +143,12 @@ static inline void perf_sample_save_brstack(struct perf_sample_data *data,
 }
 #endif
 
-/* What these inline functions call is not exported everywhere. */
+/* The kernel's inline functions call functions that some kernels do not export. */
 #define apic_read(reg)		apic->read(reg)
 #define apic_write(reg, value)	apic->write(reg, value)
 
 #ifndef KVM_PMU_HAS_STRUCT_SYSCORE
-/* What older kernels call takes no argument. */
+/* The callbacks of older kernels take no argument. */
 struct kvm_pmu_syscore_ops {
 	int (*suspend)(void *data);
 	void (*resume)(void *data);

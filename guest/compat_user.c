@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What modules lack of the kernel to let user mode read counters.  Built in, the
- * kernel calls kvm_pmu_user_page() and kvm_pmu_user_fixup() itself.
+ * Functions of the kernel that modules lack to let user mode read counters.  If the
+ * driver is built in, the kernel calls kvm_pmu_user_page() and kvm_pmu_user_fixup()
+ * itself.
  */
 #include <linux/jump_label.h>
 #include <linux/kprobes.h>
@@ -48,7 +49,7 @@ static int kvm_pmu_page_entry(struct kretprobe_instance *ri,
 
 	args->event = (void *)regs_get_kernel_argument(regs, 0);
 	args->page = (void *)regs_get_kernel_argument(regs, 1);
-	/* Otherwise its return is of no interest. */
+	/* Return nonzero for other PMUs' events: the return is not probed. */
 	return !kvm_pmu_is_ours(args->event);
 }
 NOKPROBE_SYMBOL(kvm_pmu_page_entry);
@@ -63,7 +64,7 @@ static int kvm_pmu_page_return(struct kretprobe_instance *ri,
 }
 NOKPROBE_SYMBOL(kvm_pmu_page_return);
 
-/* Where it is missed, the page says that there is nothing for user mode to read. */
+/* If a probe is missed, the page says that user mode cannot read the counter. */
 static struct kretprobe kvm_pmu_page_probe = {
 	.kp.symbol_name	= "arch_perf_update_userpage",
 	.entry_handler	= kvm_pmu_page_entry,
@@ -71,7 +72,7 @@ static struct kretprobe kvm_pmu_page_probe = {
 	.data_size	= sizeof(struct kvm_pmu_page_args),
 };
 
-/* True for an exception that may be one of RDPMC. */
+/* Returns 0, to probe the return, for a #GP, which RDPMC may have caused. */
 static int kvm_pmu_fixup_entry(struct kretprobe_instance *ri,
 			       struct pt_regs *regs)
 {
@@ -93,7 +94,7 @@ static int kvm_pmu_fixup_return(struct kretprobe_instance *ri,
 }
 NOKPROBE_SYMBOL(kvm_pmu_fixup_return);
 
-/* The last that is asked before the program gets a signal. */
+/* The last function that the kernel asks before the program gets a signal. */
 static struct kretprobe kvm_pmu_fixup_probe = {
 	.kp.symbol_name	= "fixup_vdso_exception",
 	.entry_handler	= kvm_pmu_fixup_entry,
@@ -103,8 +104,8 @@ static struct kretprobe kvm_pmu_fixup_probe = {
 
 /**
  * kvm_pmu_compat_init_user - find the kernel's parts that let user mode read counters
- * @page: writes an event's page; the kernel calls it itself if the driver is built in
- * @fixup: the same for a #GP of user mode
+ * @page: writes an event's page; called when the kernel has written it
+ * @fixup: handles a #GP of user mode
  *
  * kvm_pmu_has_user is set if all parts are found.  Without them user mode reads none.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, guest side: what its files share.
+ * Paravirtual performance events, guest side: definitions that its files share.
  */
 #ifndef _KVM_PMU_H
 #define _KVM_PMU_H
@@ -23,7 +23,7 @@
 #define kzalloc_obj(obj, gfp)	kzalloc(sizeof(obj), gfp)
 #endif
 
-/* Which counters of the hardware an event can have: the general, or a fixed one too. */
+/* Counters that an event can have: general-purpose ones, or a fixed one as well. */
 enum kvm_pmu_kind {
 	KVM_PMU_FIXED_INSTRUCTIONS,
 	KVM_PMU_FIXED_CYCLES,
@@ -32,13 +32,11 @@ enum kvm_pmu_kind {
 };
 
 /**
- * struct kvm_pmu_config - something that perf_events here count
- * @attr: as the host is asked for it, but for the sample_period
- * @error: what event_init returns for it: 0 if the host can count it
- * @users: number of perf_events that count it; it is not forgotten while
- *	there are any
- * @refused: the host, perhaps another one than that which was asked, has
- *	refused to count it
+ * struct kvm_pmu_config - a configuration that perf_events here count
+ * @attr: as for OPEN, except for the sample_period
+ * @error: the result of event_init: 0 if the host can count it
+ * @users: number of perf_events that count it; it is forgotten only if there are none
+ * @refused: the host has refused to count it, perhaps a later host than that of @error
  * @retry: when to try again, in jiffies
  */
 struct kvm_pmu_config {
@@ -67,8 +65,8 @@ struct kvm_pmu_config {
  *	any -> FREE		pmu->del; from COUNTING, the event is leaving:
  *				the next flush brings its final count
  *
- * If an event is COUNTING, its backing event is RUNNING.  A backing event that is RUNNING
- * while no event is COUNTING there is parked, or about to be taken over.
+ * If an event is COUNTING, its backing event is RUNNING.  A RUNNING backing event
+ * without a COUNTING event is parked, or about to be taken over.
  *
  * pmu->stop comes from the NMI handler, too, at any time: it takes an event from
  * STARTING or COUNTING to HELD, and the host's event from RUNNING to STOPPED.
@@ -90,8 +88,8 @@ enum kvm_pmu_event_state {
 /**
  * struct kvm_pmu_use - counters of the hardware that some events take
  * @general: number of general-purpose counters
- * @fixed: for each fixed counter, the events that can have it: one of them does,
- *	the others take general ones, unless kvm_pmu_use_fits() says no
+ * @fixed: for each fixed counter, the events that can have it.  One event has it, the
+ *	others take general-purpose counters, unless kvm_pmu_use_fits() says no
  */
 struct kvm_pmu_use {
 	unsigned int general;
@@ -133,7 +131,7 @@ struct kvm_pmu_backing {
 /**
  * struct kvm_pmu_slot - an entry of guest_perf_area.slot
  * @event: the event that has it, or NULL
- * @period: how long the period is that is under way there
+ * @period: length of the current period
  */
 struct kvm_pmu_slot {
 	struct perf_event *event;
@@ -141,8 +139,8 @@ struct kvm_pmu_slot {
 };
 
 /*
- * How often to read what the host may be writing.  It does not while this CPU runs, so
- * that the first time does, whatever is in this memory.
+ * How often to read memory that the host may be writing.  The host does not write while
+ * this CPU runs, so the first try succeeds; the bound is for a host that misbehaves.
  */
 #define KVM_PMU_MAX_TRIES	1000
 
@@ -150,20 +148,20 @@ struct kvm_pmu_slot {
 #define KVM_PMU_NO_OVERFLOW	S64_MAX
 
 /*
- * How many samples of an event an NMI takes, where more periods have ended: then the
- * last one stands for the rest.
+ * Maximum of samples of an event in one NMI.  If more periods have ended, the last
+ * sample stands for the rest.
  */
 #define KVM_PMU_MAX_SAMPLES	16
 
-/* Those of the hardware, and some whose configuration may be needed again. */
+/* One for each counter, and some whose configuration may be needed again. */
 #define KVM_PMU_NR_BACKING	16
 
 /* An id that no backing event has: a CPU has KVM_PMU_NR_BACKING ids, from 0 on. */
 #define KVM_PMU_NO_EVENT	0xfffffffe
 
 /*
- * Work that cannot be done in an NMI or under the lock of the runqueue, where it is
- * noticed.  The CPU's irq_work does it as soon as interrupts are on.
+ * Work that is found in an NMI or under the lock of the runqueue, and cannot be done
+ * there.  The CPU's irq_work does it as soon as interrupts are on.
  */
 enum kvm_pmu_pending {
 	/* Print a warning, once: see kvm_pmu_warn(). */
@@ -188,16 +186,16 @@ enum kvm_pmu_pending {
 	KVM_PMU_TAKE_OWED,
 	/* Write the pages from which user mode reads counters. */
 	KVM_PMU_WRITE_PAGES,
-	/* Arm the timer of the watch: who needs it may hold rq->lock. */
+	/* Arm the timer of the watch: the caller may hold rq->lock. */
 	KVM_PMU_START_WATCH,
 };
 
 /**
- * struct kvm_pmu_perf - what perf is doing on this CPU
+ * struct kvm_pmu_perf - state of perf's calls on this CPU
  * @disabled: between pmu_disable and pmu_enable
  * @added: a bit for each backing event that perf_events have got in this transaction
  * @reading: in a PERF_PMU_TXN_READ
- * @fresh: in a PERF_PMU_TXN_READ: all records are up to date
+ * @fresh: all records are up to date for this PERF_PMU_TXN_READ
  */
 struct kvm_pmu_perf {
 	bool disabled;
@@ -209,7 +207,7 @@ struct kvm_pmu_perf {
 /**
  * struct kvm_pmu_flush - the operations of one hypercall
  * @due: there is something to flush
- * @busy: in a flush, or in kvm_pmu_take_owed(); BPF there may read events
+ * @busy: in a flush, or in kvm_pmu_take_owed(), where BPF may read events
  * @nr: number of operations
  * @ops: the operations, which the host may change
  * @codes: what @ops[].op was
@@ -227,7 +225,7 @@ struct kvm_pmu_flush {
 /**
  * struct kvm_pmu_limit - how many events can count at the same time
  * @general: number of general-purpose counters
- * @no_fixed: the fixed counters that cannot be had, a bit for each enum kvm_pmu_kind
+ * @no_fixed: fixed counters that are not available, a bit for each enum kvm_pmu_kind
  * @until: when to try more, in jiffies_64
  * @proven: the counters of events that counted at the same time since the host last had
  *	too few counters, or since none of the events was in use
@@ -320,11 +318,11 @@ struct kvm_pmu_user {
  * @used: how many backing events have an event
  * @use: the counters that backing events with an event take
  * @leaving: an event may have left its backing event since the last flush
- * @telling: a bit for each backing event of which the host may tell something: set before
+ * @telling: a bit for each backing event for which the host may have news: set before
  *	ENABLE, and cleared by the NMI handler
- * @perf: what perf is doing
+ * @perf: state of perf's calls
  * @flush: the operations of one hypercall
- * @limit: what can count at the same time
+ * @limit: how many events can count at the same time
  * @later: work that is done later
  * @nmi: overflows
  * @host: the host's offer and the area
@@ -360,13 +358,13 @@ static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)
 }
 
 /**
- * kvm_pmu_pend - leave something to the work of a CPU
+ * kvm_pmu_pend - leave a task to the irq_work of a CPU
  * @cpu: this CPU's
- * @what: what to do
+ * @what: the task
  *
  * NMI-safe.
  *
- * Return: false if the work has it to do already.
+ * Return: false if the task was pending already.
  */
 static inline bool kvm_pmu_pend(struct kvm_pmu_cpu *cpu, enum kvm_pmu_pending what)
 {
@@ -391,7 +389,7 @@ static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_backing *backing)
  * kvm_pmu_area_is_stale - has the host that this CPU had an area with gone?
  * @cpu: this CPU's
  *
- * Then nothing that was opened counts.  May be called in NMI context.
+ * If so, no backing event counts.  NMI-safe.
  */
 static inline bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
 {
@@ -399,17 +397,17 @@ static inline bool kvm_pmu_area_is_stale(const struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_area_read - read what the host may change at any exit of this CPU
+ * kvm_pmu_area_read - read a field that the host may change at any exit of this CPU
  * @field: a field of its area
  *
- * May be called in NMI context.
+ * NMI-safe.
  */
 static inline u64 kvm_pmu_area_read(const u64 *field)
 {
 	unsigned int tries = KVM_PMU_MAX_TRIES;
 	u64 value;
 
-	/* Where 64 bits are two loads, those of different values. */
+	/* On 32 bits, two loads may be of different values. */
 	do {
 		value = READ_ONCE(*field);
 	} while (!IS_ENABLED(CONFIG_64BIT) && value != READ_ONCE(*field) &&
@@ -438,8 +436,8 @@ static inline void kvm_pmu_set_stopped(struct perf_event *event)
 }
 
 /*
- * How many overflows of an event have had no sample.  The event keeps them where it goes.
- * x86's own PMU has something else there.  The NMI handler adds to it.
+ * Number of overflows of an event without a sample.  The event takes the number along
+ * to other CPUs.  x86's own PMU uses the field otherwise.  The NMI handler adds to it.
  */
 static inline unsigned long *kvm_pmu_owed(struct perf_event *event)
 {
@@ -457,9 +455,7 @@ static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 	return event->pmu_private;
 }
 
-/*
- * What each file has for those above it, from the bottom to the top: see guest/layers.
- */
+/* Functions of each file, from the bottom to the top: see guest/layers. */
 
 /* kvm_pmu_perf.c */
 extern struct pmu *kvm_pmu;
@@ -496,7 +492,7 @@ static inline long kvm_perf_op(unsigned int op, u32 id, u64 arg)
 			      upper_32_bits(arg));
 }
 
-/* @p: in the linear mapping, not on the stack; @nr: of a batch's operations. */
+/* @p: in the linear mapping, not on the stack; @nr: number of a batch's operations. */
 static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 {
 	u64 addr = virt_to_phys(p);

@@ -2,10 +2,10 @@
 /*
  * Paravirtual performance events, guest side: the area of a CPU.
  *
- * The area's epoch tells whether the host has what was opened.  If the host does not, as
- * after a migration, the guest finds out by looking at the epoch: when perf wants
- * something, in an NMI, and ten times a second.  A new host finds KVM_PERF_LVTPC in the
- * local APIC, and sends an NMI at once.
+ * The area's epoch tells whether the host still has the open events.  If it does not,
+ * for example after a migration, the guest finds out by the epoch: at each flush, in an
+ * NMI, and ten times a second.  A new host finds KVM_PERF_LVTPC in the local APIC, and
+ * sends an NMI at once.
  *
  * All runs on the area's CPU with interrupts off.
  */
@@ -17,7 +17,7 @@
 #include "compat.h"
 #include "kvm_pmu.h"
 
-/* No host has that: each has an odd one. */
+/* No host has this epoch: a host's epoch is odd. */
 #define KVM_PMU_NO_EPOCH	2
 
 /**
@@ -35,7 +35,7 @@ int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_area_free - free it
+ * kvm_pmu_area_free - free the area of a CPU
  * @cpu: the CPU's; the host does not write it any more
  */
 void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu)
@@ -43,7 +43,7 @@ void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu)
 	free_page((unsigned long)cpu->host.area);
 }
 
-/* Where x86's own PMU uses it, it is not masked. */
+/* If x86's own PMU uses LVTPC, it is not masked: leave it alone. */
 static void kvm_pmu_take_lvtpc(struct kvm_pmu_cpu *cpu)
 {
 	if (!boot_cpu_has(X86_FEATURE_APIC) ||
@@ -54,7 +54,7 @@ static void kvm_pmu_take_lvtpc(struct kvm_pmu_cpu *cpu)
 	cpu->host.has_lvtpc = true;
 }
 
-/* Unless x86's own PMU has it now. */
+/* If x86's own PMU has LVTPC now, leave it alone. */
 static void kvm_pmu_release_lvtpc(struct kvm_pmu_cpu *cpu)
 {
 	if (cpu->host.has_lvtpc && apic_read(APIC_LVTPC) == KVM_PERF_LVTPC)
@@ -66,22 +66,22 @@ static void kvm_pmu_release_lvtpc(struct kvm_pmu_cpu *cpu)
  * kvm_pmu_area_set - have the host keep this CPU's area up to date
  * @cpu: this CPU's
  *
- * An older host, or one without the feature, has none, which is no error.
+ * A host without areas, or without the feature, is no error.
  */
 void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 {
-	/* An NMI may tell at any time that it is another host by now. */
+	/* Stale: from here on, an NMI may find another host at any time. */
 	WRITE_ONCE(cpu->host.epoch, KVM_PMU_NO_EPOCH);
 	cpu->host.area->size = sizeof(*cpu->host.area);
 	WRITE_ONCE(cpu->host.area->epoch, 0);
 	if (kvm_perf_op_addr(KVM_PERF_OP_SET_AREA, cpu->host.area, 0)) {
-		/* A later host would tell what shows nowhere. */
+		/* Without an area, a later host's NMI would find nothing. */
 		kvm_pmu_release_lvtpc(cpu);
 		WRITE_ONCE(cpu->host.epoch, 0);
 		return;
 	}
 
-	/* With 0, it is not: stale. */
+	/* If the epoch is 0, the host does not keep the area any more: stale. */
 	WRITE_ONCE(cpu->host.epoch, READ_ONCE(cpu->host.area->epoch) ? : KVM_PMU_NO_EPOCH);
 	if (!cpu->host.has_lvtpc)
 		kvm_pmu_take_lvtpc(cpu);
@@ -90,7 +90,7 @@ void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_area_end - have it no more
+ * kvm_pmu_area_end - have the host keep this CPU's area no more
  * @cpu: this CPU's
  */
 void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
@@ -103,10 +103,8 @@ void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_area_tells - would an NMI tell that this CPU has come to another host?
+ * kvm_pmu_area_tells - does an NMI tell this CPU of another host before it runs on?
  * @cpu: this CPU's
- *
- * Before it executes anything there.
  */
 bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu)
 {
@@ -115,10 +113,10 @@ bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_area_note_stale - as that, and have the work open anew what is open
+ * kvm_pmu_area_note_stale - if the area is stale, open all events anew later
  * @cpu: this CPU's
  *
- * May be called in NMI context.
+ * NMI-safe.
  *
  * Return: true the first time.
  */

@@ -36,7 +36,10 @@ unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
 	return cpu->limit.general;
 }
 
-/* The general-purpose counters of @use: one more for each fixed counter that is taken. */
+/*
+ * General-purpose counters that @use needs: one more for each fixed counter in
+ * no_fixed.
+ */
 static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 				    const struct kvm_pmu_use *use)
 {
@@ -50,10 +53,10 @@ static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_use_fits - can all of these count at the same time?
+ * kvm_pmu_use_fits - can some events count at the same time?
  * @cpu: this CPU's, after kvm_pmu_limit()
  * @use: the counters that would be needed
- * @limit: of general-purpose counters, none of which counts reference cycles
+ * @limit: number of general-purpose counters.  None of them counts reference cycles.
  */
 bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
 		      const struct kvm_pmu_use *use, unsigned int limit)
@@ -88,7 +91,7 @@ void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 }
 
 /**
- * kvm_pmu_refuse - the host does not count this event; it can count others
+ * kvm_pmu_refuse - note that the host does not count an event; it may count others
  * @event: the event, which is not tried again for a second
  */
 void kvm_pmu_refuse(struct perf_event *event)
@@ -100,7 +103,7 @@ void kvm_pmu_refuse(struct perf_event *event)
 }
 
 /**
- * kvm_pmu_is_refused - does the host not count it?
+ * kvm_pmu_is_refused - does the host refuse to count an event?
  * @event: the event
  *
  * The host has refused it less than a second ago, or is of another CPU model.
@@ -166,9 +169,9 @@ static struct kvm_pmu_backing *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * The event that has taken @from does not mind another one before the flush.  An NMI may
- * stop the event at any instruction here: it finds @from or @to, and a stop of @from is
- * repeated for @to.
+ * Before the flush, the event that has taken @from can use any other backing event.
+ * NMI-safe: an NMI may stop the event at any instruction here.  It finds @from or @to,
+ * and a stop of @from is repeated for @to.
  */
 static void kvm_pmu_move(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *from,
 			 struct kvm_pmu_backing *to)
@@ -288,8 +291,8 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  * @cpu: this CPU's
  * @event: the event that it is for
  *
- * Return: a backing event that is open for the same, or one to be opened; NULL if
- * events have all.
+ * Return: a backing event that is open for the same configuration, or one to be opened;
+ * NULL if all have events.
  */
 static struct kvm_pmu_backing *
 kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
@@ -298,8 +301,8 @@ kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /*
- * Do not ask at once for what the host has refused, except for a pinned group: if that
- * finds no counter, perf gives it up for good.
+ * Do not ask again at once if the host has refused, except for a pinned group: if such
+ * a group finds no counter, perf gives it up for good.
  */
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -353,7 +356,7 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	return 0;
 }
 
-/* Without the host, which has to hear only that a sampling event overflows no more. */
+/* Without a hypercall.  Not a sampling event: the host has to stop its overflows. */
 static bool kvm_pmu_leave_now(struct kvm_pmu_cpu *cpu,
 			      struct kvm_pmu_backing *backing)
 {

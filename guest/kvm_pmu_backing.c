@@ -42,7 +42,7 @@ void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /**
- * kvm_pmu_take_left - take what is left of an event's period from the record
+ * kvm_pmu_take_left - take the rest of an event's period from the record
  * @backing: its backing event
  * @event: the event
  *
@@ -69,7 +69,7 @@ void kvm_pmu_backing_update(struct kvm_pmu_backing *backing,
 			    struct perf_event *event)
 {
 	kvm_pmu_count(event, kvm_pmu_record_count(&backing->record));
-	/* A KVM in this guest passes it on to its own guest. */
+	/* A KVM in this guest passes the rest of the period on to its own guest. */
 	kvm_pmu_take_left(backing, event);
 }
 
@@ -83,7 +83,7 @@ void kvm_pmu_close(struct kvm_pmu_backing *backing)
 	backing->host = KVM_PMU_CLOSED;
 	backing->flags = 0;
 	backing->lost = false;
-	/* As OPEN will set it. */
+	/* OPEN will set it to 0, too. */
 	WRITE_ONCE(backing->record.pmc, 0);
 	kvm_pmu_note_pmc(backing);
 }
@@ -104,7 +104,7 @@ void kvm_pmu_disable_host(struct kvm_pmu_backing *backing)
 		backing->host = KVM_PMU_STOPPED;
 		backing->flags = 0;
 		backing->lost = false;
-		/* Not in an NMI: it may be for a pmc that changed before. */
+		/* Not in an NMI, which may be for an earlier change of pmc. */
 		if (!in_nmi())
 			kvm_pmu_note_pmc(backing);
 		break;
@@ -176,7 +176,7 @@ static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
 	kvm_pmu_page_changed(cpu, backing->event);
 }
 
-/* Another host may have other hardware.  NMI handlers do not read these fields. */
+/* The new host may have other hardware.  NMI handlers do not read these fields. */
 static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
@@ -207,8 +207,8 @@ void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_forget_all - the host knows no backing event any more: open all anew
- * @cpu: this CPU's; the next flush does it
+ * kvm_pmu_forget_all - close backing events that the host has lost, to be opened anew
+ * @cpu: this CPU's; the next flush opens them
  */
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 {
@@ -219,7 +219,7 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 			kvm_pmu_forget(cpu, &cpu->backing[i]);
 	}
 
-	/* From the new area on, the CPU has what it opens, and nothing else. */
+	/* From the new area on, the host has what this CPU opens, and nothing else. */
 	kvm_pmu_area_renew(cpu);
 	kvm_pmu_use_anew(cpu);
 	cpu->flush.due = true;
@@ -238,7 +238,7 @@ bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing)
 }
 
 /**
- * kvm_pmu_running - counters of the backing events that run and have not lost theirs
+ * kvm_pmu_running - counters of the backing events that run and have a counter
  * @cpu: this CPU's
  */
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
@@ -313,7 +313,7 @@ bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_start_watch - look after this CPU's events ten times a second
+ * kvm_pmu_start_watch - start the timer that looks after this CPU's events
  * @cpu: this CPU's
  */
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
@@ -458,7 +458,7 @@ void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 #define KVM_PMU_EVENT_FLAGS	(KVM_PERF_EVENT_LOST | KVM_PERF_EVENT_THROTTLED)
 
 /**
- * kvm_pmu_look_at_flags - see why a backing event that is enabled does not count
+ * kvm_pmu_look_at_flags - handle new flags of a backing event that does not count
  * @cpu: this CPU's
  * @backing: the backing event
  *

@@ -2,13 +2,13 @@
 /*
  * Paravirtual performance events, guest side: the branches that led to a sample.
  *
- * The host has them recorded, and tells in the area of the CPU of those that led to the
- * last overflow.  It records what any event of this CPU asks for.  What this one wants of
- * them is seen here, as x86's own PMU does: only a look at the instruction tells a system
- * call from the return of one.
+ * The host has the CPU record branches, and writes those that led to the last overflow
+ * to the area of the CPU.  It records all kinds that any event of this CPU asks for.
+ * This file selects those of one event, like x86's own PMU: only a look at the
+ * instruction tells a system call from the return of one.
  *
- * What is told is never older than the last time that this CPU has left the guest, so
- * that a hypercall keeps one task's branches from another's samples.
+ * The branches are never older than this CPU's last exit.  So a hypercall keeps one
+ * task's branches from another's samples.
  */
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -25,8 +25,8 @@
 #include "kvm_pmu.h"
 
 /*
- * What a bit of branch_sample_type asks for: what the host has to record, and which of
- * that is kept.
+ * For a bit of branch_sample_type: branches that the host has to record, and kinds to
+ * keep of these.
  */
 static const struct kvm_pmu_branch_filter {
 	u64 bit;
@@ -55,7 +55,7 @@ static const struct kvm_pmu_branch_filter {
 	  X86_BR_CALL | X86_BR_ZERO_CALL },
 };
 
-/* What x86's own PMU refuses, too, where it is AMD's (amd_pmu_lbr_setup_filter()). */
+/* Filters that AMD's own PMU refuses, too (amd_pmu_lbr_setup_filter()). */
 #define KVM_PMU_BRANCH_UNSUPPORTED \
 	(PERF_SAMPLE_BRANCH_ABORT_TX | PERF_SAMPLE_BRANCH_IN_TX | \
 	 PERF_SAMPLE_BRANCH_NO_TX | PERF_SAMPLE_BRANCH_CALL_STACK | \
@@ -64,7 +64,7 @@ static const struct kvm_pmu_branch_filter {
 /**
  * kvm_pmu_branches_possible - can samples have branches?
  *
- * Return: how many, 0 for none.
+ * Return: the maximum number for a sample, or 0.
  */
 unsigned int kvm_pmu_branches_possible(void)
 {
@@ -77,10 +77,10 @@ unsigned int kvm_pmu_branches_possible(void)
 }
 
 /**
- * kvm_pmu_wants_branches - does an event want any with its samples?
+ * kvm_pmu_wants_branches - does an event want branches with its samples?
  * @event: the event
  *
- * One that takes none has nothing recorded: x86's own PMU does, for
+ * Nothing is recorded for an event without samples.  x86's own PMU does that for
  * bpf_get_branch_snapshot(), which reads the CPU's registers.
  */
 bool kvm_pmu_wants_branches(const struct perf_event *event)
@@ -90,10 +90,10 @@ bool kvm_pmu_wants_branches(const struct perf_event *event)
 }
 
 /**
- * kvm_pmu_branches_init_event - see which branches an event wants with its samples
- * @event: the event, which wants some
+ * kvm_pmu_branches_init_event - note which branches an event wants with its samples
+ * @event: the event, which wants branches
  *
- * Return: 0, or what x86's own PMU answers; then nothing is to be recorded.
+ * Return: 0, or the error of x86's own PMU; then nothing is to be recorded.
  */
 int kvm_pmu_branches_init_event(struct perf_event *event)
 {
@@ -136,7 +136,7 @@ void kvm_pmu_branches_add(struct perf_event *event)
 }
 
 /**
- * kvm_pmu_branches_del - it is scheduled out
+ * kvm_pmu_branches_del - an event is scheduled out
  * @event: the event
  */
 void kvm_pmu_branches_del(struct perf_event *event)
@@ -146,16 +146,16 @@ void kvm_pmu_branches_del(struct perf_event *event)
 }
 
 /**
- * kvm_pmu_branches_forget - what this CPU has executed so far is in no later sample
+ * kvm_pmu_branches_forget - keep this CPU's branches so far from later samples
  *
- * The operation does nothing, but to have the CPU leave the guest.
+ * The operation only makes the CPU leave the guest.
  */
 void kvm_pmu_branches_forget(void)
 {
 	kvm_perf_op(KVM_PERF_OP_READ, KVM_PMU_NO_EVENT, 0);
 }
 
-/* As amd_pmu_lbr_filter(). */
+/* Like amd_pmu_lbr_filter(). */
 static bool kvm_pmu_branch_is_wanted(const struct perf_event *event,
 				     int type, u64 from)
 {
@@ -166,8 +166,8 @@ static bool kvm_pmu_branch_is_wanted(const struct perf_event *event,
 }
 
 /*
- * To find its type, the kernel reads as much of its own text as an instruction may be
- * long, where it begins in text.  What follows that may be no memory.
+ * To find the type of a branch in its own text, the kernel reads as many bytes as an
+ * instruction may have.  There may be no memory behind the text.
  */
 static bool kvm_pmu_branch_is_readable(u64 from)
 {
@@ -176,7 +176,7 @@ static bool kvm_pmu_branch_is_readable(u64 from)
 	       kernel_text_address(from + MAX_INSN_SIZE - 1);
 }
 
-/* False if the event does not want it. */
+/* Returns false if the event does not want the branch. */
 static bool kvm_pmu_branch(const struct perf_event *event,
 			   const struct guest_perf_branch *branch,
 			   struct perf_branch_entry *entry)
@@ -189,7 +189,7 @@ static bool kvm_pmu_branch(const struct perf_event *event,
 	if (!kvm_pmu_branch_is_readable(from))
 		return false;
 
-	/* The address may be that of an instruction before it. */
+	/* The address may be that of an instruction before the branch. */
 	type = branch_type_fused(from, to, 0, &offset);
 	if (!kvm_pmu_branch_is_wanted(event, type, from))
 		return false;
@@ -229,13 +229,13 @@ void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 				   &stack->entries[stack->nr]))
 			stack->nr++;
 	}
-	/* The last one is the first of the stack. */
+	/* The last branch is the first of the stack. */
 	stack->hw_idx = 0;
 	perf_sample_save_brstack(data, event, stack, NULL);
 }
 
 /**
- * kvm_pmu_branches_alloc - get memory for those of a sample
+ * kvm_pmu_branches_alloc - get memory for the branches of a sample
  * @cpu: the CPU's
  *
  * Return: 0 or -ENOMEM.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: hypercalls, what their results
- * mean, and what the host offers.
+ * Paravirtual performance events, guest side: hypercalls, the meaning of their results,
+ * and the host's offer.
  *
  * Another host may offer something else.  So each CPU calls QUERY when it sets an area,
- * as it does when it finds that its host has changed.
+ * which it also does when it finds that its host has changed.
  */
 #include <linux/bitops.h>
 #include <linux/jiffies.h>
@@ -26,8 +26,8 @@ static unsigned long kvm_pmu_warned;
  * kvm_pmu_warn - put a warning in the log, once
  * @warning: which
  *
- * Left to the work: a task switch holds the lock of the runqueue, which printk() may need
- * to wake up a reader of the console.
+ * The irq_work prints it: a task switch holds the lock of the runqueue, which printk()
+ * may need to wake up a reader of the console.
  */
 void kvm_pmu_warn(enum kvm_pmu_pending warning)
 {
@@ -44,7 +44,7 @@ void kvm_pmu_warn_again(enum kvm_pmu_pending warning)
 	clear_bit(warning, &kvm_pmu_warned);
 }
 
-/* The host has not the feature any more; when to ask it again, in jiffies. */
+/* The host does not have the feature any more; when to ask it again, in jiffies. */
 static bool kvm_pmu_gone;
 static unsigned long kvm_pmu_gone_until;
 
@@ -57,10 +57,10 @@ static void kvm_pmu_set_gone(void)
 }
 
 /**
- * kvm_pmu_host_is_gone - has the host the feature no more?
- * @ask: ask it again, however short a while ago it had none
+ * kvm_pmu_host_is_gone - does the host not have the feature any more?
+ * @ask: ask the host again, also if less than a second has passed
  *
- * To be asked before perf believes that an event counts.  Interrupts are off.
+ * Called before perf believes that an event counts.  IRQs off.
  */
 bool kvm_pmu_host_is_gone(bool ask)
 {
@@ -163,7 +163,7 @@ static void kvm_pmu_set_host(const struct guest_perf_query *host)
 }
 
 /**
- * kvm_pmu_query_host - ask the host what it offers
+ * kvm_pmu_query_host - ask the host for its offer
  * @query: memory that the host can write
  *
  * Return: 0, or -KVM_E* and kvm_pmu_host is unchanged.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: CPUs come and go; what a CPU does later,
- * or now and then, for its events.
+ * Paravirtual performance events, guest side: CPUs come and go; the irq_work and the
+ * timer of a CPU.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -105,7 +105,7 @@ static void kvm_pmu_work(struct irq_work *work)
 			pr_warn("%s\n", kvm_pmu_warnings[i]);
 	}
 
-	/* The flush may have found it and opened all again. */
+	/* A flush may have opened all events again already. */
 	if (test_and_clear_bit(KVM_PMU_OPEN_ANEW, &cpu->later.pending) &&
 	    kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
@@ -135,8 +135,8 @@ static void kvm_pmu_work(struct irq_work *work)
 }
 
 /*
- * Stop what was parked for long enough, and close what will hardly be used again: each
- * open event of the host is a claim on its PMU.
+ * Stop backing events that were parked for long enough, and close those that are not
+ * likely to be used again: each open event of the host is a claim on its PMU.
  */
 static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 {
@@ -155,14 +155,14 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 	}
 }
 
-/* By the epoch of an area, and by an NMI if an event has lost its counter. */
+/* Does the host tell of a change, by the area, and of lost counters, by an NMI? */
 static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
 {
 	return cpu->host.epoch && (READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NOTIFY);
 }
 
 /*
- * Events of a CPU may count for ever without any operation: check that they still do.
+ * Events of a CPU may run for ever without any operation: check that they still count.
  */
 static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 {
@@ -175,7 +175,7 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 
 	/* By the time that an event runs again, the host may have taken counters. */
 	cpu->limit.proven = (struct kvm_pmu_use) { };
-	/* Or the host may be another one by now. */
+	/* The host may be another one by now, and offer areas. */
 	if (!cpu->host.epoch && !cpu->host.offline)
 		kvm_pmu_area_renew(cpu);
 	else if (cpu->hypervisor.wanted && kvm_pmu_area_is_stale(cpu))
@@ -217,13 +217,13 @@ static int kvm_pmu_cpu_online(unsigned int nr)
 
 	local_irq_save(flags);
 	this_kvm_pmu_cpu()->host.offline = false;
-	/* perf may have opened some on it already. */
+	/* perf may have added events to this CPU already. */
 	kvm_pmu_open_anew(this_kvm_pmu_cpu());
 	local_irq_restore(flags);
 	return 0;
 }
 
-/* As above.  Its events may count on for a while. */
+/* On the CPU itself.  Its events may count on for a while. */
 static int kvm_pmu_cpu_offline(unsigned int nr)
 {
 	unsigned long flags;
@@ -235,7 +235,7 @@ static int kvm_pmu_cpu_offline(unsigned int nr)
 	return 0;
 }
 
-/* Of a CPU that is offline; perf has removed its events. */
+/* The CPU is offline, and perf has removed its events. */
 static int kvm_pmu_cpu_dead(unsigned int nr)
 {
 	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
@@ -253,9 +253,9 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 }
 
 /*
- * The last CPU, with interrupts off.  The kernel that goes on may be a copy of this
- * one, whose memory tells of an area that the host does not know any more; and the
- * one that loads it has events of its own.
+ * IRQs off, on the last CPU.  A copy of this kernel may resume, with an area in its
+ * memory that the host does not know any more.  The kernel that loads the copy has
+ * events of its own.
  */
 static int kvm_pmu_suspend(void *data)
 {
@@ -281,7 +281,7 @@ static struct syscore kvm_pmu_syscore = {
 	.ops = &kvm_pmu_syscore_ops,
 };
 
-/* Each of the two may start the other, once. */
+/* The irq_work may start the timer, and the timer the irq_work: wait for each twice. */
 static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
@@ -322,8 +322,8 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	cpu->later.work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
 	INIT_CSD(&cpu->user.page_call, kvm_pmu_update_pages, cpu);
 	/*
-	 * A CPU that is idle has nothing to lose.  But one that is busy without a tick runs
-	 * no deferrable timer.
+	 * An idle CPU needs no watch, so the timer is deferrable.  A busy CPU without a
+	 * tick would not run a deferrable timer.
 	 */
 	timer_setup(&cpu->later.watch, kvm_pmu_watch, TIMER_PINNED |
 		    (tick_nohz_full_cpu(nr) ? 0 : TIMER_DEFERRABLE));
@@ -391,7 +391,7 @@ static void kvm_pmu_quiesce(void)
 		kvm_pmu_cpu_quiesce(per_cpu(kvm_pmu_cpu, nr));
 }
 
-/* For those that are due; then for those that run, with interrupts off. */
+/* Wait for calls that are due, then for calls that run, with interrupts off. */
 static void kvm_pmu_wait_for_page_calls(void)
 {
 	int nr;
@@ -405,22 +405,22 @@ static void kvm_pmu_wait_for_page_calls(void)
 }
 
 /**
- * kvm_pmu_cpus_destroy - free what all CPUs have
+ * kvm_pmu_cpus_destroy - free the state of all CPUs
  *
- * No perf_event is left, no area, and no NMI looks at any CPU's.
+ * No perf_event and no area is left, and no NMI looks at the state of a CPU.
  */
 void kvm_pmu_cpus_destroy(void)
 {
 	kvm_pmu_quiesce();
 	kvm_pmu_wait_for_page_calls();
 	cpuhp_remove_state_nocalls(kvm_pmu_dead_state);
-	/* Of a CPU that went offline meanwhile, the host might still know an area. */
+	/* The host might still know the area of a CPU that went offline meanwhile. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	kvm_pmu_free_cpus();
 }
 
 /**
- * kvm_pmu_areas_create - have the host keep an area for each CPU that is online
+ * kvm_pmu_areas_create - set an area for each CPU that is online
  *
  * NMIs are handled already.
  *
@@ -440,14 +440,14 @@ int kvm_pmu_areas_create(void)
 }
 
 /**
- * kvm_pmu_areas_destroy - have it keep none
+ * kvm_pmu_areas_destroy - end all areas
  *
  * No perf_event is left.
  */
 void kvm_pmu_areas_destroy(void)
 {
 	unregister_syscore(&kvm_pmu_syscore);
-	/* First, as what they find may set an area. */
+	/* First: a timer or an irq_work may set an area. */
 	kvm_pmu_quiesce();
 	cpuhp_remove_state(kvm_pmu_online_state);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: what perf sees, a struct pmu.
+ * Paravirtual performance events, guest side: the struct pmu.
  *
- * All but the registration runs on the CPU that the event is for, with interrupts off;
+ * Except for the registration, all runs on the CPU of the event, with interrupts off;
  * stop and read also in the NMI handler.
  *
  * An event is added:
@@ -11,7 +11,7 @@
  *	    kvm_pmu_backing_get()		is there room, and which backing event?
  *	    kvm_pmu_backing_start()		STARTING; or COUNTING, back where it was
  *	kvm_pmu_commit_txn()
- *	    kvm_pmu_flush_added()		if perf cannot take success for granted
+ *	    kvm_pmu_flush_added()		unless success is taken for granted
  *	kvm_pmu_enable()
  *	    kvm_pmu_flush()			COUNTING
  *	    kvm_pmu_take_owed()			samples of overflows during all that
@@ -118,7 +118,7 @@ static void kvm_pmu_read(struct perf_event *event)
 	if (event->hw.state || kvm_pmu_backing_read(cpu, event))
 		return;
 
-	/* In an NMI or a flush this is left to the watch. */
+	/* In an NMI or a flush, leave this to the watch. */
 	if (!in_nmi() && !cpu->flush.busy)
 		kvm_pmu_open_anew(cpu);
 }
@@ -127,7 +127,7 @@ static void kvm_pmu_start(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
-	/* From Linux 6.16 on, perf unthrottles a whole group, wherever it is. */
+	/* From Linux 6.16 on, perf unthrottles a whole group, also events elsewhere. */
 	if (event->hw.idx < 0)
 		return;
 
@@ -164,7 +164,7 @@ static void kvm_pmu_del(struct perf_event *event, int flags)
 	kvm_pmu_flush_if_enabled(cpu);
 }
 
-/* While events with branches count here: each task has its own. */
+/* Called while events with branches count here: each task has its own branches. */
 #ifdef KVM_PMU_SCHED_TASK_OF_CONTEXT
 static void kvm_pmu_sched_task(struct perf_event_context *ctx, bool sched_in)
 #else
@@ -202,8 +202,8 @@ static const struct pmu kvm_pmu_template = {
 };
 
 /*
- * perf sends PERF_TYPE_HARDWARE to whoever has PERF_TYPE_RAW.  Registering it
- * a second time warns, so see first whether anybody takes a raw event.
+ * perf sends PERF_TYPE_HARDWARE to the PMU that has PERF_TYPE_RAW.  A second
+ * registration warns, so see first whether a PMU takes a raw event.
  */
 static bool kvm_pmu_raw_is_free(void)
 {
@@ -224,7 +224,7 @@ static bool kvm_pmu_raw_is_free(void)
 }
 
 /**
- * kvm_pmu_register - let perf use it
+ * kvm_pmu_register - let perf use this PMU
  * @no_sampling: why there can be no samples, or NULL
  *
  * Return: 0 or -E*.
@@ -254,7 +254,7 @@ int kvm_pmu_register(const char *no_sampling)
 
 #ifdef MODULE
 /**
- * kvm_pmu_unregister - let perf use it no more
+ * kvm_pmu_unregister - undo kvm_pmu_register()
  *
  * No event is open.
  */

@@ -2,8 +2,8 @@
 /*
  * Paravirtual performance events, guest side: the flush.
  *
- * The driver notes what perf changes between pmu_disable and pmu_enable.  The flush has
- * the host do it in one hypercall, however many events there are.
+ * The driver notes perf's changes between pmu_disable and pmu_enable.  The flush brings
+ * them to the host in one hypercall, however many events there are.
  *
  * Only the flush finds out whether the host has a counter for an event.  If as many events
  * have counted before, the driver takes success for granted.  Else it flushes while perf
@@ -28,9 +28,9 @@
 #include "kvm_pmu_record.h"
 
 /*
- * The operation has told the final count of the leaving event.  The rest of its period is
- * in the record, unless an overflow, perhaps of the next event, has changed the record
- * since.
+ * @count is the final count of the leaving event.  The rest of its period is in the
+ *	record, unless an overflow, perhaps of the next event, has changed the record
+ *	since.
  */
 static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
 {
@@ -140,7 +140,7 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_plan_read(cpu, backing);
 
 	if (backing->host != KVM_PMU_RUNNING) {
-		/* From ENABLE on an NMI may tell of it. */
+		/* From ENABLE on, an NMI may have news of this backing event. */
 		set_bit(backing - cpu->backing, &cpu->telling);
 		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_ENABLE, 0);
 	}
@@ -162,9 +162,9 @@ static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * May the backing event run on, parked, beside the backing events that take @use?  With
- * branches it may not, because recording them costs the host something at each entry.  A
- * program that executes RDPMC would read its counter.
+ * May the backing event run on, parked, beside the backing events that take @use?  Not
+ * with branches, because recording them costs the host time at each entry.  Not beside
+ * a program that executes RDPMC, which would read the counter.
  */
 static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
 			    const struct kvm_pmu_backing *backing,
@@ -280,7 +280,7 @@ static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_run_batch(cpu);
 }
 
-/* A backing event may have been closed since the batch was run: see kvm_pmu_failed(). */
+/* kvm_pmu_failed() may have closed the backing event after the batch. */
 static void kvm_pmu_disabled(struct kvm_pmu_backing *backing)
 {
 	if (backing->host != KVM_PMU_CLOSED)
@@ -332,9 +332,9 @@ static void kvm_pmu_done(struct kvm_pmu_backing *backing,
 }
 
 /*
- * READ has found that an event has lost its counter.  If all were read, the record says
- * which, on a host with NOTIFY.  If READ has got a counter again at once, the guest has
- * missed nothing, as each VM entry looks.
+ * READ has found that an event has lost its counter.  If it was a READ of all, the
+ * record says which event, on a host with NOTIFY.  If READ got a counter again, the
+ * guest has missed no count, because each VM entry looks for lost counters.
  */
 static bool kvm_pmu_may_be_lost(const struct kvm_pmu_backing *backing)
 {
@@ -342,7 +342,7 @@ static bool kvm_pmu_may_be_lost(const struct kvm_pmu_backing *backing)
 	       READ_ONCE(backing->record.flags) & KVM_PERF_EVENT_LOST;
 }
 
-/* Returns what the host is short of, or KVM_PMU_DONE. */
+/* Returns the host's shortage, or KVM_PMU_DONE. */
 static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 					  struct kvm_pmu_backing *backing,
 					  const struct guest_perf_op *op)
@@ -351,12 +351,12 @@ static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 
 	switch (result) {
 	case KVM_PMU_UNKNOWN:
-		/* Not if OPEN has failed, or if kvm_pmu_forget_all() has run already. */
+		/* CLOSED: OPEN has failed, or kvm_pmu_forget_all() has run already. */
 		if (backing->host != KVM_PMU_CLOSED)
 			kvm_pmu_forget_all(cpu);
 		break;
 	case KVM_PMU_EXISTS:
-		/* Another kernel's here: this one closes what it has lost. */
+		/* Another kernel's event: this kernel closes events that it loses. */
 		kvm_pmu_close(backing);
 		cpu->flush.due = true;
 		break;
@@ -421,7 +421,7 @@ static unsigned int kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 	return kvm_pmu_finish(cpu);
 }
 
-/* How many events were to start, and do not run? */
+/* Returns the number of events that were to start, and do not run. */
 static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
@@ -430,7 +430,7 @@ static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 
 	for (i = 0; i < cpu->nr_open; i++) {
 		backing = &cpu->backing[i];
-		/* An NMI may have stopped it before there was an operation. */
+		/* An NMI may have stopped it before an operation was noted. */
 		kvm_pmu_settle_leaving(backing);
 		if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
 			continue;
@@ -446,7 +446,7 @@ static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 	return failed;
 }
 
-/* Close what is kept open in case; true if there was any. */
+/* Close backing events that no event uses.  Returns whether there were any. */
 static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
@@ -464,7 +464,7 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 	return any;
 }
 
-/* The host has counters for no more than what runs now. */
+/* The host has no more counters than run now. */
 static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_use running = kvm_pmu_running(cpu);
@@ -481,8 +481,8 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 }
 
 /*
- * True if failed operations may succeed when they are tried again: fewer backing events
- * are open now, or parked ones will be stopped for the limit.
+ * Returns whether failed operations may succeed if they are tried again: fewer backing
+ * events are open now, or parked ones will be stopped for the limit.
  */
 static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 {
@@ -496,7 +496,7 @@ static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 	return closed || ((no_counter || no_space) && kvm_pmu_any_parked(cpu));
 }
 
-/* Has so much counted at the same time already? */
+/* Have as many events counted at the same time already? */
 static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
@@ -512,18 +512,18 @@ static bool kvm_pmu_is_proven(const struct kvm_pmu_cpu *cpu)
 	return true;
 }
 
-/* Has every event that is to start a counter that counts now? */
+/* Returns whether each event that is to start has a counter, and counts now. */
 static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int failed = 0, shortage = 0;
 	int tries;
 
 	cpu->flush.busy = true;
-	/* What is only opened now would not show it. */
+	/* A flush that only opens events would not show that the host has changed. */
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_forget_all(cpu);
 
-	/* Again where the host had forgotten, or where it had too few counters. */
+	/* Try again if the host had lost the events, or had too few counters. */
 	for (tries = 0; cpu->flush.due && tries < 4; tries++) {
 		cpu->flush.due = false;
 		kvm_pmu_plan(cpu);
@@ -546,7 +546,7 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	return !failed;
 }
 
-/* perf believes some to count that the host has no counter for: tell it. */
+/* perf believes that some events count for which the host has no counter: tell perf. */
 static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 {
 	unsigned int i;
@@ -561,12 +561,12 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 void (*kvm_pmu_samples_due)(struct kvm_pmu_cpu *cpu);
 
 /**
- * kvm_pmu_flush - have the host do what was noted
+ * kvm_pmu_flush - have the host run the noted operations
  * @cpu: this CPU's
  */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 {
-	/* What BPF does in a flush is left to that. */
+	/* If BPF changes events in a flush, that flush goes on with them. */
 	if (cpu->flush.busy)
 		return;
 
@@ -603,7 +603,7 @@ static bool kvm_pmu_is_flexible(const struct kvm_pmu_backing *backing)
 }
 
 /**
- * kvm_pmu_flush_added - can all that perf has just added count?
+ * kvm_pmu_flush_added - can all events that perf has just added count?
  * @cpu: this CPU's; perf has it disabled
  *
  * A group counts as a whole or not at all.  There is no need to ask the host if the
@@ -619,7 +619,9 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 	     kvm_pmu_added_all(cpu, kvm_pmu_is_flexible)))
 		return true;
 
-	/* Others that perf has been told of before may have failed: see them off. */
+	/*
+	 * If events that were taken for granted failed, the next flush gives them up.
+	 */
 	if (!kvm_pmu_flush_all(cpu))
 		cpu->flush.due = true;
 
@@ -646,7 +648,7 @@ void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
  * kvm_pmu_read_running - ask the host for each event that runs
  * @cpu: this CPU's, which is in no flush
  *
- * The host may have lost the older ones, and know those that were opened since.
+ * The host may have lost the older events, and know those that were opened since.
  *
  * Return: false if it has lost any.
  */
@@ -662,7 +664,7 @@ bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 				       KVM_PERF_OP_READ, 0);
 	}
 
-	/* An NMI may have stopped the last one. */
+	/* An NMI may have stopped the last event. */
 	if (!cpu->flush.nr)
 		return true;
 

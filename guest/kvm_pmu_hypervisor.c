@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: a second PMU, of what only the
+ * Paravirtual performance events, guest side: a second PMU, for events that only the
  * hypervisor knows.
  *
- * The host adds it up in the area of each CPU, so that there is nothing to ask it for
- * but to begin, and no counter that could be missing: to perf these are software
- * events, of the hardware's groups as well.  perf expects that they can always be
- * added.  Where one cannot, for want of a slot or of a host that counts it, it is left
- * to this file to have perf try again.
+ * The host adds the events up in the area of each CPU.  The guest only asks it to
+ * begin, and no counter can be missing: to perf these are software events, also in
+ * groups with hardware events.  perf expects that software events can always be added.
+ * If an event cannot, because no slot is free or the host does not count it, this file
+ * has perf try again.
  *
- * All runs with interrupts off on the CPU that the event is for, but what opens,
- * closes and registers; start, stop and read also in NMI context.
+ * Except for opening, closing and registering, all runs on the CPU of the event, with
+ * interrupts off; start, stop and read also in NMI context.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -24,16 +24,16 @@
 #include "kvm_pmu.h"
 #include "kvm_pmu_hypervisor.h"
 
-/* Of hw.idx: it has been added, and needs no slot. */
+/* hw.idx of an event that has been added and needs no slot. */
 #define KVM_PMU_NO_SLOT		KVM_PERF_NR_SLOTS
 
-/* Besides KVM_PERF_COUNT_*: the event that counts several of them. */
+/* Besides KVM_PERF_COUNT_*: the event that is the sum of several. */
 #define KVM_PMU_EXITS		KVM_PERF_MAX_COUNTS
 
 static struct pmu *kvm_pmu_hypervisor;
 
 /**
- * kvm_pmu_hypervisor_counts - what an event counts
+ * kvm_pmu_hypervisor_counts - the counts that an event adds up
  * @config: perf_event_attr.config
  *
  * Return: a bit for each KVM_PERF_COUNT_*, 0 if there is no such event.
@@ -59,9 +59,9 @@ static bool kvm_pmu_hypervisor_is_foreign(struct perf_event *event)
 }
 
 /*
- * An NMI for a sample comes at an exit, which accesses to a virtual PMU are themselves: in
- * the middle of what its driver does.  Its counters cannot be read there, nor stopped
- * where perf throttles the group.
+ * An NMI for a sample comes at an exit.  Accesses to a virtual PMU are exits, so the
+ * NMI may interrupt its driver.  There the counters of the virtual PMU cannot be read,
+ * nor stopped if perf throttles the group.
  */
 static bool kvm_pmu_hypervisor_may_sample(struct perf_event *event)
 {
@@ -79,7 +79,7 @@ static bool kvm_pmu_hypervisor_may_sample(struct perf_event *event)
 	return true;
 }
 
-/* Whether the host counts it, and, for one that samples, there is a slot. */
+/* Returns whether the host counts the event and a sampling event has a slot. */
 static bool kvm_pmu_hypervisor_find_room(struct kvm_pmu_cpu *cpu,
 					 struct perf_event *event)
 {
@@ -98,7 +98,7 @@ static bool kvm_pmu_hypervisor_find_room(struct kvm_pmu_cpu *cpu,
  */
 void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
 {
-	/* Those that perf takes off for that would ask for it once more. */
+	/* Or events that perf takes off now would ask to try again. */
 	cpu->hypervisor.waiting = false;
 	perf_pmu_resched(kvm_pmu_hypervisor);
 }
@@ -151,10 +151,10 @@ static void kvm_pmu_hypervisor_destroy(struct perf_event *event)
 }
 
 /*
- * The address of a sample is exact, as precise_ip 2 asks for.  exclude_host asks for
- * nested guests alone: what their exits are for is their hypervisor's to know.  sigtrap
- * asks for samples between any two of which user mode makes progress (perf warns); an
- * interrupt window is an exit without.
+ * The address of a sample is exact, as precise_ip 2 asks for. exclude_host asks for
+ * nested guests alone, and only their hypervisor knows the reasons of their exits.
+ * sigtrap wants progress of user mode between two samples (perf warns), and the exit
+ * for an interrupt window is one without progress.
  */
 static bool kvm_pmu_hypervisor_supports(const struct perf_event_attr *attr)
 {
@@ -176,7 +176,7 @@ static bool kvm_pmu_hypervisor_supports(const struct perf_event_attr *attr)
 	 BIT(KVM_PERF_COUNT_EXITS_PV_PERF) |				  \
 	 BIT(KVM_PERF_COUNT_INJECTED_IRQS) | BIT(KVM_PERF_COUNT_HALT_NS))
 
-/* An inherited event was allowed to who opened the first, and others fork. */
+/* An inherited event needs no permission: its parent's opener had it. */
 static bool kvm_pmu_hypervisor_allowed(const struct perf_event *event,
 				       u32 counts)
 {
@@ -361,7 +361,7 @@ static int kvm_pmu_hypervisor_register_as(const char *name,
 }
 
 /**
- * kvm_pmu_hypervisor_register - let perf use it, if the host has what it takes
+ * kvm_pmu_hypervisor_register - let perf use the PMU, if the host has these events
  * @no_sampling: why there can be no samples, or NULL
  */
 void kvm_pmu_hypervisor_register(const char *no_sampling)
@@ -383,7 +383,7 @@ void kvm_pmu_hypervisor_register(const char *no_sampling)
 
 #ifdef MODULE
 /**
- * kvm_pmu_hypervisor_unregister - let perf use it no more
+ * kvm_pmu_hypervisor_unregister - undo kvm_pmu_hypervisor_register()
  *
  * No event is open.
  */

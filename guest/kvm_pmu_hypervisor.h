@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, guest side: a second PMU, of what only the
+ * Paravirtual performance events, guest side: a second PMU, for events that only the
  * hypervisor knows.
  */
 #ifndef _KVM_PMU_HYPERVISOR_H

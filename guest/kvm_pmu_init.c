@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: a PMU whose events are backed
- * by events of the KVM host, by the hypercall KVM_PERF_OP.
+ * Paravirtual performance events, guest side: a PMU whose events are events of the KVM
+ * host, by the hypercall KVM_PERF_OP.
  *
  * This file probes for the host side, and sets everything up and down.  guest/layers lists
  * the files.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, guest side: what the host tells by an NMI.
+ * Paravirtual performance events, guest side: the NMI handler.
  *
  * An event overflows:
  *
@@ -30,11 +30,11 @@
 #include "kvm_pmu_hypervisor.h"
 #include "kvm_pmu_record.h"
 
-/* Where several overflows are told of at once, @last is of the one with the branches. */
+/* Of several overflows at once, only the @last one's branches are known. */
 static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 			   struct pt_regs *regs, bool last)
 {
-	/* Initialized as far as it has to be; the rest is 200 bytes. */
+	/* perf_sample_data_init() sets what matters; the rest is 200 bytes. */
 	struct perf_sample_data data __uninitialized;
 
 	cpu->nmi.samples++;
@@ -64,9 +64,8 @@ static void kvm_pmu_owe(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 }
 
 /*
- * Have perf take a sample for each of @n overflows, but no more than KVM_PMU_MAX_SAMPLES.
- * If perf throttles the event meanwhile, no more are taken.  @branches: they belong to
- * the last one.
+ * Have perf take a sample for each of @n overflows, at most KVM_PMU_MAX_SAMPLES, until
+ * perf throttles the event.  @branches: the last sample has the branches.
  */
 static void kvm_pmu_samples(struct kvm_pmu_cpu *cpu,
 			    struct kvm_pmu_backing *backing,
@@ -120,8 +119,8 @@ static u32 kvm_pmu_handle_overflows(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * Not the kernel's to an event that excludes it, which has overflowed in user mode just
- * before the kernel was entered.  Returns NULL where there is no user mode.
+ * An event that excludes the kernel overflowed just before the kernel was entered: it
+ * does not get the kernel's registers.  Returns NULL if there is no user mode.
  */
 static struct pt_regs *kvm_pmu_owed_regs(const struct perf_event *event,
 					 struct pt_regs *kernel)
@@ -150,16 +149,16 @@ static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_take_owed - have perf take the samples of overflows that came as it was at work
+ * kvm_pmu_take_owed - have perf take the samples of overflows while it was at work
  * @cpu: this CPU's, which perf has enabled
  *
- * Natively the counters stand still until the end of that, and overflow after it.  An
+ * Natively the counters stand still while perf is at work, and overflow afterwards.  An
  * event that does not count here now gets its samples when it does.
  *
- * An NMI that would sample an event as perf samples it here would change what perf is
- * about to write: so what overflows meanwhile is owed, too.  It is not waited for here,
- * where a short period has overflowed again each time, but comes with the next NMI of
- * the event, or the next time that perf has been at work.
+ * An NMI that sampled an event while perf samples it here would change what perf is
+ * about to write, so overflows meanwhile are owed, too.  Do not repeat this until none
+ * is owed: an event with a short period overflows again each time.  These samples come
+ * with the event's next NMI, or when perf has been at work again.
  */
 noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 {
@@ -180,15 +179,15 @@ noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 }
 
 /*
- * For perf_cpu_time_max_percent, by the TSC, as sched_clock() would take 60
- * instructions more for each reading.  The CPU may come to another host meanwhile,
- * and its TSC go back.
+ * For perf_cpu_time_max_percent.  By the TSC, because sched_clock() would take 60 more
+ * instructions for each reading.  The CPU may come to another host meanwhile, and its
+ * TSC go back.
  *
- * What the host has stolen is none of the handler's time.  That is read around the
- * TSC, so that what is stolen between the two readings is taken off once too often,
- * and not counted.
+ * Time that the host has stolen is not the handler's.  The steal time is read around
+ * the TSC.  So time that is stolen between the two readings is subtracted without
+ * having been counted, rather than counted.
  *
- * perf limits the number of samples, and one NMI may have taken several.
+ * perf limits the number of samples, so divide the time by the samples of this NMI.
  */
 static void kvm_pmu_took(u64 steal, u64 tsc, u32 samples)
 {
@@ -200,8 +199,7 @@ static void kvm_pmu_took(u64 steal, u64 tsc, u32 samples)
 }
 
 /*
- * Nobody has it, and what the host had to tell of it was in its record when DISABLE was
- * done.
+ * No event has the backing event, and all news was in its record when DISABLE was done.
  */
 static bool kvm_pmu_is_silent(const struct kvm_pmu_backing *backing)
 {
@@ -210,7 +208,7 @@ static bool kvm_pmu_is_silent(const struct kvm_pmu_backing *backing)
 	       READ_ONCE(backing->host) != KVM_PMU_RUNNING;
 }
 
-/* @overflows: of those; @others: what else there is */
+/* Number of news from the host: @overflows, and @others */
 struct kvm_pmu_told {
 	u64 overflows;
 	u32 others;
@@ -232,8 +230,8 @@ static void kvm_pmu_look_at(struct kvm_pmu_cpu *cpu, unsigned int index,
 }
 
 /*
- * Of those that are kept for later there may be many.  Where nothing is told of the
- * others, one of them may have overflowed last before it was stopped by an NMI.
+ * Look only at backing events that may have news: many may be kept for later.  If there
+ * are none, one of the rest may have overflowed before an NMI stopped it.
  */
 static void kvm_pmu_look_at_all(struct kvm_pmu_cpu *cpu, struct pt_regs *regs,
 				struct kvm_pmu_told *told)
@@ -251,14 +249,14 @@ static void kvm_pmu_look_at_all(struct kvm_pmu_cpu *cpu, struct pt_regs *regs,
 }
 
 /**
- * kvm_pmu_handle_nmi - have perf take samples, and see what has stopped
+ * kvm_pmu_handle_nmi - have perf take samples, and look for events that have stopped
  * @cmd: NMI_LOCAL
  * @regs: what was interrupted
  *
- * Claims an NMI only where the host has told of something.
+ * Claims an NMI only if the host has told of something.
  *
- * Return: how much: with more than one the kernel expects a second NMI that finds
- * none.
+ * Return: the number of news.  If there are several, the kernel expects a second NMI
+ * that finds none.
  */
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 {
@@ -276,7 +274,7 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	WRITE_ONCE(cpu->host.area->nr_branches, 0);
 	if (kvm_pmu_area_is_stale(cpu))
 		told.others += kvm_pmu_area_note_stale(cpu);
-	/* Noted before, it is for this NMI; just now, for another that comes at once. */
+	/* An old note is for this NMI; a new one, for an NMI that follows at once. */
 	told.others += xchg(&cpu->nmi.due, false);
 
 	if (told.overflows + slots)

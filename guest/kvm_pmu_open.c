@@ -72,12 +72,12 @@ static long kvm_pmu_try(struct kvm_pmu_probe *probe)
 	return ret ? : probe->ops[0].result;
 }
 
-/* How often users who may not disturb other CPUs may have unused events closed. */
+/* How often users without CAP_PERFMON may have unused events closed. */
 #define KVM_PMU_CLOSE_UNUSED	(HZ / 10)
 
 /*
- * Events that are kept open for later take room, too.  Each CPU that keeps anything gets an
- * interrupt, also if it has nothing to do with the program that opens an event.
+ * Events that are kept open for later take room, too.  Interrupts each CPU that keeps
+ * any, also if it has nothing to do with the program that opens an event.
  */
 static bool kvm_pmu_close_all_unused(void)
 {
@@ -199,7 +199,7 @@ kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 }
 
 /**
- * kvm_pmu_config_get - can the host count this?
+ * kvm_pmu_config_get - ask whether the host can count a configuration
  * @attr: what to count; its sample_period is 0
  *
  * May sleep.
@@ -314,7 +314,7 @@ static bool kvm_pmu_splits_nested(void)
 	return READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_NESTED;
 }
 
-/* If there can be no nested guests, ignore it: more events share a backing event. */
+/* Without nested guests, ignore exclude_guest: more events share a backing event. */
 static bool kvm_pmu_excludes_nested(const struct perf_event_attr *attr)
 {
 	return attr->exclude_guest && kvm_pmu_splits_nested() &&
@@ -328,7 +328,7 @@ static bool kvm_pmu_is_intel(void)
 
 /*
  * Does the event use config1 and config2?  The events are those of the tables
- * extra_regs of x86's own PMU up to Linux 7.3: the responses to what a core asks for,
+ * extra_regs of x86's own PMU up to Linux 7.3: the responses to requests of a core,
  * latencies, and the front end.
  */
 static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
@@ -383,7 +383,7 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 		.config		= attr->config,
 	};
 
-	/* Ignore those of other events, like x86's own PMU: some tools set them. */
+	/* Like x86's own PMU, ignore them for other events: some tools set them. */
 	if (kvm_pmu_has_extra_regs(event)) {
 		guest->config1 = attr->config1;
 		guest->config2 = attr->config2;
@@ -426,8 +426,8 @@ static bool kvm_pmu_serves(const struct perf_event *event)
 }
 
 /*
- * This PMU has no precise_ip.  perf itself refuses AUX.  exclude_host asks for nested
- * guests alone, which a host without NESTED cannot tell from this guest.
+ * This PMU has no precise_ip.  perf itself refuses AUX. exclude_host asks for nested
+ * guests alone: a host without NESTED cannot tell them from this guest.
  */
 static bool kvm_pmu_supports(struct perf_event *event,
 			     const struct guest_perf_query *host)
@@ -451,8 +451,8 @@ static enum kvm_pmu_kind kvm_pmu_kind_of(struct perf_event *event)
 }
 
 /*
- * A group counts as a whole, or not at all.  As for x86's own PMU, siblings that
- * are disabled do not count.
+ * A group counts as a whole, or not at all.  As for x86's own PMU, ignore siblings that
+ * are disabled.
  */
 static bool kvm_pmu_group_fits(struct perf_event *event,
 			       const struct guest_perf_attr *attr)
@@ -476,7 +476,7 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 	       use.general <= READ_ONCE(kvm_pmu_host.nr_counters);
 }
 
-/* If nothing has shown yet whether the host has changed, ask it. */
+/* Ask the host for its offer, if the host may have changed and no area would tell. */
 static void kvm_pmu_see_host(struct guest_perf_query *host)
 {
 	struct kvm_pmu_cpu *cpu;
@@ -487,7 +487,6 @@ static void kvm_pmu_see_host(struct guest_perf_query *host)
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_open_anew(cpu);
 	else if (!cpu->host.epoch)
-		/* Without an area nothing would tell that the host is another one. */
 		kvm_pmu_query_host(&cpu->host.query);
 	local_irq_restore(flags);
 	kvm_pmu_get_host(host);
@@ -548,7 +547,7 @@ int kvm_pmu_event_init(struct perf_event *event)
 	if (!kvm_pmu_supports(event, &host))
 		return -EOPNOTSUPP;
 
-	/* perf would find it unsupported, x86's own PMU finds it wrong. */
+	/* perf would return EOPNOTSUPP, but x86's own PMU returns EINVAL. */
 	if (kvm_pmu_has_precise_only(&event->attr))
 		return -EINVAL;
 

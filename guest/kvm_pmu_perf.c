@@ -2,8 +2,8 @@
 /*
  * Paravirtual performance events, guest side: the seam to perf.
  *
- * Only this file changes what perf keeps in an event for itself, except for the fields
- * that each struct pmu has to keep: hw.idx, hw.state and what is left of a period.
+ * Only this file changes perf's own fields of an event, except for those that each
+ * struct pmu has to keep: hw.idx, hw.state and the rest of the period.
  */
 #include <linux/perf_event.h>
 #include <linux/slab.h>
@@ -14,7 +14,7 @@
 struct pmu *kvm_pmu;
 
 /**
- * kvm_pmu_is_ours - is it an event of this PMU?
+ * kvm_pmu_is_ours - does an event belong to this PMU?
  * @event: the event
  */
 bool kvm_pmu_is_ours(const struct perf_event *event)
@@ -97,8 +97,8 @@ void kvm_pmu_hide_freq(struct perf_event *event)
  * kvm_pmu_throttle_event - have perf throttle an event, as natively
  * @event: the event, which the host does not let overflow that often
  *
- * perf writes a record, and starts the event again at a tick.  perf itself counts the
- * overflows in a tick.  NMI-safe.
+ * perf counts the overflows in a tick, writes a record, and starts the event again at a
+ * tick.  NMI-safe.
  */
 void kvm_pmu_throttle_event(struct perf_event *event)
 {

@@ -2,9 +2,9 @@
 /*
  * Paravirtual performance events, guest side: reading counters without the host.
  *
- * Where the host lets it, this CPU executes RDPMC.  The record says of which counter,
- * and what to add.  The host changes that only while this CPU does not run, so that
- * there is no order of loads to keep but the program's.
+ * If the host allows it, this CPU executes RDPMC.  The record has the counter's index,
+ * and the offset to add.  The host changes these only while this CPU does not run, so
+ * the loads need no barriers.
  */
 #ifndef _KVM_PMU_RDPMC_H
 #define _KVM_PMU_RDPMC_H
@@ -18,7 +18,7 @@
 
 #define KVM_PMU_PMC_WIDTH	48
 
-/* Faults on a host that does not allow it: this one has come there just now. */
+/* RDPMC faults if this CPU has just come to a host that does not allow it. */
 static __always_inline bool kvm_pmu_rdpmc_safe(u32 ecx, u64 *value)
 {
 	u32 low, high, failed = 1;
@@ -43,14 +43,14 @@ static __always_inline u32 kvm_pmu_ecx(u32 pmc)
 }
 
 /**
- * kvm_pmu_rdpmc - read what a backing event has counted, without asking the host
+ * kvm_pmu_rdpmc - read the count of a backing event without asking the host
  * @cpu: this CPU's, with interrupts off
  * @backing: the backing event
  * @count: set to its count, as the record would have it
  *
- * May be called in NMI context.
+ * NMI-safe.
  *
- * Return: false if the count cannot be read so now.
+ * Return: false if the count cannot be read by RDPMC now.
  */
 static __always_inline bool
 kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,
@@ -72,8 +72,8 @@ kvm_pmu_rdpmc(const struct kvm_pmu_cpu *cpu,
 	} while (pmc != READ_ONCE(record->pmc));
 
 	/*
-	 * Afterwards: this CPU may have come to another host, where what it has
-	 * read is something else.
+	 * Check afterwards: this CPU may have come to another host, and have read some
+	 * other counter there.
 	 */
 	if (kvm_pmu_area_is_stale(cpu) || !READ_ONCE(cpu->host.epoch))
 		return false;

@@ -4,14 +4,14 @@
  * CPU's area, and slots, in which the host counts down to their samples.
  *
  * Each event that the host counts costs every exit something, and SET_COUNTS costs an
- * exit. So if a CPU needs an event, it asks for all that are in use anywhere, and the
+ * exit.  So if a CPU needs an event, it asks for all that are in use anywhere, and the
  * watch takes back those that are not in use any more.
  *
  * At every exit the host may write a slot that is in use.  So the guest takes the slot
  * out of use before it writes there.  An NMI may do so, too, to stop the slot's event
  * or to begin a new period.
  *
- * All that has a CPU runs on it with interrupts off.
+ * Functions with a CPU run on that CPU with interrupts off.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -29,12 +29,12 @@
 #include "kvm_pmu_hypervisor.h"
 
 /*
- * A barrier for the compiler, too; the host looks only where this CPU has exited.  An
- * NMI changes other bits.
+ * Atomic, because an NMI changes other bits.  Also a compiler barrier; the host looks
+ * only when this CPU has exited, so no other barrier is needed.
  */
 static void kvm_pmu_slot_use(struct kvm_pmu_cpu *cpu, unsigned int i, bool use)
 {
-	/* With @reserved, which nobody uses, it is as long as that. */
+	/* With @reserved, which is unused, the field has the length of a long. */
 	unsigned long *slots = (unsigned long *)&cpu->host.area->slots;
 
 	BUILD_BUG_ON(offsetof(struct guest_perf_area, slots) % sizeof(*slots));
@@ -50,7 +50,7 @@ static s64 kvm_pmu_slot_left(const struct kvm_pmu_cpu *cpu, unsigned int i)
 	return kvm_pmu_area_read(&cpu->host.area->slot[i].left);
 }
 
-/* An exit in between may change it: it is between the first count and the last. */
+/* If an exit changes counts in between, the sum is between the old and the new sum. */
 static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
 {
 	const struct guest_perf_area *area = this_kvm_pmu_cpu()->host.area;
@@ -72,7 +72,7 @@ static u64 kvm_pmu_hypervisor_now(const struct perf_event *event)
  * kvm_pmu_hypervisor_update - bring the count of an event up to date
  * @event: the event, which is started
  *
- * May be called in NMI context.
+ * NMI-safe.
  */
 void kvm_pmu_hypervisor_update(struct perf_event *event)
 {
@@ -176,11 +176,11 @@ static void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 }
 
 /**
- * kvm_pmu_slot_off - let it no more, and note how far it has come
+ * kvm_pmu_slot_off - take an event's slot out of use, and note the rest of the period
  * @cpu: this CPU's
  * @event: the event
  *
- * May be called in NMI context, also while this runs already.
+ * NMI-safe: an NMI may call it while it runs already.
  */
 static void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -200,14 +200,14 @@ static void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 /**
  * kvm_pmu_hypervisor_start - pmu->start
  * @event: the event
- * @flags: PERF_EF_RELOAD makes no difference: what is left is always written
+ * @flags: PERF_EF_RELOAD makes no difference: the rest of the period is always written
  */
 void kvm_pmu_hypervisor_start(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	bool sampling = is_sampling_event(event);
 
-	/* perf unthrottles a whole group, see kvm_pmu_start(). */
+	/* perf unthrottles whole groups: see kvm_pmu_start(). */
 	if (event->hw.idx < 0 || !event->hw.state)
 		return;
 
@@ -226,7 +226,7 @@ void kvm_pmu_hypervisor_start(struct perf_event *event, int flags)
  * @event: the event
  * @flags: PERF_EF_UPDATE makes no difference: it costs nothing
  *
- * May be called in NMI context, also while this runs already.
+ * NMI-safe: an NMI may call it while it runs already.
  */
 void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
 {
@@ -236,20 +236,20 @@ void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags)
 	if (is_sampling_event(event))
 		kvm_pmu_slot_off(this_kvm_pmu_cpu(), event);
 	kvm_pmu_hypervisor_update(event);
-	/* Until now, an NMI would update it as well. */
+	/* Until here, an NMI would update the event as well. */
 	barrier();
 	kvm_pmu_set_stopped(event);
 }
 
-/* At the instruction that has exited, or the next one: x86 has none that is longer. */
+/* Is the CPU at the instruction that has exited, or at the next one? */
 static bool kvm_pmu_slot_is_at(u64 ip, bool user, struct pt_regs *regs)
 {
 	return user_mode(regs) == user && regs->ip - ip <= MAX_INSN_SIZE;
 }
 
 /*
- * The NMI comes with the registers of the exit.  If it is late, there are none to show;
- * and none of the kernel's to somebody who samples user mode, whatever the host says.
+ * The NMI comes with the registers of the exit.  If it is late, there are no registers
+ * to show.  An event of user mode never gets the kernel's registers.
  */
 static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
 			      const struct perf_event *event,
@@ -272,10 +272,10 @@ static void kvm_pmu_slot_regs(const struct guest_perf_slot *slot,
 }
 
 /*
- * The host takes what an exit brings from the slot at once, which may be more than was
- * left, as with ns: then there is a sample for each period, as perf has it for software
- * events, but no more than KVM_PMU_MAX_SAMPLES; or one, for all of it, whose frequency
- * perf adapts.  Returns how many periods have ended.
+ * The host subtracts all counts of an exit from the slot at once, perhaps more than was
+ * left, as with ns.  Then there is a sample for each period, as for perf's software
+ * events, but at most KVM_PMU_MAX_SAMPLES; or with a frequency one sample, and perf
+ * adapts the period.  Returns the number of periods that have ended.
  */
 static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 			     struct perf_event *event)
@@ -285,7 +285,7 @@ static u64 kvm_pmu_slot_next(struct kvm_pmu_cpu *cpu, unsigned int i,
 	u64 n = 1;
 
 	if (event->attr.freq) {
-		/* No more than perf can reckon with; longer is no frequency. */
+		/* Limit the period to numbers that perf can calculate with. */
 		hwc->last_period = cpu->hypervisor.slots[i].period +
 				   min_t(u64, beyond, U32_MAX);
 		local64_set(&hwc->period_left, 0);
@@ -308,7 +308,7 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 	u64 period, n;
 
 	kvm_pmu_slot_use(cpu, i, false);
-	/* An NMI has stopped it as it was to start; or it is a stray bit. */
+	/* An NMI has stopped the event as it was to start, or the bit is stray. */
 	if (!event || event->hw.state)
 		return;
 
@@ -324,7 +324,7 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
 	for (; samples && !event->hw.state; samples--) {
 		if (samples == 1)
 			period += n * period;
-		/* For perf, which adapts the period of an event with a frequency. */
+		/* By last_period perf adapts the period to a frequency. */
 		event->hw.last_period = period;
 		perf_sample_data_init(&data, 0, period);
 		cpu->nmi.samples++;
@@ -338,13 +338,13 @@ static void kvm_pmu_slot_overflow(struct kvm_pmu_cpu *cpu, unsigned int i,
  * @cpu: this CPU's
  * @regs: what the NMI has interrupted
  *
- * The host sends one NMI for those that overflow at one exit, which is the next thing
- * that this CPU does, or is late.  A late one comes only if there is still a slot that
- * has overflowed.  So none finds nothing but where an exit in the handler of another
- * has brought it, which had not yet looked at the slot: that has had a reason of its
- * own, and adds one for the slot to what it returns.  Then the kernel expects a second.
+ * The host sends one NMI for all slots that overflow at an exit, at once or late; a
+ * late one only if a slot is still overflowed.  So an NMI finds no slot only if an exit
+ * in the handler of an earlier NMI caused it and that handler has looked at the slot
+ * since.  The earlier NMI had a reason of its own, and returns one more for the slot,
+ * so the kernel expects a second NMI.
  *
- * Return: how many.
+ * Return: the number of these slots.
  */
 u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
 {
@@ -353,7 +353,7 @@ u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
 	u32 n = 0;
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
-		/* Throttling a group may have stopped it meanwhile. */
+		/* perf may have throttled the group and stopped the slot meanwhile. */
 		if (!(READ_ONCE(cpu->host.area->slots) & BIT(i)) ||
 		    kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
@@ -376,7 +376,7 @@ static void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 
 	for_each_set_bit(i, &slots, KVM_PERF_NR_SLOTS) {
 		event = cpu->hypervisor.slots[i].event;
-		/* A stray bit; or an NMI may have throttled it. */
+		/* The bit is stray, or an NMI has throttled the event. */
 		if (!event || event->hw.state || kvm_pmu_slot_left(cpu, i) > 0)
 			continue;
 		kvm_pmu_hypervisor_stop(event, 0);
@@ -424,7 +424,7 @@ static u32 kvm_pmu_counts_in_use(void)
 	return counts;
 }
 
-/* The low half of the argument takes the place of other operations' id. */
+/* The low half of the argument is in the place of the id of other operations. */
 static long kvm_pmu_set_counts(u32 counts)
 {
 	return kvm_perf_op(KVM_PERF_OP_SET_COUNTS, counts, 0);
@@ -448,8 +448,8 @@ static u32 kvm_pmu_ask_for_each(unsigned long counts)
  * kvm_pmu_hypervisor_try_again - have perf add the events that it could not add
  * @cpu: this CPU's, which has a slot or a count that it lacked
  *
- * Linux 6.1's perf tries again by itself only for hardware events, as it multiplexes
- * them.
+ * The perf core of Linux 6.1 itself tries again only for hardware events, which it
+ * multiplexes.
  */
 void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
 {
@@ -479,7 +479,7 @@ static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
 }
 
 /**
- * kvm_pmu_counts_ask - have the host count what this CPU needs
+ * kvm_pmu_counts_ask - have the host count the events that this CPU needs
  * @cpu: this CPU's
  *
  * Without an area the host cannot; setting an area asks again.
@@ -542,7 +542,7 @@ void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_hypervisor_new_area - have the host of a new area count what is in use
+ * kvm_pmu_hypervisor_new_area - have the host of a new area count the events in use
  * @cpu: this CPU's, which has set its area; the host may have none
  */
 void kvm_pmu_hypervisor_new_area(struct kvm_pmu_cpu *cpu)

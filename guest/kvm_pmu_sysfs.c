@@ -167,7 +167,7 @@ static ssize_t counters_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(counters);
 
-/* Who reads counters without asking the host. */
+/* Who may read counters without asking the host. */
 static ssize_t reads_show(struct device *dev, struct device_attribute *attr,
 			  char *buf)
 {
@@ -181,7 +181,7 @@ static ssize_t reads_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(reads);
 
-/* How many a sample has at most. */
+/* Maximum number of branches of a sample. */
 static ssize_t branches_show(struct device *dev, struct device_attribute *attr,
 			     char *buf)
 {
@@ -218,7 +218,7 @@ static ssize_t rdpmc_show(struct device *dev, struct device_attribute *attr,
 	return sysfs_emit(buf, "%d\n", kvm_pmu_user_allowed());
 }
 
-/* 2, for all programs, is what the host must not be asked for. */
+/* Refuse 2, which lets all programs execute RDPMC: the host does not allow that. */
 static ssize_t rdpmc_store(struct device *dev, struct device_attribute *attr,
 			   const char *buf, size_t count)
 {
@@ -235,7 +235,7 @@ static ssize_t rdpmc_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(rdpmc);
 
-/* The most bytes that a line of "clock" has. */
+/* Maximum length of a line of "clock". */
 #define KVM_PMU_CLOCK_LINE	64
 
 struct kvm_pmu_clock {

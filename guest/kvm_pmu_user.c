@@ -2,11 +2,10 @@
 /*
  * Paravirtual performance events, guest side: reading counters in user mode.
  *
- * As with x86's own PMU, a program that has mapped an event finds in perf's page of it
- * which counter to read by RDPMC, and what to add (struct perf_event_mmap_page).  The
- * driver writes there what the event's record says.  If the host changes the record, it
- * sends an NMI, so that the driver writes the page before user mode executes anything
- * else.
+ * As with x86's own PMU, perf's page of a mapped event (struct perf_event_mmap_page)
+ * tells the program which counter to read by RDPMC, and what to add.  The driver copies
+ * these from the event's record to the page.  If the host changes the record, it sends
+ * an NMI, so that the driver writes the page before user mode executes anything else.
  *
  * RDPMC has no mask: a program that may execute it reads every counter of its CPU.  So
  * nothing is parked while such a program runs, and the host keeps counters that do not
@@ -15,7 +14,7 @@
  *
  * An event may count and yet have no counter that can be read.  Then its page has no
  * cap_user_rdpmc, and the program needs read().  The host does not tell when a counter
- * can be read again; the read() finds it.
+ * can be read again; the read() finds out.
  */
 #include <linux/irq_work.h>
 #include <linux/jump_label.h>
@@ -61,7 +60,7 @@ bool kvm_pmu_user_possible(void)
 }
 
 /**
- * kvm_pmu_user_allowed - may it?
+ * kvm_pmu_user_allowed - may user mode read counters?
  *
  * As the file rdpmc in sysfs says.
  */
@@ -70,7 +69,7 @@ bool kvm_pmu_user_allowed(void)
 	return kvm_pmu_user_possible() && !READ_ONCE(kvm_pmu_user_off);
 }
 
-/* May the task execute RDPMC in user mode?  A child has that from its parent. */
+/* May the task execute RDPMC in user mode?  A child inherits the permission. */
 static bool kvm_pmu_task_reads(const struct task_struct *task)
 {
 	const struct mm_struct *mm = task->mm;
@@ -86,16 +85,15 @@ static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
 
 	cpu->flush.due = true;
 	kvm_pmu_flush(cpu);
-	/* The samples are the leaving task's; the work would run in the next task. */
+	/* The samples are the leaving task's.  The work would run in the next task. */
 	if (cpu->nmi.owing && !cpu->flush.busy)
 		kvm_pmu_samples_due(cpu);
 }
 
 /*
- * Called with interrupts off and the runqueue's lock held, before perf schedules the
- * events of @prev out.  Of a task that reads, or is followed by one that does, the flush
- * that this takes stops the counters.  Here those are stopped that run since an earlier
- * switch.
+ * IRQs off, rq->lock held; called before perf schedules the events of @prev out.  If
+ * @prev or @next reads counters, the flush for @prev's events stops their counters.
+ * This function stops counters that are parked since an earlier switch.
  */
 static void kvm_pmu_user_switch(void *data, bool preempt,
 				struct task_struct *prev,
@@ -111,8 +109,8 @@ static void kvm_pmu_user_switch(void *data, bool preempt,
 }
 
 /*
- * On each CPU, as its current task may execute RDPMC now, or may not any more.
- * Interrupts are off, so perf is not at work on the CPU's events.
+ * Called on each CPU when the permission of its current task has changed.  IRQs off, so
+ * perf is not at work on the CPU's events.
  */
 static void kvm_pmu_user_changed(void *unused)
 {
@@ -122,7 +120,7 @@ static void kvm_pmu_user_changed(void *unused)
 	if (cpu->user.reads)
 		kvm_pmu_stop_parked(cpu);
 	kvm_pmu_update_pages(cpu);
-	/* Sees in the mm what is allowed. */
+	/* Uses the permission of the current mm. */
 	cr4_update_pce(NULL);
 }
 
@@ -141,9 +139,9 @@ static void kvm_pmu_user_set(bool allowed)
 }
 
 /**
- * kvm_pmu_user_create - prepare to let user mode read counters, where the host does
+ * kvm_pmu_user_create - if the host allows it, prepare to let user mode read counters
  *
- * Return: 0, or -E* where user mode cannot, though the host lets it.
+ * Return: 0, or -E* if the host allows it and the preparation failed.
  */
 int kvm_pmu_user_create(void)
 {
@@ -227,8 +225,8 @@ void kvm_pmu_user_init_event(struct perf_event *event)
 /**
  * kvm_pmu_event_mapped - let a program execute RDPMC in user mode
  * @event: an event that it has mapped
- * @mm: its memory map, locked for writing, so that nobody else comes back from
- *	here before all CPUs let the program
+ * @mm: its memory map, locked for writing, so that no other call for it returns before
+ *	all CPUs let the program read
  */
 void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm)
 {
@@ -241,7 +239,7 @@ void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm)
 }
 
 /**
- * kvm_pmu_event_unmapped - let it no more
+ * kvm_pmu_event_unmapped - undo kvm_pmu_event_mapped()
  * @event: an event that it has unmapped; others may be mapped
  * @mm: its memory map
  */
@@ -255,8 +253,8 @@ void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm)
 }
 
 /*
- * Where a counter is now; false where it cannot be read, or not for long.  A host that
- * could not write the record lets nobody read.
+ * Find the counter of a backing event.  Returns false if it cannot be read, or if no
+ * NMI would tell when that ends.  If the host could not write the record, RDPMC faults.
  */
 static bool kvm_pmu_find_pmc(const struct kvm_pmu_cpu *cpu,
 			     const struct kvm_pmu_backing *backing, u32 *pmc)
@@ -269,7 +267,7 @@ static bool kvm_pmu_find_pmc(const struct kvm_pmu_cpu *cpu,
 	       kvm_pmu_rdpmc_safe(kvm_pmu_ecx(*pmc), &value);
 }
 
-/* An interrupt may have changed the count since perf has put it there. */
+/* An interrupt may have changed the count since perf wrote it to the page. */
 static void kvm_pmu_set_page(struct perf_event *event,
 			     struct perf_event_mmap_page *page)
 {
@@ -279,8 +277,8 @@ static void kvm_pmu_set_page(struct perf_event *event,
 }
 
 /*
- * The event's count is as of its last update, when the backing event's was prev_count.
- * The backing event has counted the rest since.
+ * At the event's last update, the count of the backing event was prev_count.  The
+ * backing event has counted the rest since.
  */
 static void kvm_pmu_set_page_pmc(struct perf_event *event,
 				 const struct kvm_pmu_backing *backing, u32 pmc,
@@ -291,7 +289,7 @@ static void kvm_pmu_set_page_pmc(struct perf_event *event,
 	do {
 		prev = local64_read(&event->hw.prev_count);
 		count = local64_read(&event->count);
-		/* An NMI has brought it up to date. */
+		/* An NMI may bring the event up to date in between. */
 	} while (prev != local64_read(&event->hw.prev_count));
 
 	page->index = kvm_pmu_ecx(pmc) + 1;
@@ -311,7 +309,7 @@ static void kvm_pmu_have_page_written(int nr)
 	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->user.page_call);
 }
 
-/* Of an event that counts here; true if user mode can have its count by the page. */
+/* For an event that counts here.  Returns whether user mode can read its count. */
 static bool kvm_pmu_fill_counting(const struct kvm_pmu_cpu *cpu,
 				  const struct kvm_pmu_backing *backing,
 				  struct perf_event *event,
@@ -326,7 +324,7 @@ static bool kvm_pmu_fill_counting(const struct kvm_pmu_cpu *cpu,
 	return true;
 }
 
-/* The same of any; interrupts are off. */
+/* The same for any event.  IRQs off. */
 static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 			      struct perf_event *event,
 			      struct perf_event_mmap_page *page)
@@ -341,7 +339,7 @@ static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 
 	if (on >= 0 && event->hw.idx >= 0) {
 		backing = &cpu->backing[event->hw.idx];
-		/* The flush will tell what it has counted. */
+		/* The flush will tell the final count. */
 		if (backing->leaving == event)
 			return false;
 		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING)
@@ -353,14 +351,13 @@ static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_user_page - put into an event's page what user mode reads its count by
+ * kvm_pmu_user_page - write to an event's page how user mode reads the event
  * @event: any event
  * @page: its page, whose lock has been incremented, with the event's count in it and
  *	no index
  *
- * Called by perf, also in an interrupt that comes while it is called already: that
- * has it from the record as it is then, and so has the other.  Not in an NMI, which
- * has the work do it.
+ * Called by perf, also in an interrupt during another call: both write the page from
+ * the current record.  Not in an NMI, which leaves it to the irq_work.
  */
 void kvm_pmu_user_page(struct perf_event *event,
 		       struct perf_event_mmap_page *page)
@@ -370,7 +367,7 @@ void kvm_pmu_user_page(struct perf_event *event,
 	if (!kvm_pmu_is_ours(event) || !(event->hw.flags & KVM_PMU_USER_READ))
 		return;
 
-	/* It may have been allowed when the event was opened. */
+	/* Reads may have been allowed only when the event was opened. */
 	if (!kvm_pmu_user_allowed()) {
 		page->cap_user_rdpmc = 0;
 		return;
@@ -388,7 +385,7 @@ static void kvm_pmu_pages_changed(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_update_pages - have the pages of all events say what is so now
+ * kvm_pmu_update_pages - write the pages of all events of a CPU
  * @info: this CPU's struct kvm_pmu_cpu
  *
  * Interrupts are off; not in NMI context.
@@ -411,7 +408,7 @@ void kvm_pmu_update_pages(void *info)
  *
  * In NMI context.
  *
- * Return: at most how many NMIs the host has sent because it cannot.
+ * Return: the maximum of NMIs that the host has sent for that.
  */
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 				 struct kvm_pmu_backing *backing)
@@ -422,7 +419,7 @@ unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 	kvm_pmu_note_pmc(backing);
 	changes = backing->pmc / KVM_PERF_PMC_CHANGE_ONE -
 		  old / KVM_PERF_PMC_CHANGE_ONE;
-	/* Of the first counter after none the host says nothing. */
+	/* The host sends no NMI for the first counter after none. */
 	if (changes && !(old & KVM_PERF_PMC_INDEX))
 		changes--;
 
@@ -441,12 +438,12 @@ static bool kvm_pmu_is_rdpmc(unsigned long ip)
 }
 
 /**
- * kvm_pmu_user_fixup - have an RDPMC that user mode was let execute read 0
+ * kvm_pmu_user_fixup - let an allowed RDPMC of user mode read 0 instead of faulting
  * @regs: of user mode, which has got #GP
  *
- * It may have come to another host, which does not allow it, after it had seen where
- * to read.  The page says something else by now, or will: the program sees that what
- * it has read is nothing.
+ * After the program has read the index from the page, the CPU may have come to a host
+ * that does not allow RDPMC.  The page has changed or will change, so the program does
+ * not use what it has read.
  *
  * Return: false if the exception is for something else.
  */
