@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the newest kernel has, for the older ones that the host side is built
+ * Definitions of the newest kernel for the older kernels that the host side is built
  * for.
  */
 #ifndef __KVM_X86_PV_PERF_COMPAT_H

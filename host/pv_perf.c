@@ -44,7 +44,7 @@ static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
 	if (kvm_read_guest(kvm, gpa, buf, size))
 		return -EFAULT;
 
-	/* What a later version knows must not be asked for. */
+	/* Refuse fields of a later version unless they are 0. */
 	if (memchr_inv(buf + sizeof(*attr), 0, size - sizeof(*attr)))
 		return -EINVAL;
 
@@ -70,12 +70,12 @@ static int pv_perf_check_config(const struct pv_perf_vm *vm,
 			return -EINVAL;
 		return 0;
 	case KVM_PERF_TYPE_RAW:
-		/* Before raw_event_mask is applied, which may be another model's. */
+		/* First: raw_event_mask may be another model's. */
 		if (attr->model && attr->model != pv_perf_model())
 			return -EOPNOTSUPP;
 		if (attr->config & ~vm->pmu.raw_event_mask)
 			return -EINVAL;
-		/* No event: perf's own, for KVM to have the branch records. */
+		/* Not an event: with it perf reserves the branch records for KVM. */
 		if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL &&
 		    (attr->config & X86_RAW_EVENT_MASK) ==
 		    INTEL_FIXED_VLBR_EVENT)
@@ -115,9 +115,9 @@ static int pv_perf_check_attr(const struct pv_perf_vm *vm,
 }
 
 /*
- * pinned: an event counts or ENABLE fails, it is not multiplexed behind the
- * guest's back.  exclude_host: whatever the guest asks for, it never counts
- * what the host does.
+ * pinned: an event counts, or ENABLE fails; perf does not multiplex it behind the
+ * guest's back. exclude_host: whatever the guest asks for, the event never counts the
+ * host.
  */
 static void pv_perf_backing_attr(const struct guest_perf_attr *guest,
 				 struct perf_event_attr *attr)
@@ -195,7 +195,7 @@ static int pv_perf_op_query(struct kvm_vcpu *vcpu, gpa_t gpa)
 	query.features = KVM_PERF_FEATURE_BATCH | KVM_PERF_FEATURE_NESTED |
 			 KVM_PERF_FEATURE_NOTIFY | KVM_PERF_FEATURE_AREA |
 			 KVM_PERF_FEATURE_RDPMC | KVM_PERF_FEATURE_COUNTS;
-	/* Else no NMI would tell the guest that it has come to another host. */
+	/* Without KVM's local APIC, no NMI would tell of a change of the host. */
 	if (lapic_in_kernel(vcpu))
 		query.features |= KVM_PERF_FEATURE_RDPMC_USER;
 	if (pv_perf_rate_allowed(vcpu->kvm))
@@ -225,7 +225,7 @@ static int pv_perf_op_set_area(struct kvm_vcpu *vcpu, gpa_t gpa)
 	return ret;
 }
 
-/* One operation, whether it came alone or in a batch. */
+/* Run one operation, alone or of a batch. */
 static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 {
 	struct kvm *kvm = vcpu->kvm;
@@ -264,7 +264,7 @@ static int pv_perf_run(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 
 static int pv_perf_run_batched(struct kvm_vcpu *vcpu, struct guest_perf_op *op)
 {
-	/* Before the next operation RESET may not have closed all. */
+	/* RESET might not have closed all events before the next operation. */
 	if (op->reserved || op->op == KVM_PERF_OP_BATCH ||
 	    op->op == KVM_PERF_OP_RESET)
 		return -EINVAL;
@@ -281,7 +281,7 @@ static int pv_perf_op_batch(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 	if (!IS_ALIGNED(gpa, sizeof(u64)) || !nr || nr > KVM_PERF_BATCH_MAX)
 		return -EINVAL;
 
-	/* Nothing must happen that the guest cannot be told the result of. */
+	/* Run nothing if the guest cannot be told the results. */
 	if (kvm_read_guest(vcpu->kvm, gpa, ops, nr * sizeof(*ops)) ||
 	    kvm_write_guest(vcpu->kvm, gpa, ops, nr * sizeof(*ops)))
 		return -EFAULT;
@@ -300,7 +300,7 @@ static int pv_perf_op_batch(struct kvm_vcpu *vcpu, gpa_t gpa, unsigned long nr)
 	return 0;
 }
 
-/* The arguments of a hypercall as those of an operation. */
+/* Decode the arguments of a hypercall into an operation. */
 static int pv_perf_op_decode(struct guest_perf_op *op, unsigned long nr,
 			     unsigned long a1, unsigned long a2,
 			     unsigned long a3)
@@ -336,7 +336,7 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
 	if (!pv_perf_is_offered(vcpu))
 		return -KVM_ENOSYS;
 
-	/* A nested guest's events are its own hypervisor's matter. */
+	/* A nested guest's events belong to its own hypervisor. */
 	if (is_guest_mode(vcpu))
 		return -EPERM;
 
@@ -361,7 +361,7 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
  *
  * Runs on the vCPU's thread, may sleep, with kvm->srcu held for reading.
  *
- * Return: what the guest gets: 0 or -KVM_E*.
+ * Return: the result for the guest: 0 or -KVM_E*.
  */
 unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 				unsigned long a1, unsigned long a2,
@@ -369,7 +369,7 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 {
 	int ret = pv_perf_op(vcpu, op, a1, a2, a3);
 
-	/* Natively there is none, and it may have started or read an event. */
+	/* Do not count KVM_PERF_OP, which does not exist natively. */
 	if (vcpu->arch.pv_perf_retires)
 		vcpu->arch.pv_perf->skip_retired = true;
 	trace_kvm_pv_perf_op(vcpu->vcpu_id, op, a1, a2, ret);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what KVM calls.
+ * Paravirtual performance events, host side: functions that KVM calls.
  *
- * A guest opens, enables and reads events by the hypercall KVM_PERF_OP; each
- * is backed by a perf_event of the vCPU's thread that counts in guest mode
- * only.  kvm_perf.h is the contract.
+ * A guest opens, enables and reads events by the hypercall KVM_PERF_OP.  A perf_event
+ * of the vCPU's thread, which counts in guest mode only, backs each event. kvm_perf.h
+ * is the contract.
  */
 #ifndef __KVM_X86_PV_PERF_H
 #define __KVM_X86_PV_PERF_H
@@ -38,8 +38,7 @@ void pv_perf_count_emulated(struct kvm_vcpu *vcpu, bool branch,
  * pv_perf_instruction_retired - KVM has completed an instruction for the guest
  * @vcpu: the vCPU; the instruction has not changed its CPL
  *
- * A vCPU without an event that counts it pays for finding that out: one load, as for
- * what follows.
+ * Here and below, a vCPU without an event of instructions or branches pays one load.
  */
 static inline void pv_perf_instruction_retired(struct kvm_vcpu *vcpu)
 {
@@ -48,7 +47,7 @@ static inline void pv_perf_instruction_retired(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_vmentry_retired - the same for one that runs a nested guest, at CPL 0
+ * pv_perf_vmentry_retired - the same for the VM entry of a nested guest, at CPL 0
  * @vcpu: the vCPU
  * @what: bits of enum pv_perf_retired
  */
@@ -70,10 +69,10 @@ static inline void pv_perf_emulates(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_emulated - the emulator has executed it
+ * pv_perf_emulated - KVM's emulator has executed an instruction of the guest
  * @vcpu: the vCPU, whose instruction pointer is still the instruction's
- * @branch: it is a branch
- * @next_ip: where the guest is to go on
+ * @branch: the instruction is a branch
+ * @next_ip: the guest's next instruction pointer
  */
 static inline void pv_perf_emulated(struct kvm_vcpu *vcpu, bool branch,
 				    unsigned long next_ip)
@@ -83,10 +82,10 @@ static inline void pv_perf_emulated(struct kvm_vcpu *vcpu, bool branch,
 }
 
 /**
- * pv_perf_exit - see what a vCPU has left the guest for, if that counts
+ * pv_perf_exit - note why a vCPU has left the guest, if the guest counts exits
  * @vcpu: the vCPU, right after the exit, with interrupts off
  *
- * It enters again only after KVM_REQ_PV_PERF.
+ * Then the vCPU enters again only after KVM_REQ_PV_PERF.
  */
 static inline void pv_perf_exit(struct kvm_vcpu *vcpu)
 {
@@ -98,8 +97,8 @@ static inline void pv_perf_exit(struct kvm_vcpu *vcpu)
 
 /**
  * pv_perf_save_branches - save the branches that led to an exit for an NMI
- * @vcpu: the vCPU, right after the exit, with NMIs held off: before pv_perf_exit(), as
- *	the NMI's handler may have perf use the CPU's stack of branches
+ * @vcpu: the vCPU, right after the exit, before pv_perf_exit(), with NMIs held off,
+ *	because their handler may have perf use the CPU's stack of branches
  */
 static inline void pv_perf_save_branches(struct kvm_vcpu *vcpu)
 {
@@ -119,8 +118,7 @@ enum pv_perf_entry {
 
 /**
  * pv_perf_enter - look at a vCPU's events before it enters the guest
- * @vcpu: the vCPU, with interrupts off, before KVM looks the last time whether
- *	anything is requested
+ * @vcpu: the vCPU, with interrupts off, before KVM's last look at requests
  * @after: where the vCPU comes from
  *
  * Without events a vCPU pays only this check.

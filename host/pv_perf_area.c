@@ -42,7 +42,7 @@ static u32 pv_perf_next_hidden(u32 hidden)
 	return (hidden + 2) | PV_PERF_FIRST_HIDDEN;
 }
 
-/* Nothing can be told where the guest or the VMM has taken the memory away. */
+/* If the guest or the VMM has taken the memory away, the guest cannot be told. */
 static void pv_perf_area_show(struct kvm *kvm, struct pv_perf_area *area)
 {
 	if (area->epoch && !area->shown &&
@@ -50,7 +50,6 @@ static void pv_perf_area_show(struct kvm *kvm, struct pv_perf_area *area)
 		area->shown = true;
 }
 
-/* If the memory is gone, the guest cannot be told. */
 static void pv_perf_area_hide(struct kvm *kvm, struct pv_perf_area *area)
 {
 	u32 hidden = pv_perf_next_hidden(area->hidden);
@@ -77,7 +76,7 @@ static bool pv_perf_area_is_restored(struct kvm *kvm, struct pv_perf_area *area)
 	return epoch != area->hidden;
 }
 
-/* Random, so that no other host's is taken for it; odd, as the contract says. */
+/* Random, so that it differs from other hosts' epochs; odd by the contract. */
 static u32 pv_perf_new_epoch(void)
 {
 	return get_random_u32() | 1;
@@ -113,7 +112,7 @@ static int pv_perf_area_find(struct kvm *kvm, gpa_t gpa,
 /**
  * pv_perf_area_set - KVM_PERF_OP_SET_AREA
  * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
- * @gpa: where the area is, 0 for none
+ * @gpa: address of the area, 0 for none
  *
  * May sleep.
  *
@@ -125,7 +124,7 @@ int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
 	struct pv_perf_area area = { };
 	int ret;
 
-	/* Another vCPU's RESET comes before all of it, or ends it. */
+	/* Another vCPU's RESET comes before the whole change, or after it. */
 	mutex_lock(&here->lock);
 	ret = gpa ? pv_perf_area_find(vcpu->kvm, gpa, &area) : 0;
 	if (!ret) {
@@ -139,7 +138,7 @@ int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
 }
 
 /**
- * pv_perf_area_refresh - look it up again where the memslots have changed
+ * pv_perf_area_refresh - look an area up again if the memslots have changed
  * @kvm: the VM, with kvm->srcu held for reading
  * @area: the area, its vCPU locked
  *
@@ -162,8 +161,8 @@ int pv_perf_area_refresh(struct kvm *kvm, struct pv_perf_area *area)
  * pv_perf_area_end - the VMM has set the state of a vCPU, or it is reset
  * @vcpu: the vCPU
  *
- * Not written: what is there may be another kernel's already, and one that goes on
- * has given its area up before.  May sleep.
+ * The area is not written: the memory may be another kernel's already, and a kernel
+ * that goes on has given its area up.  May sleep.
  */
 void pv_perf_area_end(struct kvm_vcpu *vcpu)
 {
@@ -191,7 +190,7 @@ void pv_perf_area_end_all(struct kvm *kvm)
 		pv = READ_ONCE(vcpu->arch.pv_perf);
 		if (!pv)
 			continue;
-		/* Its vCPU does not write it once more. */
+		/* With the lock, the area's vCPU does not write the epoch once more. */
 		mutex_lock(&pv->lock);
 		if (pv->area.epoch && pv->area.shown)
 			pv_perf_area_write_epoch(kvm, &pv->area, 0);

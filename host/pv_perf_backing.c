@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: an event of perf behind each of
- * the guest's.
+ * Paravirtual performance events, host side: backing events, the perf_events behind the
+ * guest's events.
  *
- * For most there are perf's functions for events of the kernel.  Here is what
- * those cannot do, or only at ten times the cost, and so this, pv_perf_position.c and
- * pv_perf_pmc.c are the files that know perf from the inside.
+ * perf's functions for kernel counters do most of the work.  This file,
+ * pv_perf_position.c and pv_perf_pmc.c do the rest with perf's private fields:
+ * operations that perf does not offer, or only at ten times the cost.
  */
 #include <linux/export.h>
 #include <linux/sched/clock.h>
@@ -17,7 +17,7 @@
 
 /**
  * pv_perf_backing_create - create a backing event on this thread, disabled
- * @event: the event; its attr says what to count
+ * @event: the event; its attr describes the backing event
  * @overflow: to be called in NMI context, with @event as the context
  *
  * May sleep.
@@ -47,12 +47,12 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_backing_counters - how many general-purpose counters does it take?
+ * pv_perf_backing_counters - number of general-purpose counters that an event takes
  * @backing: the backing event
  *
- * From Zen on perf has what may count more than 15 in a cycle, floating-point
- * operations, merge two (amd_is_pair_event_code(); PPR of family 17h, Large
- * Increment per Cycle Events).
+ * From Zen on perf merges two counters for events that may happen more than 15 times in
+ * a cycle, floating-point operations (amd_is_pair_event_code(); PPR of family 17h,
+ * Large Increment per Cycle Events).
  */
 unsigned int pv_perf_backing_counters(const struct perf_event *backing)
 {
@@ -67,8 +67,8 @@ unsigned int pv_perf_backing_counters(const struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_is_fixed - does it have a counter that can count nothing else?
- * @backing: the backing event, which counts, or did last, with that counter
+ * pv_perf_backing_is_fixed - does a backing event have a fixed counter?
+ * @backing: the backing event.  If it does not count, its last counter decides
  */
 bool pv_perf_backing_is_fixed(const struct perf_event *backing)
 {
@@ -76,11 +76,11 @@ bool pv_perf_backing_is_fixed(const struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_fixed - which such counter might perf give it?
+ * pv_perf_backing_fixed - which fixed counter might perf give a backing event?
  * @backing: the backing event
  *
- * Of the three that every CPU with fixed counters has: whether it is free, perf
- * knows.
+ * Knows the three fixed counters that every CPU with such counters has.  Only perf
+ * knows whether the counter is free.
  *
  * Return: a bit for it, or 0 for none.
  */
@@ -108,11 +108,11 @@ unsigned long pv_perf_backing_fixed(const struct perf_event *backing)
  * pv_perf_backing_only_fixed - which fixed counter alone counts an event?
  * @select: the event's event select
  *
- * Intel's event select 0 is no event of a general-purpose counter: perf has there a
- * unit mask for each fixed counter, one more than its number (0x0300: reference
- * cycles; 0x0400: slots), and from 0x80 on the metrics, which need slots.
+ * Intel's event select 0 is not for general-purpose counters.  perf uses it for fixed
+ * counters, with a unit mask of the counter's number plus 1 (0x0300: reference cycles;
+ * 0x0400: slots), and from 0x80 on for the metrics, which need slots.
  *
- * Return: its number, or -1.
+ * Return: the counter's number, or -1.
  */
 int pv_perf_backing_only_fixed(u64 select)
 {
@@ -130,11 +130,11 @@ int pv_perf_backing_only_fixed(u64 select)
 }
 
 /**
- * pv_perf_backing_forget_counter - have perf place it anew, and all others with it
+ * pv_perf_backing_forget_counter - have perf place all events anew
  * @backing: the backing event
  *
- * perf gives an event that is enabled the counter which it had, where that is free, and
- * then moves none (x86_schedule_events()).  Does nothing where it has one now.
+ * If the counter that an event had is free, perf gives it to the event again, and moves
+ * no event (x86_schedule_events()).  Does nothing if @backing has a counter now.
  */
 void pv_perf_backing_forget_counter(struct perf_event *backing)
 {
@@ -143,8 +143,8 @@ void pv_perf_backing_forget_counter(struct perf_event *backing)
 }
 
 /*
- * One whose count is up to date may have another counter since, with what that
- * has counted for somebody else.
+ * If the count is up to date, do not read: the event may have another counter by now,
+ * which still has another event's count.
  */
 static u64 read_counter(struct perf_event *backing)
 {
@@ -166,7 +166,7 @@ static u64 context_time(struct perf_event_context *ctx)
 #endif
 }
 
-/* As of the last reading of its count. */
+/* As of the last reading of the count. */
 static u64 period_left(struct perf_event *backing)
 {
 	s64 left = local64_read(&backing->hw.period_left);
@@ -174,11 +174,11 @@ static u64 period_left(struct perf_event *backing)
 	if (!is_sampling_event(backing))
 		return 0;
 
-	/* A whole period, which begins when it counts. */
+	/* A whole period, which begins when the event counts. */
 	if (!left && READ_ONCE(backing->state) != PERF_EVENT_STATE_ACTIVE)
 		left = READ_ONCE(backing->hw.sample_period);
 
-	/* Not positive: it overflows now. */
+	/* Not positive: the event overflows now. */
 	return max_t(s64, left, 1);
 }
 
@@ -198,7 +198,7 @@ u64 pv_perf_backing_period(const struct perf_event *backing)
  * @backing: the backing event
  * @at: from pv_perf_backing_stop()
  *
- * Return: at least 1; 0 if it has no period.
+ * Return: at least 1, or 0 if it has no period.
  */
 u64 pv_perf_backing_left_at(struct perf_event *backing,
 			    const struct pv_perf_position *at)
@@ -226,16 +226,15 @@ static void read_position(struct pv_perf_event *event, bool overflowed,
 }
 
 /**
- * pv_perf_backing_read_here - read what counts on this CPU
+ * pv_perf_backing_read_here - read an event that counts on this CPU
  * @event: the event
- * @overflowed: it has since the vCPU left the guest: perf has read its counter then, and
- *	that does not count the host
- * @reading: set to what its backing event has counted
+ * @overflowed: it has overflowed since the vCPU left the guest.  perf read the counter
+ *	then, and the counter does not count the host
+ * @reading: set to the count and times of the backing event
  *
- * At a tenth of the cost of pv_perf_backing_read(), for that of most.  In any
- * context but NMI.
+ * Costs a tenth of pv_perf_backing_read().  Not in NMI context.
  *
- * Return: false, and nothing is read, where it does not count on this CPU.
+ * Return: false, and nothing is read, if the event does not count on this CPU.
  */
 bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 			       struct pv_perf_reading *reading)
@@ -259,9 +258,9 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 }
 
 /**
- * pv_perf_backing_read - read it, wherever it counts
+ * pv_perf_backing_read - read a backing event, wherever it counts
  * @backing: the backing event
- * @reading: set to what it has counted
+ * @reading: set to its count and times
  *
  * May sleep.
  */

@@ -4,14 +4,14 @@
  * the CPU's last branch record stack (AMD APM volume 2, 13.1.8; LBR v2 of CPUID leaf
  * 8000_0022H).
  *
- * Nothing in that stack tells the host's branches from the guest's, and an address of
- * the host must not be seen by a guest.  So it records only while the guest runs: it is
- * emptied here, enabled by the last instructions before VMRUN, and disabled by the
- * first after #VMEXIT, with no branch in between (vmenter.S).  It is saved at the exit
- * for an NMI while NMIs are still held off, as the host's handler may have perf use it.
+ * Nothing in that stack tells the host's branches from the guest's, and a guest must
+ * not see an address of the host.  So the stack records only while the guest runs: this
+ * file empties it, the last instructions before VMRUN enable it, and the first after
+ * #VMEXIT disable it, with no branch in between (vmenter.S).  At an exit for an NMI it
+ * is saved with NMIs held off, because the host's handler may have perf use it.
  *
- * perf does not know of that, nor need it: where it has the stack record for the host
- * it is enabled here, and is let alone.  perf sets all of it up when that begins.
+ * perf does not know of this use.  If perf records the host, this file finds the stack
+ * enabled, and leaves it alone.  When perf begins, it sets all of it up.
  */
 #include <linux/export.h>
 #include <linux/moduleparam.h>
@@ -32,21 +32,21 @@
 #include "x86.h"
 
 /*
- * Not by default: the manual does not say that VMRUN and #VMEXIT are not recorded, and
- * where they were, each stack would tell where the host's kernel is.  Which records those
- * are cannot be found out by their addresses: the guest may have code there, too, and
- * would learn the host's addresses by the records that it misses.
+ * Off by default: the manual does not say that VMRUN and #VMEXIT are not recorded.  If
+ * they were, each stack would have an address of the host's kernel.  Records cannot be
+ * filtered by address: the guest may have code there, too, and would learn the host's
+ * addresses from missing records.
  */
 static bool pv_perf_branches_param;
 module_param_named(pv_perf_branches, pv_perf_branches_param, bool, 0444);
 MODULE_PARM_DESC(pv_perf_branches,
 		 "give guests' samples the branches that led to them, on AMD CPUs that record these and not VMRUN (default N)");
 
-/* Of LastBranchStackSelect, which says what not to record. */
+/* LastBranchStackSelect: branches that are not recorded. */
 #define PV_PERF_LBR_SELECT_MASK		0x1ffU
 #define PV_PERF_LBR_SELECT_KERNEL	0x001U
 
-/* Of an MSR of To; the others of From and To are the address, with its sign. */
+/* Flags of the To and From MSRs; the other bits are the address, with its sign. */
 #define PV_PERF_LBR_TO_VALID		BIT_ULL(63)
 #define PV_PERF_LBR_TO_SPEC		BIT_ULL(62)
 /* Erratum 1452 of family 19h: not a branch. */
@@ -56,7 +56,7 @@ MODULE_PARM_DESC(pv_perf_branches,
 /**
  * pv_perf_branches_probe - how many branches does the CPU record?
  *
- * Return: at most KVM_PERF_MAX_BRANCHES; 0 where it records none.
+ * Return: at most KVM_PERF_MAX_BRANCHES; 0 if it records none, or guests may have none.
  */
 unsigned int pv_perf_branches_probe(void)
 {
@@ -70,7 +70,7 @@ unsigned int pv_perf_branches_probe(void)
 		     KVM_PERF_MAX_BRANCHES);
 }
 
-/* What the events that count now want recorded, as bits of LastBranchStackSelect. */
+/* The branches that counting events want, as bits of LastBranchStackSelect. */
 static u32 pv_perf_branches_wanted(struct pv_perf_vcpu *here)
 {
 	struct pv_perf_event *event;
@@ -83,7 +83,7 @@ static u32 pv_perf_branches_wanted(struct pv_perf_vcpu *here)
 	}
 
 	wanted &= KVM_PERF_ATTR_BRANCHES >> KVM_PERF_ATTR_BRANCHES_SHIFT;
-	/* On bare metal nothing is recorded of the handler that takes a sample, either. */
+	/* On bare metal the handler that takes a sample is not recorded, either. */
 	return here->in_nmi ? wanted & ~PV_PERF_LBR_SELECT_KERNEL : wanted;
 }
 
@@ -96,11 +96,11 @@ static void pv_perf_branches_empty(unsigned int nr)
 }
 
 /**
- * pv_perf_branches_enter - have the CPU record the guest's branches, if they are wanted
+ * pv_perf_branches_enter - have the CPU record the guest's branches, if it wants them
  * @vcpu: the vCPU, about to enter the guest, with interrupts off and its enter_lock held
  *
- * KVM enters the guest once more after some exits without coming here.  The stack has
- * then what the guest has executed before, and nothing else: perf can only begin to use
+ * After some exits KVM enters the guest again without calling this.  The stack then
+ * still has the guest's earlier branches, and nothing else: perf can only begin to use
  * it by an interrupt.
  */
 void pv_perf_branches_enter(struct kvm_vcpu *vcpu)
@@ -111,11 +111,11 @@ void pv_perf_branches_enter(struct kvm_vcpu *vcpu)
 
 	lockdep_assert_held(&here->enter_lock);
 
-	/* An entry that will be given up leaves those that are still to be told of. */
+	/* If this entry will be given up, keep the branches to be told. */
 	if (!wanted || !kvm_test_request(KVM_REQ_PV_PERF, vcpu))
 		here->branches.nr = 0;
 	vcpu->arch.pv_perf_branches = 0;
-	/* A nested guest's are not the guest's. */
+	/* A nested guest's branches are not the guest's. */
 	if (!wanted || is_guest_mode(vcpu))
 		return;
 
@@ -152,7 +152,7 @@ static u64 pv_perf_branch_address(u64 raw)
 	return (s64)(raw << shift) >> shift;
 }
 
-/* The two bits are numbered as PERF_BR_SPEC_* are, but for the first, which is none. */
+/* Both bits together are a PERF_BR_SPEC_*; 0 is no branch. */
 static u64 pv_perf_branch_info(const struct pv_perf_branch_raw *raw)
 {
 	u64 info = raw->from & PV_PERF_LBR_FROM_MISPREDICT ?
@@ -167,14 +167,14 @@ static u64 pv_perf_branch_info(const struct pv_perf_branch_raw *raw)
 		      KVM_PERF_BRANCH_SPEC_SHIFT;
 }
 
-/* None was recorded, or something else. */
+/* No branch was recorded here, or the record is invalid. */
 static bool pv_perf_branch_is_none(const struct pv_perf_branch_raw *raw)
 {
 	return !(raw->to & (PV_PERF_LBR_TO_VALID | PV_PERF_LBR_TO_SPEC)) ||
 	       raw->to & PV_PERF_LBR_TO_RESERVED;
 }
 
-/* Returns how many there are. */
+/* Returns the number of branches. */
 static u32 pv_perf_branches_decode(const struct pv_perf_branches *branches,
 				   struct guest_perf_branch *branch)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Paravirtual performance events, host side: the capabilities, by which a VMM learns
- * what a VM may have, and sets lower limits.
+ * the limits of a VM, and sets lower ones.
  */
 
 #include "kvm_perf.h"
@@ -11,8 +11,8 @@
 #include "pv_perf_top.h"
 
 /**
- * pv_perf_init_limits - let a VM have what the host allows
- * @vm: of the VM, which knows what it can count
+ * pv_perf_init_limits - set a VM's limits to the host's
+ * @vm: of the VM; its @pmu is set
  *
  * If the VMM has to ask for events, the VM may have none yet.
  */

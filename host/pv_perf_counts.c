@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: events of the hypervisor, which it adds up
- * in the area of the vCPU.
+ * Paravirtual performance events, host side: events of the hypervisor, which are added
+ * up in the area of the vCPU.
  *
- * What an exit was for is noted right after it (pv_perf_exit.c).  That requests to
- * look, before the next entry, what it was in the end, and what KVM and the scheduler
- * have counted themselves; then all of it is added to what is in the guest's memory,
- * which so keeps its counts wherever it goes.
+ * pv_perf_exit.c notes the reason right after an exit, and makes a request.  The
+ * request, before the next entry, finds the final reason and the numbers that KVM and
+ * the scheduler have counted themselves, and adds all of them to the guest's memory.
+ * So the counts migrate with the guest.
  *
- * All but what is told of it in pv_perf_event.h is for the vCPU's own thread.
+ * All runs on the vCPU's own thread.  pv_perf_event.h names fields that are set
+ * elsewhere.
  */
 #include <linux/bitops.h>
 #include <linux/moduleparam.h>
@@ -54,7 +55,7 @@ u32 pv_perf_counts_allowed(struct kvm *kvm)
  * pv_perf_counts_vcpu - which events of the hypervisor may a vCPU count?
  * @vcpu: the vCPU
  *
- * A VMM that withholds the steal time withholds what amounts to it.
+ * If the VMM withholds the steal time, events that tell as much are withheld, too.
  *
  * Return: a bit for each KVM_PERF_COUNT_*.
  */
@@ -98,7 +99,7 @@ static void pv_perf_counts_clear(struct kvm_vcpu *vcpu, u32 wanted)
 }
 
 /**
- * pv_perf_counts_end - count nothing any more
+ * pv_perf_counts_end - stop counting events of the hypervisor
  * @vcpu: the vCPU, by its own thread
  */
 void pv_perf_counts_end(struct kvm_vcpu *vcpu)
@@ -108,10 +109,10 @@ void pv_perf_counts_end(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_counts_add - it has happened, in the mode in which the guest exited last
+ * pv_perf_counts_add - add to a count, in the mode of the guest's last exit
  * @counts: of a vCPU, by its own thread
- * @nr: what, KVM_PERF_COUNT_*
- * @n: how often, or how long
+ * @nr: KVM_PERF_COUNT_*
+ * @n: number of events, or ns
  */
 void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr, u64 n)
 {
@@ -122,7 +123,7 @@ void pv_perf_counts_add(struct pv_perf_counts *counts, unsigned int nr, u64 n)
 	counts->any |= BIT(nr);
 }
 
-/* Now that the host has handled an NMI, it is known what that was. */
+/* The host has handled the NMI of an exit by now: was it for an overflow? */
 static void pv_perf_counts_add_exit(struct pv_perf_counts *counts)
 {
 	if (counts->exit == KVM_PERF_COUNT_EXITS_NMI &&
@@ -142,7 +143,7 @@ static u64 pv_perf_since(u64 now, u64 was)
 	return now > was ? now - was : 0;
 }
 
-/* What has been counted since, and how long the vCPU has been in the host. */
+/* Add counts of KVM and the scheduler, and the vCPU's time in the host. */
 static void pv_perf_counts_add_host(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
@@ -151,19 +152,19 @@ static void pv_perf_counts_add_host(struct kvm_vcpu *vcpu)
 	u64 halt = pv_perf_since(now.halt_ns, was->halt_ns), steal = 0;
 	u64 clock = local_clock();
 
-	/* The VMM may run it by another thread, whose numbers are others. */
+	/* If another thread runs the vCPU now, its numbers cannot be compared. */
 	if (now.thread == was->thread) {
 		steal = pv_perf_since(now.steal_ns, was->steal_ns);
 		pv_perf_counts_add(counts, KVM_PERF_COUNT_PREEMPTIONS,
 				   pv_perf_since(now.preemptions,
 						 was->preemptions));
 	}
-	/* KVM has it halted until its thread has a CPU again. */
+	/* KVM's halt time lasts until the thread has a CPU again. */
 	halt = pv_perf_since(halt, steal);
 
 	pv_perf_counts_add(counts, KVM_PERF_COUNT_STEAL_NS, steal);
 	pv_perf_counts_add(counts, KVM_PERF_COUNT_HALT_NS, halt);
-	/* A sample's own exits would soon be most of what is sampled. */
+	/* Without exits for samples, which would soon be most of what is sampled. */
 	if (counts->exit != KVM_PERF_COUNT_EXITS_PV_PERF)
 		pv_perf_counts_add(counts, KVM_PERF_COUNT_HOST_NS,
 				   pv_perf_since(clock, counts->since + halt +
@@ -203,7 +204,7 @@ static int pv_perf_put_counts(struct pv_perf_counts *counts,
 	return 0;
 }
 
-/* How many of what a slot counts have been. */
+/* Returns the number of pending events that a slot counts. */
 static u64 pv_perf_slot_passed(const struct pv_perf_counts *counts, u64 mask,
 			       u32 exclude)
 {
@@ -221,7 +222,7 @@ static u64 pv_perf_slot_passed(const struct pv_perf_counts *counts, u64 mask,
 	return n;
 }
 
-/* The last exit of those that it counts. */
+/* Write the last exit in a mode that the slot counts. */
 static int pv_perf_put_exit(const struct pv_perf_counts *counts, u32 exclude,
 			    struct guest_perf_slot __user *slot)
 {
@@ -237,8 +238,8 @@ static int pv_perf_put_exit(const struct pv_perf_counts *counts, u32 exclude,
 }
 
 /*
- * 1 if it overflows, or has done so and the guest has neither been told nor found it by
- * itself; 0 if not; or -EFAULT.
+ * Returns 1 if the slot overflows, or has overflowed and the guest neither was told nor
+ * found it by itself; 0 if not; or -EFAULT.
  */
 static int pv_perf_update_slot(const struct pv_perf_counts *counts, bool owed,
 			       struct guest_perf_slot __user *slot)
@@ -254,7 +255,7 @@ static int pv_perf_update_slot(const struct pv_perf_counts *counts, bool owed,
 
 	n = pv_perf_slot_passed(counts, mask, exclude);
 	overflows = (s64)left > 0 && (s64)(left - n) <= 0;
-	/* First, as what has overflowed does so no more. */
+	/* First: after @left is written, the slot does not overflow again. */
 	if (overflows && pv_perf_put_exit(counts, exclude, slot))
 		return -EFAULT;
 
@@ -281,7 +282,7 @@ static int pv_perf_update_slots(struct pv_perf_counts *counts,
 	for_each_set_bit(i, &used, KVM_PERF_NR_SLOTS) {
 		ret = pv_perf_update_slot(counts, owed, &area->slot[i]);
 		if (ret < 0) {
-			/* Perhaps by a slot that has not been looked at. */
+			/* The NMI may be owed for a slot that was not looked at. */
 			counts->nmi_owed |= owed;
 			return ret;
 		}
@@ -292,9 +293,9 @@ static int pv_perf_update_slots(struct pv_perf_counts *counts,
 }
 
 /*
- * Whether the page can be written is seen before anything changes.  Where it cannot be
- * all the same, slots have counted what is told again: an early sample, and an NMI for
- * nothing, where the VMM takes the memory away at this very moment.
+ * The write to @reserved tests the page before anything changes.  If the VMM takes the
+ * memory away right afterwards, slots count some events twice: an early sample, and an
+ * NMI for nothing.
  */
 static int pv_perf_counts_write(struct kvm_vcpu *vcpu)
 {
@@ -315,8 +316,8 @@ static int pv_perf_counts_write(struct kvm_vcpu *vcpu)
 }
 
 /*
- * False if what the guest has is not up to date.  What cannot be written stays pending:
- * the VMM may only have moved the memory.
+ * Returns false if the guest's counts are not up to date.  Counts that cannot be
+ * written stay pending: the VMM may only have moved the memory.
  */
 static bool pv_perf_counts_update(struct kvm_vcpu *vcpu)
 {
@@ -342,14 +343,14 @@ static bool pv_perf_counts_update(struct kvm_vcpu *vcpu)
 }
 
 /*
- * It is late where the guest may not have as many, and while a nested guest runs: its
- * hypervisor would not come to run it if each of its exits were told of by an NMI.
+ * The NMI waits if the rate is exceeded, and while a nested guest runs: if each exit of
+ * that brought an NMI, its hypervisor would never get to run it.
  */
 static void pv_perf_counts_nmi(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 
-	/* At no rate the slots are not looked at. */
+	/* At a rate of 0 no slot is looked at, so nmi_owed may be old. */
 	if (!counts->nmi_owed || is_guest_mode(vcpu) ||
 	    !pv_perf_rate_allowed(vcpu->kvm) || pv_perf_rate_exceeded(vcpu))
 		return;
@@ -361,11 +362,11 @@ static void pv_perf_counts_nmi(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_counts_tell - tell the guest what was counted since it ran
+ * pv_perf_counts_tell - tell the guest of counts since it ran
  * @vcpu: the vCPU, about to enter, with kvm->srcu held for reading
  *
- * Before KVM injects interrupts: an NMI that is found to be due after one would have
- * the guest exit once more, and come when that is being handled.  May sleep.
+ * Before KVM injects interrupts: an NMI that is found to be due later would make the
+ * guest exit once more, and come while the interrupt is being handled.  May sleep.
  */
 void pv_perf_counts_tell(struct kvm_vcpu *vcpu)
 {
@@ -377,11 +378,11 @@ void pv_perf_counts_tell(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_counts_enter - see what was counted since, and how late it is
+ * pv_perf_counts_enter - note counts and the time right before an entry
  * @vcpu: the vCPU, which counts, about to enter, with interrupts off
  *
- * The guest is told when it has exited next; at once of what was not told while its
- * nested guest ran, where KVM has just ended that.
+ * The guest is told after its next exit.  If its nested guest has just ended, it is
+ * told at once of counts that were held back for that.
  */
 void pv_perf_counts_enter(struct kvm_vcpu *vcpu)
 {
@@ -399,10 +400,10 @@ void pv_perf_counts_enter(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_counts_flush - tell the guest what was counted so far
+ * pv_perf_counts_flush - tell the guest of all counts so far
  * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
  *
- * The VMM may save the guest's memory then.  May sleep.
+ * The VMM may save the guest's memory afterwards.  May sleep.
  */
 void pv_perf_counts_flush(struct kvm_vcpu *vcpu)
 {
@@ -432,7 +433,7 @@ int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted)
 		return -EINVAL;
 
 	pv_perf_counts_flush(vcpu);
-	/* Nothing is lost where it goes on. */
+	/* If counting goes on, nothing is lost. */
 	if (here->counts.wanted && wanted)
 		here->counts.wanted = wanted;
 	else

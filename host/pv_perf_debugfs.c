@@ -45,7 +45,7 @@ static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
 		   count, enabled, running);
 }
 
-/* Of all vCPUs, each as of some time during this. */
+/* Sums over all vCPUs, which may run on meanwhile. */
 static void pv_perf_show_overflows(struct seq_file *m, struct kvm *kvm)
 {
 	u64 delivered = 0, throttled = 0;
@@ -78,7 +78,7 @@ static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 		   "type", "config", "uk", "vcpu", "state", "count",
 		   "enabled_ns", "running_ns");
 
-	/* No more than that: the guest may open new ones as fast as they are shown. */
+	/* At most @left: the guest may open new events as fast as they are shown. */
 	xa_for_each(&vm->events, id, event) {
 		if (left-- <= 0)
 			break;

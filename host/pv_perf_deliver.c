@@ -17,7 +17,7 @@
 #include "pv_perf_trace.h"
 #include "x86.h"
 
-/* The vCPU has had too many overflows, the last of them of @event: limit the event. */
+/* The vCPU has had too many overflows, the last of @event: limit it. */
 static void pv_perf_limit(struct pv_perf_event *event)
 {
 	struct pv_perf_vcpu *home = event->home;
@@ -257,8 +257,8 @@ static bool pv_perf_deliver_irqoff(struct kvm_vcpu *vcpu)
  * @vcpu: the vCPU, which has left the guest for an NMI that the host has
  *	handled; with interrupts off, kvm->srcu not held
  *
- * Spares the vCPU the way out of the run loop and in again.  The request gets what would
- * have to wait for a lock or a page, or is more than overflows.
+ * Spares the vCPU the way out of the run loop and in again.  The request does the rest:
+ * deliveries that have to wait for a lock or a page, or tell of more than overflows.
  *
  * Return: true if the caller is to inject an NMI, call pv_perf_enter() and enter.
  */

@@ -25,7 +25,7 @@
 #include "pv_perf_seam.h"
 #include "x86.h"
 
-/* False if there is something to tell. */
+/* Returns false if there is something to tell. */
 static bool pv_perf_enter_rdpmc(struct kvm_vcpu *vcpu)
 {
 	return !(vcpu->arch.pv_perf->at_entry & PV_PERF_AT_ENTRY_RDPMC) ||
@@ -33,8 +33,8 @@ static bool pv_perf_enter_rdpmc(struct kvm_vcpu *vcpu)
 }
 
 /*
- * After all that may change what counts: is a guest that reads its counters right
- * about them still?  Then each event that counts has the one that it had.
+ * After all changes of events: does each event still have the counter that the guest
+ * was told?  True only for a guest that reads its counters.
  */
 static __always_inline bool pv_perf_goes_on(struct kvm_vcpu *vcpu)
 {
@@ -58,7 +58,7 @@ static void pv_perf_adapt_periods(struct pv_perf_vcpu *here)
 	}
 }
 
-/* Look at all; false if there is something to tell. */
+/* Look at all events.  Returns false if there is something to tell. */
 static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;

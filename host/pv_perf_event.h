@@ -31,16 +31,16 @@ enum pv_perf_logged {
 
 /**
  * struct pv_perf_freq - how often an event is to overflow
- * @hz: per second; 0: at a period, or this host's own hypervisor adapts that
- * @overflow_time: when it overflowed last, by local_clock(); 0: too long ago
- * @overflow_count: its count then
- * @tick: the tick at which VM entry has looked at it last
- * @time: its time running as its period was adapted then; while the event is
- *	PV_PERF_UNUSED, how much more it had come to
+ * @hz: per second; 0: the event has a period, or this host's own hypervisor adapts it
+ * @overflow_time: time of the last overflow, by local_clock(); 0: too long ago
+ * @overflow_count: its count at @overflow_time
+ * @tick: tick of VM entry's last look
+ * @time: its time running when VM entry adapted its period; while the event is
+ *	PV_PERF_UNUSED, the difference to that
  * @count: the same for its count
  *
- * The overflow callback changes the two of the last overflow.  @hz changes with
- * the home's lock held, @tick and what follows with its @enter_lock.
+ * The overflow callback changes @overflow_time and @overflow_count.  @hz changes with
+ * the home's lock held, @tick, @time and @count with its @enter_lock.
  */
 struct pv_perf_freq {
 	u32 hz;
@@ -55,7 +55,7 @@ struct pv_perf_freq {
  * struct pv_perf_pmc_layout - the counters that each CPU of this host has
  * @general: number of general-purpose counters
  * @fixed: number of fixed counters
- * @metrics: there is PERF_METRICS besides, which RDPMC reads, too
+ * @metrics: the CPU has PERF_METRICS, which RDPMC reads, too
  * @known: each counter is there and perf's alone, so that all can be read and cleared
  * @writable: a counter can be written, all of its 48 bits
  * @watchdog: guests may see the counter of the host's NMI watchdog
@@ -77,7 +77,7 @@ struct pv_perf_pmc_layout {
  *	hypervisor may offer what guests may count
  * @kept: counters that the host keeps, unless the administrator says how many
  * @pmcs: the counters that each CPU has
- * @rdpmc: may guests read counters, as far as it is up to the host: KVM_PERF_RDPMC_*
+ * @rdpmc: does the host let guests read counters: KVM_PERF_RDPMC_*
  */
 struct pv_perf_host {
 	bool wanted;
@@ -93,16 +93,16 @@ struct pv_perf_host {
  * @events: by id.  Looked up under RCU; an entry is reserved (NULL) while the
  *	event is being opened.
  * @nr_events: number of events that are open or being opened
- * @logged: what the log says of this VM already, bits of enum pv_perf_logged
+ * @logged: messages that are in the log for this VM, bits of enum pv_perf_logged
  * @max_events: open events that the VMM allows, per vCPU
- * @max_rate: overflows per second that it allows, per vCPU
- * @max_counters: general-purpose counters that it allows, per vCPU
- * @rdpmc: it lets the guest read counters by RDPMC, 0 or 1
- * @counts: events of the hypervisor that it lets the guest count, a bit for each
+ * @max_rate: overflows per second that the VMM allows, per vCPU
+ * @max_counters: general-purpose counters that the VMM allows, per vCPU
+ * @rdpmc: the VMM lets the guest read counters by RDPMC, 0 or 1
+ * @counts: events of the hypervisor that the VMM lets the guest count, a bit for each
  *	KVM_PERF_COUNT_*
- * @available: the host can serve it
- * @pmu: what it can count
- * @holds_pmu: it is among those that keep perf's set up, see pv_perf_hold_pmu()
+ * @available: the host can serve the VM
+ * @pmu: what the VM can count
+ * @holds_pmu: the VM is one of pv_perf_holders, see pv_perf_hold_pmu()
  */
 struct pv_perf_vm {
 	struct xarray events;
@@ -119,10 +119,10 @@ struct pv_perf_vm {
 };
 
 /**
- * struct pv_perf_area - what a vCPU can know without asking
+ * struct pv_perf_area - the area of a vCPU
  * @where: the guest's struct guest_perf_area
- * @epoch: the number that stands for what is open on this vCPU here; 0 if there is
- *	no area
+ * @epoch: the number that stands for this host's events of the vCPU; 0 if there is no
+ *	area
  * @shown: @epoch is in the guest's memory
  * @hidden: the number that the guest's memory had when @epoch was hidden last
  */
@@ -135,8 +135,8 @@ struct pv_perf_area {
 
 /**
  * struct pv_perf_pmcs - counters of a CPU that events have
- * @used: which, by perf's numbers: from INTEL_PMC_IDX_FIXED on they are fixed ones
- * @nr_events: how many events
+ * @used: the counters, by perf's numbers; fixed ones from INTEL_PMC_IDX_FIXED on
+ * @nr_events: number of these events
  */
 struct pv_perf_pmcs {
 	u64 used;
@@ -154,10 +154,9 @@ struct pv_perf_branch_raw {
 };
 
 /**
- * struct pv_perf_branches - what the guest has executed up to an NMI of the host
- * @nr: how many records were saved as the vCPU left the guest for it; 0 since the vCPU
- *	has entered the guest
- * @raw: those, the last one first
+ * struct pv_perf_branches - branches of the guest up to an NMI of the host
+ * @nr: number of records saved at the exit for the NMI; 0 after the next entry
+ * @raw: the records, the last branch first
  */
 struct pv_perf_branches {
 	unsigned int nr;
@@ -170,7 +169,7 @@ enum pv_perf_retired {
 	PV_PERF_BRANCH		= BIT(1),
 };
 
-/* What VM entry and exit have to look at. */
+/* Work of VM entry and exit. */
 enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_EVENTS	= BIT(0),
 	PV_PERF_AT_ENTRY_MODES	= BIT(1),
@@ -179,17 +178,17 @@ enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_COUNTS	= BIT(4),
 	PV_PERF_AT_ENTRY_FREQ	= BIT(5),
 	PV_PERF_AT_ENTRY_BRANCHES = BIT(6),
-	/* Also where the host has run nothing since the exit. */
+	/* Work also if the host has run nothing since the exit. */
 	PV_PERF_AT_REENTRY	= PV_PERF_AT_ENTRY_MODES | PV_PERF_AT_ENTRY_NMI |
 				  PV_PERF_AT_ENTRY_RDPMC | PV_PERF_AT_ENTRY_BRANCHES,
 };
 
 /**
- * struct pv_perf_host_counts - what KVM and the scheduler count of a vCPU
+ * struct pv_perf_host_counts - a vCPU's counts of KVM and the scheduler
  * @halt_ns: ns that it was halted
- * @thread: when the thread was started that runs it, of which the others are
- * @preemptions: how often that lost its CPU
- * @steal_ns: ns that it waited for one
+ * @thread: start time of the thread that runs the vCPU; the next two are this thread's
+ * @preemptions: how often the thread lost its CPU
+ * @steal_ns: ns that the thread waited for a CPU
  */
 struct pv_perf_host_counts {
 	u64 halt_ns;
@@ -200,24 +199,24 @@ struct pv_perf_host_counts {
 
 /**
  * struct pv_perf_counts - events of the hypervisor, of a vCPU
- * @wanted: those that the guest wants counted, a bit for each KVM_PERF_COUNT_*
- * @exited: the vCPU has left the guest since it was looked what it has counted
- * @exit: for this, KVM_PERF_COUNT_EXITS_*
+ * @wanted: events that the guest wants counted, a bit for each KVM_PERF_COUNT_*
+ * @exited: the vCPU has left the guest, and the exit is not counted yet
+ * @exit: the reason of the exit, KVM_PERF_COUNT_EXITS_*
  * @irq: the vCPU has entered the guest with an interrupt
- * @nested: it was a nested guest
- * @user: the guest, itself, has exited last at CPL 3
- * @ip: with this instruction, from kernel mode and from user mode
- * @overflowed: an event of the guest's has overflowed since, which is why there was an
- *	NMI.  Set in NMI context.
- * @nmi_is_ours: the guest has got an NMI to look at its events, whose handler has not
- *	ended.  Set in interrupts, too.
+ * @nested: the exit was a nested guest's
+ * @user: the last exit of the guest itself was at CPL 3
+ * @ip: address of the last instruction that exited, in kernel mode and in user mode
+ * @overflowed: an event of the guest has overflowed, which is why there was an NMI.
+ *	Set in NMI context.
+ * @nmi_is_ours: the guest has got an NMI of the pair, and its handler has not ended.
+ *	Set in interrupts, too.
  * @nmi_owed: a slot has overflowed, and the guest has not been told
- * @irq_waits: the guest was told when KVM had an interrupt for it, which it has not got
- *	since
- * @since: when the vCPU left the guest, or it was looked at last, by local_clock()
- * @host: what had been counted then
- * @pending: what is not yet in the area, of kernel mode and of user mode
- * @any: which of these are not 0, a bit each
+ * @irq_waits: KVM had an interrupt for the guest when an NMI was injected, and the
+ *	guest has not got it yet
+ * @since: time of the last exit or of the last look, by local_clock()
+ * @host: the counts at the last look
+ * @pending: counts that are not yet in the area, of kernel mode and of user mode
+ * @any: a bit for each KVM_PERF_COUNT_* with @pending counts
  */
 struct pv_perf_counts {
 	u32 wanted;
@@ -239,9 +238,9 @@ struct pv_perf_counts {
 
 /**
  * struct pv_perf_rate - how often a vCPU has done something
- * @time: when what it has done so far is due at the rate that it may have, in ns of
- *	CLOCK_MONOTONIC; what it did not do since @clock is not taken off yet
- * @clock: what that clock was when it was read last
+ * @time: when the vCPU's work so far is due at the allowed rate, in ns of
+ *	CLOCK_MONOTONIC; idle time since @clock is not taken into account yet
+ * @clock: last reading of CLOCK_MONOTONIC
  */
 struct pv_perf_rate {
 	s64 time;
@@ -253,34 +252,33 @@ struct pv_perf_rate {
  * @refs: one for the vCPU, one for a thread that parks its events
  * @thread: the thread on which its events may count, if it has any: the thread that
  *	ran the vCPU last, unless that has run another vCPU since
- * @thread_node: in the table of those that have a @thread, whose lock protects
- *	both
+ * @thread_node: in the table by @thread.  The table's lock protects both
  * @lock: protects @events and the state of each event in it.  Operations may
  *	sleep, so it is a mutex.  Taken outside of any lock of perf or mm.
- * @enter_lock: also held to change @events or what VM entry, which cannot sleep,
- *	changes of an event; with interrupts off.  Its holder waits for nothing: it
- *	only tries @lock
+ * @enter_lock: also held to change @events, or fields of an event that VM entry
+ *	changes.  IRQs off; the holder waits for nothing, and only tries @lock
  * @at_entry: the work of VM entry and exit, bits of enum pv_perf_at_entry.
  *	Only the vCPU itself adds to it, and takes off.
  * @events: list of struct pv_perf_event
- * @nr_events: how many there are; only the vCPU itself adds to it
+ * @nr_events: length of @events; only the vCPU itself adds to it
  * @vcpu: the vCPU itself
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
  * @rate_timer: has the vCPU look at its limited events
- * @overflow_rate: of its overflows
- * @open_rate: of the events that it has opened, moved and changed
+ * @overflow_rate: rate of its overflows
+ * @open_rate: rate of the events that it opens, moves and changes
  * @delivered: number of overflows that the guest has been told of here
  * @limited: how often an event was stopped because of the rate
  * @to_close: how many events of the VM are still to be closed for the vCPU's RESET; for
  *	its own thread
  * @filter_changed: the VM's event filter may deny events that count here
- * @in_nmi: it has entered the guest to handle an NMI, and exits when that ends
- * @any_stopped: some event is @stopped, or was as VM entry looked last.  Both change
- *	with @enter_lock held
+ * @in_nmi: the guest handles an NMI, and exits when the handler ends; changes with
+ *	@enter_lock held
+ * @any_stopped: some event is PV_PERF_STOPPED, or was at VM entry's last look; perf's
+ *	callback sets it, too, in NMI context
  * @pmcs: the counters of its events, and of the host's NMI watchdog, as VM entry has
  *	looked at them last; used if the guest may execute RDPMC
- * @hide_pmc: the guest is to be told to read no counter before it runs on; for the
- *	vCPU's own thread, as are the next three
+ * @hide_pmc: before the guest runs on, tell it to read no counter; for the vCPU's own
+ *	thread, like the next three
  * @pmc_open: the guest may execute RDPMC, and its records are right, as long as all
  *	events are as they were seen
  * @pmc_stuck: some event's record cannot be written
@@ -336,11 +334,11 @@ struct pv_perf_vcpu {
 };
 
 /**
- * struct pv_perf_position - where a backing event is
+ * struct pv_perf_position - count and position in the period of a backing event
  * @count: its count
- * @left: what is left of its period; not positive: it begins another
- * @last_period: that period
- * @set: @left has been set since, and the counter does not have it
+ * @left: the rest of its period; not positive: another period begins
+ * @last_period: the length of that period
+ * @set: the guest has set @left since, and the counter does not have it yet
  */
 struct pv_perf_position {
 	u64 count;
@@ -350,22 +348,22 @@ struct pv_perf_position {
 };
 
 /**
- * struct pv_perf_pmc - where a guest finds an event's count
- * @index: as in guest_perf_event.pmc, without its number of changes; 0: nowhere
- * @offset: what to add to what RDPMC gives
+ * struct pv_perf_pmc - how a guest reads an event's count by RDPMC
+ * @index: as in guest_perf_event.pmc, without its number of changes; 0: not at all
+ * @offset: number to add to the result of RDPMC
  */
 struct pv_perf_pmc {
 	u32 index;
 	u64 offset;
 };
 
-/* No number of a counter: it did not count on this CPU, or nobody has looked. */
+/* Not a counter: the event did not count on this CPU, or VM entry has not looked. */
 #define PV_PERF_PMC_NONE	(-1)
 
 /**
- * struct pv_perf_pmc_seen - an event's counter as VM entry has looked at it
- * @idx: perf's number of it, or PV_PERF_PMC_NONE
- * @tag: differs if perf has assigned it anew, most of the time
+ * struct pv_perf_pmc_seen - an event's counter at VM entry's last look
+ * @idx: perf's number of the counter, or PV_PERF_PMC_NONE
+ * @tag: usually differs if perf has assigned the counter anew
  * @delta: perf's count less its prev_count
  */
 struct pv_perf_pmc_seen {
@@ -404,11 +402,11 @@ struct pv_perf_pmc_seen {
  *	          perf has throttled it             throttle the event
  *	UNUSED    SET_LEFT of 2^62 or more          SET_LEFT of less
  *
- * If an entry finds an event in error, it only requests the delivery.
+ * If VM entry finds an event in error, it only requests the delivery.
  *
- * DISABLE, and a move to another vCPU, clear all but UNUSED.  The first two are also the
- * record's flags: what was published last is in pv_perf_event.told.  If perf throttles
- * an event, perf knows, so the flag for that is read from the backing event.
+ * DISABLE, and a move to another vCPU, clear all but UNUSED.  The first two are also
+ * flags of the record; pv_perf_event.told has those that were written last.  If perf
+ * throttles an event, the flag for that is read from the backing event.
  *
  * The home's lock is held to change LOST, LIMITED, PARKED and UNUSED; its enter_lock to
  * change STOPPED and UNUSED.  perf's callback sets STOPPED without a lock, in NMI
@@ -434,30 +432,29 @@ enum pv_perf_why {
  * @passed: sum of their periods
  * @home: the vCPU it was opened or last enabled on.  Changes only with the
  *	locks of both the old and the new home held.
- * @attr: what a backing event is created from
- * @select: the event select of its backing event as that was created, for the VM's
- *	event filter.  The host's perf knows which one a generic event is, and has
- *	another of the same kind later where one's register is taken
- *	(intel_fixup_er())
- * @retired: what it counts of what KVM completes, bits of enum pv_perf_retired
+ * @attr: attributes for creating a backing event
+ * @select: the event select of its backing event at creation, for the VM's event
+ *	filter.  The host's perf chooses the event select of a generic event, and later
+ *	another of the same kind if a register is taken (intel_fixup_er())
+ * @retired: instructions that it counts if KVM completes them: enum pv_perf_retired
  * @flags: the guest's KVM_PERF_ATTR_*, without those that it may not have
  * @enabled: between an ENABLE that succeeded and DISABLE
- * @why: why it does not count though: bits of enum pv_perf_why
+ * @why: why it does not count, though it is enabled: bits of enum pv_perf_why
  * @told: the flags that the record has
- * @owed: those of @told that another vCPU's thread has written, and of which no NMI has
- *	told the vCPU yet: see pv_perf_note_told()
- * @stopped_at: where @backing was when it was PV_PERF_STOPPED, and goes on
+ * @owed: flags of @told that another thread has written, and for which the vCPU is
+ *	still to get an NMI: see pv_perf_note_told()
+ * @stopped_at: position at which @backing was PV_PERF_STOPPED, and goes on
  * @node: in the home's list
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
- * @pmc: what the record says of it; changes with the home's lock held
+ * @pmc: the record's pmc and offset; changes with the home's lock held
  * @pmc_seen: the counter as VM entry of the home saw it while @pmc was right
  * @pmc_stuck: the record may say something else than @pmc, and could not be written
  * @pmc_changes: how often @pmc has changed
- * @record: where the guest's struct guest_perf_event is
+ * @record: place of the guest's struct guest_perf_event
  * @sequence: last value of the record's sequence
  * @last_period: last value of the record's last_period
- * @past_count: what earlier backing events have counted
+ * @past_count: count of earlier backing events
  * @past_enabled: their time enabled
  * @past_running: their time running
  *
@@ -503,12 +500,12 @@ struct pv_perf_event {
 };
 
 /**
- * struct pv_perf_reading - what an event has counted
+ * struct pv_perf_reading - count and times of an event
  * @count: events
  * @enabled: ns that it was enabled
  * @running: ns of these that a counter counted it
  * @period_left: events to the next overflow, 0 without a period
- * @flags: KVM_PERF_EVENT_*: why it does not count, though it is enabled
+ * @flags: KVM_PERF_EVENT_*: why it does not count, though enabled
  */
 struct pv_perf_reading {
 	u64 count;
@@ -525,7 +522,7 @@ struct pv_perf_reading {
  * @end_rdpmc: the guest can read the event's counter nowhere any more; it gets an NMI
  *	for that if @nmi.  May sleep
  * @set_freq: let the event overflow @hz times per second.  May sleep; 0 or -EINVAL
- * @set_left: the guest sets what is left of the period of an event with a frequency
+ * @set_left: the guest sets the rest of the period of an event with a frequency
  * @overflow: an event with a frequency overflows; in NMI context
  *
  * pv_perf_init() sets them.  The core works without any.  The event's home is locked

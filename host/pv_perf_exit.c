@@ -26,7 +26,7 @@
 #include "pv_perf_features.h"
 #include "x86.h"
 
-/* At an address where the VMM has put memory, or nothing. */
+/* A fault on memory of the VM, or else on a device or a hole. */
 static u8 pv_perf_fault(struct kvm_vcpu *vcpu)
 {
 	gpa_t gpa = kvm_x86_call(get_fault_gpa)(vcpu);
@@ -42,7 +42,7 @@ static u8 pv_perf_fault(struct kvm_vcpu *vcpu)
 	return memory ? KVM_PERF_COUNT_EXITS_NPF : KVM_PERF_COUNT_EXITS_MMIO;
 }
 
-/* The host refuses user mode's. */
+/* The host refuses KVM_PERF_OP of user mode. */
 static u8 pv_perf_hypercall_exit(struct kvm_vcpu *vcpu)
 {
 	return kvm_rax_read(vcpu) == KVM_PERF_OP &&
@@ -76,8 +76,8 @@ static u8 pv_perf_step(struct kvm_vcpu *vcpu)
 
 /*
  * With an NMI and an interrupt at once, KVM injects the NMI, and has the vCPU exit at
- * once, and again where it can take the interrupt.  Were these samples, the NMI of each
- * would be before the interrupt, which would never come.
+ * once, and again when it can take the interrupt.  If these exits were samples, the NMI
+ * of each would come before the interrupt, which would never come.
  */
 static u8 pv_perf_interrupt_exit(const struct pv_perf_counts *counts)
 {
@@ -174,7 +174,7 @@ static u8 pv_perf_exit_of(struct kvm_vcpu *vcpu)
 	       pv_perf_svm_exit(vcpu, reason);
 }
 
-/* Unless KVM injects it once more: the guest has exited before it had it. */
+/* If KVM injects it again, the guest exited before it got the interrupt. */
 static void pv_perf_note_irq(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
@@ -185,11 +185,11 @@ static void pv_perf_note_irq(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_note_exit - see what a vCPU has exited for
- * @vcpu: the vCPU, which counts that; right after the exit, with interrupts off
+ * pv_perf_note_exit - note why a vCPU has left the guest
+ * @vcpu: the vCPU, whose guest counts exits; right after the exit, with interrupts off
  *
- * What a nested guest has exited for is its hypervisor's matter, whose own last exit was
- * to run it; but an NMI may be for an overflow.
+ * The reason of a nested guest's exit belongs to its hypervisor, whose own last exit
+ * was to run it.  But an NMI may be for an overflow.
  */
 void pv_perf_note_exit(struct kvm_vcpu *vcpu)
 {

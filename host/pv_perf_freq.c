@@ -2,13 +2,12 @@
 /*
  * Paravirtual performance events, host side: events with a frequency.
  *
- * For perf, each has a fixed period, which is adapted here as perf would do it:
- * as it overflows, and at VM entry, once in a tick, for what overflows too seldom
- * or not at all.
+ * For perf, each has a fixed period.  This file adapts the period by perf's formula: at
+ * an overflow, and once in a tick at VM entry, for events that overflow too seldom.
  *
- * perf itself would adapt that of an event that the guest keeps for later, too,
- * and so have it overflow for nobody.  And the first frequency that perf knows of
- * interrupts every CPU of the host, and keeps the ticks on.
+ * perf would also adapt the period of an event that the guest keeps for later, and
+ * cause overflows that nobody uses.  The first event with a frequency would make perf
+ * interrupt every CPU of the host, and keep the ticks on.
  */
 #include <linux/jiffies.h>
 #include <linux/math64.h>
@@ -19,19 +18,19 @@
 #include "pv_perf_seam.h"
 
 /*
- * What an event starts with.  perf starts with 1; this is the least that no PMU
- * refuses: those of Intel have events that need more than 100.
+ * First period of an event.  perf starts with 1, but some Intel events have a minimum
+ * period of more than 100.
  */
 #define PV_PERF_START_PERIOD	128
 
-/* What perf makes of less, on x86. */
+/* perf's minimum period on x86. */
 #define PV_PERF_MIN_PERIOD	2
 
 /**
  * pv_perf_freq_init - take an event's frequency from perf
  * @event: the event, which is to be opened
  *
- * Not where this host's own hypervisor backs it: that adapts the period.
+ * If this host's own hypervisor backs the event, that hypervisor adapts the period.
  */
 void pv_perf_freq_init(struct pv_perf_event *event)
 {
@@ -45,10 +44,10 @@ void pv_perf_freq_init(struct pv_perf_event *event)
 	attr->sample_period = PV_PERF_START_PERIOD;
 }
 
-/* At how many events each is it @hz, where there were @count in @ns? */
+/* The period for @hz overflows per second, if there were @count events in @ns. */
 static u64 pv_perf_period_for(u32 hz, u64 ns, u64 count)
 {
-	/* Times NSEC_PER_SEC, that has 64 bits. */
+	/* Shift @count so that @count * NSEC_PER_SEC has 64 bits. */
 	int excess = max(fls64(count) - 34, 0);
 	u64 per_second;
 
@@ -57,7 +56,7 @@ static u64 pv_perf_period_for(u32 hz, u64 ns, u64 count)
 	return min_t(u64, div_u64(per_second, hz), S64_MAX / 2);
 }
 
-/* As perf_adjust_period(); an overflow may do the same at this moment. */
+/* Like perf_adjust_period().  An NMI may do the same at this moment. */
 static u64 pv_perf_adapt(struct pv_perf_event *event,
 			 struct perf_event *backing, u64 ns, u64 count)
 {
@@ -76,8 +75,8 @@ static u64 pv_perf_adapt(struct pv_perf_event *event,
  * @event: the event, which has a frequency
  * @backing: its backing event
  *
- * To what it has counted since it did so before, unless that was long ago: it may
- * have had no counter meanwhile.  In NMI context.
+ * Uses the count since the last overflow, unless that was long ago: the event may have
+ * had no counter meanwhile.  In NMI context.
  */
 void pv_perf_freq_overflow(struct pv_perf_event *event,
 			   struct perf_event *backing)
@@ -95,7 +94,7 @@ void pv_perf_freq_overflow(struct pv_perf_event *event,
 	freq->overflow_count = count;
 }
 
-/* What it has counted since it was last looked at, and how long that took. */
+/* Count and time since the last look.  Returns false if they are too small. */
 static bool pv_perf_freq_look(struct pv_perf_freq *freq,
 			      const struct pv_perf_reading *reading,
 			      u64 *ns, u64 *count)
@@ -115,7 +114,7 @@ static bool pv_perf_freq_look(struct pv_perf_freq *freq,
  * @event: an event of a vCPU that is about to enter the guest, with interrupts
  *	off, the vCPU's @enter_lock held, and the PMU not disabled
  *
- * If much more is left than the new period, that begins now.
+ * If much more than the new period is left, a new period begins now.
  */
 void pv_perf_freq_tick(struct pv_perf_event *event)
 {
@@ -138,16 +137,16 @@ void pv_perf_freq_tick(struct pv_perf_event *event)
 		pv_perf_backing_begin_period(event->backing);
 }
 
-/* More is left of its period than ever will be counted. */
+/* The rest of the period is more than the event will ever count. */
 static bool pv_perf_is_unused(u64 left)
 {
 	return left > S64_MAX / 2;
 }
 
 /**
- * pv_perf_freq_set_left - the guest sets what is left of an event's period
+ * pv_perf_freq_set_left - the guest sets the rest of an event's period
  * @event: the event, which has a frequency, its home locked
- * @reading: what it has counted
+ * @reading: its count and times
  * @left: to be set
  *
  * Do not touch an event that is kept for later: its counts until then tell nothing of
@@ -169,7 +168,7 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
 		pv_perf_set_why(event, PV_PERF_UNUSED);
 	else
 		pv_perf_clear_why(event, PV_PERF_UNUSED);
-	/* From where it began to what it has come to, and back. */
+	/* From a start to a difference, or back. */
 	freq->time = reading->running - freq->time;
 	freq->count = reading->count - freq->count;
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
@@ -182,9 +181,9 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
  * @event: the event, its home locked
  * @hz: overflows per second
  *
- * From a period for that, going by the one that it has.  May sleep.
+ * Scales the current period to the new frequency.  May sleep.
  *
- * Return: 0, or -EINVAL if it is 0 or more than the vCPU's events may overflow.
+ * Return: 0, or -EINVAL if @hz is 0 or exceeds the rate of the vCPU.
  */
 int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
 {

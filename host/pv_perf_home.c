@@ -28,8 +28,7 @@ void pv_perf_event_put(struct pv_perf_event *event)
  * @kvm: the VM
  * @id: the event's id
  *
- * Return: the event, for pv_perf_event_put(); it may be closed meanwhile.
- * NULL where there is none.
+ * Return: the event, for pv_perf_event_put(), which may be closed meanwhile; or NULL.
  */
 struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
 {
@@ -87,8 +86,8 @@ static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
  * pv_perf_event_lock - lock an event's home
  * @event: from pv_perf_event_get()
  *
- * Return: the event, for pv_perf_event_put_locked(); NULL where it has been
- * closed, and then the reference is given back.
+ * Return: the event, for pv_perf_event_put_locked(); or NULL if it was closed, and the
+ * reference is given back.
  */
 struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
 {
@@ -102,8 +101,8 @@ struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
  * @id: the event's id
  * @event: set to the event, for pv_perf_event_put_locked(), or NULL
  *
- * For who is not of the VM: a vCPU may hold the lock for as long as the VMM lets it
- * wait for a page (userfaultfd).
+ * For callers outside of the VM: a vCPU may hold the lock for as long as the VMM lets
+ * it wait for a page (userfaultfd).
  *
  * Return: 0, or -EINTR if the caller is being killed.
  */
@@ -141,7 +140,7 @@ struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
 /**
  * pv_perf_lock_both - lock two homes, to move an event
  * @a: a home
- * @b: another, or the same
+ * @b: another home, or the same
  *
  * In the order of their addresses: two vCPUs may move events to each other.
  */
@@ -155,9 +154,9 @@ void pv_perf_lock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
 }
 
 /**
- * pv_perf_unlock_both - unlock them
- * @a: as above
- * @b: as above
+ * pv_perf_unlock_both - undo pv_perf_lock_both()
+ * @a: a home
+ * @b: another home, or the same
  */
 void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
 {
@@ -177,7 +176,7 @@ static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
 }
 
 /**
- * pv_perf_link - add an event to a vCPU's: VM entry looks at its backing
+ * pv_perf_link - add an event to a vCPU's list: VM entry looks at it
  * @home: the vCPU, locked, by its own thread
  * @event: the event
  */
@@ -198,7 +197,7 @@ void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event)
 }
 
 /**
- * pv_perf_unlink - take an event from its home: VM entry looks at it no more
+ * pv_perf_unlink - take an event from its home's list
  * @event: the event, its home locked
  */
 void pv_perf_unlink(struct pv_perf_event *event)

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: what a VM may have.
+ * Paravirtual performance events, host side: the limits of a VM.
  *
- * For each vCPU of a VM: how many events may be open, how many counters they may
- * have, how often they may overflow, and how often one may be opened or moved.
- * Module parameters set what the host allows, and the VMM can set less of all but
- * the last for its VM.
- * How many may be open is for the VM's vCPUs to share; the rates are each vCPU's
- * own, so that vCPUs that overflow at the same time write no number of the VM's.
+ * There are limits for each vCPU of a VM on open events, on their counters, on the rate
+ * of overflows, and on the rate of opened and moved events.  Module parameters set the
+ * host's limits, and the VMM can set lower ones for its VM, except for the last.  The
+ * VM's vCPUs share the number of open events.  The rates are each vCPU's own, so that
+ * vCPUs that overflow at the same time do not write to a number of the VM.
  */
 #define pr_fmt(fmt) "kvm: pv_perf: " fmt
 
@@ -37,10 +36,10 @@ module_param(pv_perf_max_open_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_open_rate,
 		 "paravirtual perf events that a vCPU may open, move here or change elsewhere per second, more have to wait (default 10000)");
 
-/* What may come at once, as the time that it takes at the rate; of overflows twice that. */
+/* Tolerance of a rate.  Twice as many overflows may come at once, after a rest. */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
 
-/* So much longer may one wait that has to. */
+/* Slack of the wait. */
 #define PV_PERF_WAIT_SLACK_NS	(50 * NSEC_PER_USEC)
 
 /* Not guest_pv_has(): a VMM that does not enforce its CPUID has to set the bit, too. */
@@ -49,10 +48,7 @@ static bool pv_perf_in_cpuid(struct kvm_vcpu *vcpu)
 	return vcpu->arch.pv_cpuid.features & (1u << KVM_FEATURE_PV_PERF);
 }
 
-/*
- * A trust domain (TDX) is entered by the TDX module, not by KVM: the host cannot
- * count it.
- */
+/* The TDX module, not KVM, enters a trust domain: the host cannot count it. */
 static bool pv_perf_is_tdx(struct kvm *kvm)
 {
 #ifdef KVM_X86_TDX_VM
@@ -161,11 +157,11 @@ unsigned int pv_perf_counters_allowed(struct kvm *kvm)
 }
 
 /*
- * The generic cell rate algorithm (ITU-T Recommendation I.371, annex A) with
- * virtual scheduling: each thing moves the vCPU's time for it on by what one
- * takes at the rate, and a time too far ahead of the clock is too high a rate.
+ * The generic cell rate algorithm (ITU-T Recommendation I.371, annex A) with virtual
+ * scheduling: each operation moves rate->time on by the time for one at the allowed
+ * rate.  If rate->time is too far ahead of the clock, the rate is exceeded.
  *
- * Returns whether it is.
+ * Returns whether the rate is exceeded.
  */
 static bool pv_perf_charge(struct pv_perf_rate *rate, s64 ns)
 {
@@ -174,20 +170,20 @@ static bool pv_perf_charge(struct pv_perf_rate *rate, s64 ns)
 	return rate->time - rate->clock > PV_PERF_BURST_NS;
 }
 
-/* What @n take at a rate; the parameter may have become 0. */
+/* Time for @n at a rate; the module parameter may be 0 by now. */
 static s64 pv_perf_rate_ns(u64 n, unsigned int hz)
 {
 	return div_u64(n * NSEC_PER_SEC, max(hz, 1u));
 }
 
 /**
- * pv_perf_charge_open - count against the vCPU's rate what makes a backing event
- * @vcpu: the vCPU, by its own thread: opens an event, moves one here, or changes
- *	one of another vCPU
+ * pv_perf_charge_open - count an operation against the vCPU's open rate
+ * @vcpu: the vCPU, by its own thread: opens an event, moves one here, or changes one of
+ *	another vCPU
  *
- * What it closes or moves is freed by RCU, and so in anybody's time, as is what
- * interrupts another CPU: keep that to what nobody minds.  One that does so too
- * often waits before it enters the guest again.
+ * RCU frees closed and moved events in anybody's time, and a change interrupts another
+ * CPU: limit both.  A vCPU that exceeds the rate waits before it enters the guest
+ * again.
  */
 void pv_perf_charge_open(struct kvm_vcpu *vcpu)
 {
@@ -198,13 +194,13 @@ void pv_perf_charge_open(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_wait_to_open - have a vCPU wait that has made events too often
+ * pv_perf_wait_to_open - have a vCPU wait that has exceeded its open rate
  * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
  *
- * Not in the operation, which cannot give back kvm->srcu: a change of the memory
- * slots would wait for all that a batch has to wait for.  Ends early, and leaves
- * the request, where there is a signal: the VMM can always stop the vCPU, and
- * the rest of the wait follows when it runs the vCPU again.
+ * Not in the operation, which cannot give back kvm->srcu: a change of the memory slots
+ * would wait for the whole batch.  A signal ends the wait early and leaves the request,
+ * so the VMM can always stop the vCPU.  The rest of the wait follows when it runs the
+ * vCPU again.
  *
  * Return: true if it has waited, and kvm->srcu was given back meanwhile.
  */
@@ -222,7 +218,7 @@ bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu)
 				 HRTIMER_MODE_ABS);
 	kvm_vcpu_srcu_read_lock(vcpu);
 
-	/* Woken, for whatever reason: see whether it is time. */
+	/* Check again: a signal may have ended the wait early. */
 	kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 	return true;
 }
@@ -231,7 +227,7 @@ bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu)
  * pv_perf_charge_event - count one more event against the VM's limit
  * @vcpu: the vCPU that opens it, by its own thread
  *
- * Return: 0, or -ENOSPC if it has as many as it may.
+ * Return: 0, or -ENOSPC if the VM has reached its limit.
  */
 int pv_perf_charge_event(struct kvm_vcpu *vcpu)
 {
@@ -267,8 +263,8 @@ void pv_perf_uncharge_event(struct kvm *kvm)
 }
 
 /*
- * Fewer than these for each vCPU are for the VM to share out: what a guest's
- * kernel needs on one CPU, it gets.
+ * A vCPU may have at least this many of the VM's events: as many as a guest's kernel
+ * needs on one CPU.
  */
 #define PV_PERF_MIN_PER_HOME	32u
 
@@ -276,8 +272,7 @@ void pv_perf_uncharge_event(struct kvm *kvm)
  * pv_perf_check_room - may one more of the VM's events be at a vCPU?
  * @vcpu: the vCPU, by its own thread
  *
- * Bounds what is done for each event of a vCPU with interrupts off, here and in
- * perf.
+ * Bounds the work for all events of a vCPU with interrupts off, here and in perf.
  *
  * Return: 0, or -ENOSPC.
  */
@@ -301,7 +296,7 @@ int pv_perf_check_room(struct kvm_vcpu *vcpu)
  * @vcpu: the vCPU, by its own thread
  * @n: how many
  *
- * In any context but NMI.
+ * Not in NMI context.
  *
  * Return: true if the event that had them is to be stopped.
  */
@@ -310,7 +305,7 @@ bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n)
 	struct pv_perf_rate *rate = &vcpu->arch.pv_perf->overflow_rate;
 	s64 ns = pv_perf_rate_ns(n, pv_perf_rate_allowed(vcpu->kvm));
 
-	/* The clock goes on, and so is only read where it has to have done so. */
+	/* Read the clock only if the old reading would exceed the rate. */
 	if (rate->time + ns - rate->clock <= PV_PERF_BURST_NS) {
 		rate->time += ns;
 		return false;
@@ -334,9 +329,9 @@ bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu)
  * pv_perf_rate_time - when events that were stopped may go on
  * @vcpu: the vCPU, by its own thread
  *
- * At the rate, and not just below the burst: not to be stopped at once.
+ * With the whole tolerance there again: else the events would soon be stopped again.
  *
- * Return: time of CLOCK_MONOTONIC in ns; 0 for now.
+ * Return: time of CLOCK_MONOTONIC in ns, or 0 if they may go on now.
  */
 s64 pv_perf_rate_time(struct kvm_vcpu *vcpu)
 {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: what of a guest an event does not
+ * Paravirtual performance events, host side: parts of a guest that an event does not
  * count, though its counter would.
  *
- * The hardware counts a nested guest as it does the guest, so an event that is
- * to count only one of them is stopped while the other runs.
+ * The hardware counts a nested guest like the guest.  So an event that counts only one
+ * of them is stopped while the other runs.
  *
- * What counts the guest's kernel is stopped while that handles an NMI: on bare
- * metal the handler of counters stops them all, for what it executes would be
- * most of what a short period counts.
+ * An event that counts the guest's kernel is stopped while the guest handles an NMI:
+ * the handler may execute more than a short period has.  On bare metal the handler
+ * stops all counters.
  *
- * perf does not know of that.  Until the next VM entry it may schedule the
- * event out and in, and give it another counter, which before Linux 7.0 has what
- * it counted for somebody else until the event starts.  Who reads the event on
- * another CPU then has perf add that to the count and take it from what is left of
- * the period.  None of which counts anything, as the host is not counted.  So the
- * count that it had when it was stopped, and its place in its period, are those
- * that hold, and whatever perf takes for them meanwhile does not.
+ * perf does not know that the event is stopped.  Until the next VM entry it may
+ * schedule the event out and in, and give it another counter.  Before Linux 7.0 that
+ * counter has another event's count until the event starts: if the event is read on
+ * another CPU, perf adds the stale value to the count and takes it from the period.
+ * The host is not counted, so nothing is counted meanwhile.  So the count and the
+ * position in the period at the stop hold, whatever perf takes for them.
  *
- * So it is with what perf has throttled, which may get another counter, too.  Before
- * Linux 7.0 perf starts it again without writing that.
+ * The same holds for an event that perf has throttled: it may get another counter, too,
+ * and before Linux 7.0 perf starts it again without writing that counter.
  */
 
 #include "compat.h"
@@ -34,9 +33,8 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 
 	pv_perf_backing_stop(event->backing, &at);
 	/*
-	 * If perf has started the event since it was stopped, perf may not have written
-	 * the counter: then the counter holds what another event has counted, and perf
-	 * has added that to the count.
+	 * If perf has started the event since, perf may not have written the counter.
+	 * Then perf has added another event's count from it.
 	 */
 	if (!pv_perf_is_stopped(event))
 		event->stopped_at = at;
@@ -66,11 +64,11 @@ void pv_perf_note_throttled(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_forget_stopped - an event that does not count is where it was stopped
+ * pv_perf_forget_stopped - an event that was stopped does not count any more
  * @event: the event, whose backing event perf has disabled, or has put into error; its
  *	home locked
  *
- * So VM entry need not look for it, until it counts again and is stopped again.
+ * Gives the backing event its position back, so that VM entry need not look for it.
  */
 void pv_perf_forget_stopped(struct pv_perf_event *event)
 {
@@ -118,14 +116,14 @@ static void pv_perf_set_stopped_left(struct pv_perf_event *event, u64 left)
 void pv_perf_set_left(struct pv_perf_event *event, u64 left)
 {
 	/*
-	 * Of what counts on another CPU perf stops the counter for that.  Its vCPU, which
-	 * leaves the guest for it, waits for the home's lock then: it would run on
-	 * uncounted, and not know.
+	 * If the event counts on another CPU, perf stops its counter for the change.
+	 * With the request, its vCPU waits for the home's lock.  Otherwise the guest
+	 * would run on uncounted, without being told.
 	 */
 	if (event->backing->hw.target != current)
 		kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 
-	/* Before and after: its vCPU may go from one mode to the other, or overflow. */
+	/* Before and after: meanwhile its vCPU may switch modes, or overflow. */
 	pv_perf_set_stopped_left(event, left);
 	pv_perf_backing_set_left(event->backing, left);
 	pv_perf_set_stopped_left(event, left);
@@ -157,8 +155,8 @@ static bool pv_perf_must_switch(struct pv_perf_event *event, bool stop)
 		return false;
 
 	/*
-	 * It may be stopped already, by us at an earlier entry or by perf, which
-	 * has throttled it.  Then it is perf's to start it.
+	 * The event may be stopped already, at an earlier entry, or by perf, which has
+	 * throttled it.  Only perf may start a throttled event.
 	 */
 	return stop ? !pv_perf_backing_is_stopped(event->backing) :
 		      pv_perf_is_stopped(event) &&
@@ -188,8 +186,8 @@ static bool pv_perf_any_counts_kernel(struct pv_perf_vcpu *here)
 }
 
 /*
- * Will it, when it enters the guest now, and is it of interest?  One that has been
- * seen to begin, then.
+ * Does the guest handle an NMI after this entry, and does an event count its kernel?
+ * Only for a handler whose begin an entry has seen.
  */
 static bool pv_perf_handles_nmi(struct kvm_vcpu *vcpu)
 {
@@ -200,7 +198,7 @@ static bool pv_perf_handles_nmi(struct kvm_vcpu *vcpu)
 	       kvm_x86_call(handles_nmi)(vcpu);
 }
 
-/* All events are of the core's one PMU, which is disabled only once. */
+/* All events are of the core's PMU, which is disabled only once. */
 static void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
 				struct pmu **pmu)
 {
@@ -237,12 +235,12 @@ static void pv_perf_switch_all(struct pv_perf_vcpu *here, bool nested)
 }
 
 /**
- * pv_perf_switch_modes - have events count what runs next, or not
+ * pv_perf_switch_modes - stop and start events for the mode that runs next
  * @vcpu: the vCPU, which enters the guest, with interrupts off and its enter_lock
  *	held
  *
- * What was stopped may have been disabled since, or have lost its counter: it goes
- * on when it counts again.
+ * A stopped event may have been disabled since, or have lost its counter: it goes on
+ * when it counts again.
  */
 void pv_perf_switch_modes(struct kvm_vcpu *vcpu)
 {

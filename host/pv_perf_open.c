@@ -21,7 +21,7 @@ static unsigned int pv_perf_holders;
 
 static struct perf_event *pv_perf_create_held(void)
 {
-	/* It does not stand in the way of the mediated virtual PMU. */
+	/* exclude_guest, so that it does not keep VMs from the mediated virtual PMU. */
 	struct perf_event_attr attr = {
 		.type		= PERF_TYPE_HARDWARE,
 		.size		= sizeof(attr),
@@ -31,18 +31,18 @@ static struct perf_event *pv_perf_create_held(void)
 	};
 	struct perf_event *held;
 
-	/* Of a CPU, so that perf does not look at each switch of a thread. */
+	/* Of a CPU, so that perf has no work at a thread's switch. */
 	held = perf_event_create_kernel_counter(&attr, raw_smp_processor_id(),
 						NULL, NULL, NULL);
 	return IS_ERR(held) ? NULL : held;
 }
 
 /*
- * On Intel the first hardware event of all has perf allocate the debug store of
- * every CPU, and the last has it freed, with interrupts to each CPU
- * (reserve_ds_buffers()): a guest that opens and closes an event, or has an OPEN
- * fail, would do that all the time.  A disabled event of the host's own keeps it,
- * as long as there is a VM that has tried to open any.
+ * On Intel, perf allocates the debug store of every CPU with the first hardware event,
+ * and frees it with the last, with interrupts to each CPU (reserve_ds_buffers()).  A
+ * guest could cause this all the time by OPEN and CLOSE, or by an OPEN that fails.  A
+ * disabled event of the host keeps the debug store as long as there is a VM that has
+ * tried an OPEN.
  */
 static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
 {
@@ -88,8 +88,8 @@ void pv_perf_release_pmu(struct pv_perf_vm *vm)
  * @flags: the guest's KVM_PERF_ATTR_*
  * @gpa: address of the record, aligned to its size
  *
- * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EFAULT, -EINVAL if perf knows no such
- * event, -EOPNOTSUPP if this CPU has it not or the VM may not have it.
+ * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EFAULT, -EINVAL if perf knows no such event,
+ * -EOPNOTSUPP if this CPU does not have the event or the VM may not have it.
  */
 int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		       const struct perf_event_attr *attr, u64 flags, gpa_t gpa)
@@ -99,7 +99,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	struct pv_perf_event *event;
 	int ret;
 
-	/* Reserve the id, which keeps others out while this one sleeps. */
+	/* Reserve the id: no other OPEN gets it while this one sleeps. */
 	ret = xa_insert(&vm->events, id, NULL, GFP_KERNEL);
 	if (ret)
 		return ret == -EBUSY ? -EEXIST : -ENOSPC;
@@ -134,7 +134,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		goto free_event;
 	}
 
-	/* As ENABLE will ask; but what cannot be counted is not opened. */
+	/* ENABLE will ask again, but do not open an event that may not count. */
 	ret = -EOPNOTSUPP;
 	event->select = event->backing->hw.config;
 	event->retired = pv_perf_retired_by(&vm->pmu, event->select);
@@ -175,7 +175,7 @@ static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 	event->backing = NULL;
 	pv_perf_leave_thread(event->home);
 	pv_perf_uncharge_event(kvm);
-	/* The table's reference; the caller's keeps the event. */
+	/* Drop the table's reference; the caller's keeps the event. */
 	pv_perf_event_put(event);
 }
 
@@ -221,7 +221,7 @@ static void pv_perf_close_some(struct kvm_vcpu *vcpu)
 	if (!event)
 		here->to_close = 0;
 
-	/* The vCPU sees it before it enters the guest. */
+	/* Close the rest before the vCPU enters the guest. */
 	if (here->to_close)
 		kvm_make_request(KVM_REQ_PV_PERF, vcpu);
 }
@@ -230,9 +230,9 @@ static void pv_perf_close_some(struct kvm_vcpu *vcpu)
  * pv_perf_close_vm_events - KVM_PERF_OP_RESET: delete every event of a VM
  * @vcpu: the vCPU that asks, by its own thread, with kvm->srcu held for reading
  *
- * No more than there are now: other vCPUs might open new ones as fast as this closes them.
- * So where they do, some may stay.  What is left by this, pv_perf_close_rest() closes
- * before the guest hears that it is done.
+ * Closes no more events than there are now: other vCPUs might open new ones as fast as
+ * this closes them, and then some stay.  pv_perf_close_rest() closes the rest before
+ * the guest gets the result.
  */
 void pv_perf_close_vm_events(struct kvm_vcpu *vcpu)
 {
@@ -243,7 +243,7 @@ void pv_perf_close_vm_events(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_close_rest - go on with what pv_perf_close_vm_events() has begun
+ * pv_perf_close_rest - go on with a RESET
  * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
  *
  * A change of the memory slots waits for no more than some of the events, and a signal

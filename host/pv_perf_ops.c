@@ -87,7 +87,8 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 
 /*
  * To change an event of another vCPU's thread, perf interrupts the CPU that ran the
- * thread last, whoever runs there now: the rate is that of moves.
+ * thread last, also if it runs another VM now.  So the rate of moves limits such
+ * changes.
  */
 static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: perf's callback for an overflow,
- * and the NMI that has the guest look at its events.
+ * Paravirtual performance events, host side: perf's callback for an overflow, and the
+ * NMI for the guest.
  *
  *	pv_perf_overflow()		NMI context, no lock
  *	  pv_perf_note_overflow()	adds to two numbers; pv_perf_features.overflow()
@@ -49,21 +49,20 @@ void pv_perf_overflow(struct perf_event *backing, struct perf_sample_data *data,
 	kvm_make_request(KVM_REQ_PV_PERF, home->vcpu);
 
 	/*
-	 * An NMI that ended guest mode leads back to a check for requests.
-	 * One that came later may find the vCPU on its way to halt, from which
-	 * an NMI cannot wake it.
+	 * If the NMI ended guest mode, a check for requests follows.  If it came later,
+	 * the vCPU may be about to halt, and the request alone would not wake it.
 	 */
 	if (!kvm_handling_nmi_from_guest(home->vcpu))
 		irq_work_queue(&home->irq_work);
 }
 
 /**
- * pv_perf_overflow_in_host - an event has overflowed by what KVM has counted for it
+ * pv_perf_overflow_in_host - an instruction that KVM completed has ended a period
  * @event: the event, whose next period has begun
- * @period: the one that has ended
+ * @period: the period that has ended
  *
- * On the vCPU's thread, in the host: the vCPU sees it before it enters the guest.  But
- * the instruction may be a HLT, after which it halts.
+ * On the vCPU's thread, in the host, before it enters the guest.  The irq_work is for
+ * an instruction that is a HLT: the vCPU would halt.
  */
 void pv_perf_overflow_in_host(struct pv_perf_event *event, u64 period)
 {
@@ -83,7 +82,7 @@ void pv_perf_wake_vcpu(struct irq_work *irq_work)
 	struct pv_perf_vcpu *pv = container_of(irq_work, struct pv_perf_vcpu,
 					       irq_work);
 
-	/* It may have delivered them since, on its way into the guest. */
+	/* The vCPU may have delivered them since, on its way into the guest. */
 	if (!kvm_test_request(KVM_REQ_PV_PERF, pv->vcpu))
 		return;
 
@@ -96,9 +95,9 @@ void pv_perf_wake_vcpu(struct irq_work *irq_work)
  * pv_perf_inject_nmi - have the guest look at its events
  * @vcpu: the vCPU, on its own thread
  *
- * One that is pending already does: the guest looks at all its events on any NMI.
- * One that is to be injected once more does not while a nested guest runs: it is
- * the nested guest's, injected by the guest.
+ * An NMI that is pending already is enough: the guest looks at all its events on any
+ * NMI.  While a nested guest runs, an NMI that is to be injected again is the nested
+ * guest's.
  */
 void pv_perf_inject_nmi(struct kvm_vcpu *vcpu)
 {

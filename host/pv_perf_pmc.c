@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: the counters of a CPU, and who has
- * them.
+ * Paravirtual performance events, host side: the counters of a CPU, and which events
+ * have them.
  *
- * All of this is perf's own business, as what is in pv_perf_backing.c.  Interrupts
- * are off throughout, so that perf gives no counter to anybody meanwhile; an NMI may
- * have it read them.
+ * Uses perf's private fields, like pv_perf_backing.c.  IRQs off throughout, so that
+ * perf gives no counter to another event meanwhile.  In an NMI perf may read counters.
  */
 #include <linux/bitops.h>
 #include <linux/percpu.h>
@@ -31,13 +30,13 @@ static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)
 }
 
 /*
- * All of them are read and cleared, so each must be there and be perf's alone.  On
- * Intel version 6 has other MSRs for them; where TSX may be forced to abort, its
- * workaround uses a counter.
+ * All counters are read and cleared, so each must be there and be perf's alone.  On
+ * Intel, version 6 has other MSRs for them, and the workaround for TSX_FORCE_ABORT uses
+ * a counter.
  */
 static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
 {
-	/* Else it is AMD's or Hygon's: see pv_perf_pmu_splits_guest(). */
+	/* AMD or Hygon: see pv_perf_pmu_splits_guest(). */
 	if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
 		return true;
 
@@ -49,7 +48,7 @@ static bool pv_perf_pmc_are_known(const struct x86_pmu_capability *cap)
 /* IA32_PERF_CAPABILITIES.FW_WRITE: SDM volume 3B, Full-Width Writes. */
 #define PV_PERF_CAP_FW_WRITE	BIT(13)
 
-/* Else perf's counters are always near their end. */
+/* Without full-width writes, perf's counters are always near their end. */
 static bool pv_perf_pmc_have_full_writes(void)
 {
 	u64 capabilities;
@@ -63,9 +62,9 @@ static bool pv_perf_pmc_have_full_writes(void)
 }
 
 /*
- * perf leaves in them what it has counted.  IA32_PERF_CAPABILITIES does not say of all
- * CPUs that have them that they do (erratum RPL018); none without slots, which are fixed
- * counter 3, has them.
+ * perf leaves counts in PERF_METRICS.  IA32_PERF_CAPABILITIES does not tell of it on
+ * all CPUs that have it (erratum RPL018).  CPUs without fixed counter 3, slots, do not
+ * have it.
  */
 static bool pv_perf_has_metrics(const struct x86_pmu_capability *cap)
 {
@@ -77,8 +76,8 @@ static bool pv_perf_has_metrics(const struct x86_pmu_capability *cap)
 }
 
 /*
- * Of an event select that nobody counts with: with interrupts off perf gives no counter
- * to anybody, and an NMI enables only those that it had.
+ * The event select is not in use: with interrupts off perf gives no counter to an
+ * event, and an NMI enables only counters that had events.
  */
 static bool pv_perf_keeps_guest_only(u32 msr, u64 select)
 {
@@ -96,10 +95,10 @@ static bool pv_perf_keeps_guest_only(u32 msr, u64 select)
  * pv_perf_pmc_has_guest_only - do event selects keep GuestOnly?
  * @general: number of general-purpose counters, with PERFCTR_CORE
  *
- * A hypervisor's PMU may drop the bit without a word, as KVM's does, and then counts
- * this host as its guests.
+ * A hypervisor's PMU may drop the bit silently, like KVM's, and then counts this host
+ * with its guests.
  *
- * Return: false also where all counters count now, and there is none to try it with.
+ * Return: false also if all counters count now, so that none is free to try it.
  */
 bool pv_perf_pmc_has_guest_only(unsigned int general)
 {
@@ -123,8 +122,8 @@ bool pv_perf_pmc_has_guest_only(unsigned int general)
 }
 
 /**
- * pv_perf_pmc_probe - see what counters the CPUs have
- * @layout: set to it
+ * pv_perf_pmc_probe - find out which counters the CPUs have
+ * @layout: set to these
  */
 void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 {
@@ -142,10 +141,10 @@ void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
 }
 
 /**
- * pv_perf_pmc_read - what does the counter of an event hold?
+ * pv_perf_pmc_read - the value of an event's counter
  * @backing: has a counter of this CPU
  *
- * Return: not negative where it has overflowed, and perf has not seen that.
+ * Return: the value; not negative if perf has not seen an overflow yet.
  */
 s64 pv_perf_pmc_read(const struct perf_event *backing)
 {
@@ -155,7 +154,7 @@ s64 pv_perf_pmc_read(const struct perf_event *backing)
 /**
  * pv_perf_pmc_write - write the counter of an event, behind perf's back
  * @backing: as above; the counter does not count now
- * @value: what it is to hold
+ * @value: the new value
  */
 void pv_perf_pmc_write(const struct perf_event *backing, s64 value)
 {
@@ -165,9 +164,9 @@ void pv_perf_pmc_write(const struct perf_event *backing, s64 value)
 }
 
 /**
- * pv_perf_pmc_exists - is there this counter?
+ * pv_perf_pmc_exists - does the CPU have a counter?
  * @layout: the counters that there are
- * @ecx: as RDPMC has it
+ * @ecx: the counter, as for RDPMC
  */
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx)
 {
@@ -182,8 +181,8 @@ bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx)
  * @backing: an event on this CPU
  * @pmcs: where to note it
  *
- * Return: false if it is none that RDPMC may read as it is: one of two that are merged,
- * what holds something else, or no counter at all.
+ * Return: false if RDPMC may not read it: it is one of two merged counters, or holds
+ * another event's count, or the event has no counter.
  */
 bool pv_perf_pmc_add(const struct perf_event *backing,
 		     struct pv_perf_pmcs *pmcs)
@@ -200,7 +199,7 @@ bool pv_perf_pmc_add(const struct perf_event *backing,
 	return true;
 }
 
-/* What is of a PMU on this CPU, a thread's or not. */
+/* Events of a PMU on this CPU, of threads and of the CPU. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 static unsigned int pv_perf_nr_active(struct pmu *pmu)
 {
@@ -235,7 +234,7 @@ static struct list_head *pv_perf_cpu_pinned(struct pmu *pmu)
 /* TASK_TOMBSTONE of kernel/events/core.c: an event of the kernel's own. */
 #define PV_PERF_KERNEL_OWNER	((void *)-1L)
 
-/* As hardlockup_detector_event_create() makes it. */
+/* As created by hardlockup_detector_event_create(). */
 static bool pv_perf_is_watchdog(const struct perf_event *event)
 {
 	return event->owner == PV_PERF_KERNEL_OWNER &&
@@ -244,7 +243,7 @@ static bool pv_perf_is_watchdog(const struct perf_event *event)
 	       !event->attr.exclude_user && !event->attr.exclude_kernel;
 }
 
-/* Not inline, as pv_perf_clear_general(): most entries do not need it. */
+/* noinline, like pv_perf_clear_general(): most VM entries skip it. */
 static noinline bool pv_perf_pmc_add_others(struct pmu *pmu, unsigned int others,
 					    struct pv_perf_pmcs *pmcs)
 {
@@ -263,7 +262,7 @@ static noinline bool pv_perf_pmc_add_others(struct pmu *pmu, unsigned int others
  * @pmcs: from pv_perf_pmc_add(), for all events of the vCPU; gets the watchdog's
  *	counter, too
  *
- * Return: whether they are, and guests may see that; or there are none.
+ * Return: true if they are, and guests may see its counter, or if there are none.
  */
 bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
 			      struct pmu *pmu, struct pv_perf_pmcs *pmcs)
@@ -291,12 +290,12 @@ static noinline void pv_perf_clear_fixed(unsigned int i)
 }
 
 /**
- * pv_perf_pmc_clear_others - leave nothing in the counters that nobody has
+ * pv_perf_pmc_clear_others - clear the counters that no event has
  * @layout: the counters that there are
- * @pmcs: those that somebody has
+ * @pmcs: the counters that events have
  *
- * What they hold perf has read, as perf_clear_dirty_counters() assumes.  Looking
- * first takes a tenth of the time that writing does.
+ * perf has read the values, as perf_clear_dirty_counters() assumes.  Reads first,
+ * because writing takes ten times as long.
  */
 void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			      const struct pv_perf_pmcs *pmcs)
@@ -327,24 +326,24 @@ static u32 pv_perf_pmc_index(u32 ecx)
 	       (ecx & INTEL_PMC_FIXED_RDPMC_BASE ? KVM_PERF_PMC_FIXED : 0);
 }
 
-/* So far from its end that it does not come there before the next entry. */
+/* A counter that is farther from its end does not wrap before the next entry. */
 #define PV_PERF_PMC_MARGIN	BIT_ULL(32)
 
-/* perf sets it back then, of which nobody hears but by the next entry. */
+/* When a counter without a period wraps, perf sets it back, and does not notify KVM. */
 static bool pv_perf_pmc_is_near_end(struct perf_event *backing, s64 prev)
 {
 	return pv_perf_pmc_extend(prev) > -(s64)PV_PERF_PMC_MARGIN &&
 	       !is_sampling_event(backing);
 }
 
-/* Its counter holds what it has counted: it counts, or has kept its counter since. */
+/* Does the counter hold the event's count?  It counts, or has kept its counter. */
 static bool pv_perf_pmc_holds_count(const struct pv_perf_event *event)
 {
 	return !READ_ONCE(event->backing->hw.state) ||
 	       (pv_perf_is_stopped(event) && !pv_perf_backing_is_moved(event->backing));
 }
 
-/* Perf's count less its prev_count. */
+/* perf's count less its prev_count. */
 static u64 pv_perf_pmc_delta(const struct perf_event *backing, s64 *prev)
 {
 	s64 count;
@@ -352,13 +351,13 @@ static u64 pv_perf_pmc_delta(const struct perf_event *backing, s64 *prev)
 	do {
 		*prev = local64_read(&backing->hw.prev_count);
 		count = local64_read(&backing->count);
-		/* An NMI has had perf read it. */
+		/* An NMI may have perf read the counter in between. */
 	} while (*prev != local64_read(&backing->hw.prev_count));
 
 	return count - *prev;
 }
 
-/* One that had no counter has none now, of which it is not to be told, either. */
+/* The event had no counter and has none now, and the guest need not be told. */
 static bool pv_perf_pmc_is_still_none(const struct pv_perf_event *event)
 {
 	return !READ_ONCE(event->pmc.index) &&
@@ -401,7 +400,7 @@ bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 	u64 used = 0;
 
 	list_for_each_entry(event, &here->events, node) {
-		/* One that we have stopped has its counter, and the guest may know it. */
+		/* A stopped event has its counter, and the guest may know it. */
 		if (event->pmc_seen.idx < 0) {
 			if (!pv_perf_pmc_is_still_none(event))
 				return false;
@@ -417,20 +416,19 @@ bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 
 	here->pmcs.used = used;
 	here->pmcs.nr_events = nr_events;
-	/* All are of the core's one PMU. */
+	/* All events are of the core's PMU. */
 	event = list_first_entry(&here->events, struct pv_perf_event, node);
 	return pv_perf_pmc_add_watchdog(layout, event->backing->pmu,
 					&here->pmcs);
 }
 
 /**
- * pv_perf_pmc_of - where a guest can read an event's count
- * @event: the event, its home's enter_lock held; its pmc_seen is set to what that
- *	holds for
- * @pmc: set to it; to nowhere if the event has no counter on this CPU now
+ * pv_perf_pmc_of - how a guest can read an event's count
+ * @event: the event, its home's enter_lock held; sets its pmc_seen.delta
+ * @pmc: set to counter and offset, or to 0 if the event has no counter on this CPU now
  *
- * What a counter has beyond perf's prev_count is not yet in perf's count.  The
- * difference of those two stays as it is when perf reads or moves the counter.
+ * The count is perf's count, plus the counter, less prev_count.  The difference of
+ * perf's count and prev_count does not change when perf reads or moves the counter.
  */
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: what there is to offer.
+ * Paravirtual performance events, host side: the host's offer.
  */
 #include <linux/module.h>
 #include <linux/moduleparam.h>
@@ -20,7 +20,7 @@ module_param(pv_perf, bool, 0444);
 MODULE_PARM_DESC(pv_perf,
 		 "offer paravirtual perf events to all guests; without, only to those whose VMM asks for them, and to none with enable_pmu=0 (default N)");
 
-/* May anybody have them?  Who turns KVM's virtual PMU off wants no other, unless he says so. */
+/* With enable_pmu=0 no guest may have events, unless pv_perf is set. */
 static bool pv_perf_is_wanted(void)
 {
 	return pv_perf || enable_pmu;
@@ -50,9 +50,9 @@ static bool pv_perf_pmu_splits_guest(const struct x86_pmu_capability *cap)
 		return pv_perf_has_guest_only(cap);
 
 	/*
-	 * VM entry and exit switch IA32_PERF_GLOBAL_CTRL: since version 2.  KVM has
-	 * them do so by what perf says, which does that for Intel's CPUs alone: with
-	 * others that have VMX it takes exclude_host, and counts the host all the same.
+	 * VM entry and exit switch IA32_PERF_GLOBAL_CTRL, which needs version 2.  perf
+	 * tells KVM the values for Intel's CPUs alone.  On other CPUs with VMX perf
+	 * takes exclude_host, and counts the host all the same.
 	 */
 	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL && cap->version >= 2;
 }
@@ -111,17 +111,17 @@ static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
 	if (!has)
 		return false;
 
-	/* Which event has one is not known here. */
+	/* Only the hypervisor knows which events have fixed counters. */
 	pmu->fixed_counters = 0;
-	/* The CPU does not show them to a guest, and so none to its guests. */
+	/* This host cannot read branch records, so its guests cannot have them. */
 	pmu->branches = 0;
 	return pmu->features & KVM_PERF_FEATURE_NESTED;
 }
 
 /*
- * KVM's mediated virtual PMU takes the whole PMU: perf lets no VM have it as long as any
- * event of a guest is open, and the reverse.  A guest that opens one would keep it from
- * all others, so where the administrator wants it, there is no other.
+ * KVM's mediated virtual PMU takes the whole PMU: perf lets no VM have it while any
+ * event of a guest is open, and the reverse.  A guest's event would keep it from all
+ * VMs, so a host with the mediated PMU does not offer the pair.
  */
 static bool pv_perf_is_displaced(void)
 {
@@ -199,7 +199,7 @@ u32 pv_perf_model(void)
  * pv_perf_default_counters - how many counters may a vCPU's events have?
  * @pmu: what guests may count
  *
- * All but what the host keeps.
+ * All counters except those that the host keeps.
  */
 unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
 {
@@ -221,7 +221,7 @@ bool pv_perf_available(void)
 }
 
 /**
- * pv_perf_is_for_all - does this host offer them to VMs whose VMM does not ask?
+ * pv_perf_is_for_all - does this host offer events to VMs whose VMM does not ask?
  *
  * Decides whether KVM_GET_SUPPORTED_CPUID has KVM_FEATURE_PV_PERF, which VMMs pass on.
  */

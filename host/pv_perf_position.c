@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: where a backing event is in its period,
- * and its counter stopped and started.
+ * Paravirtual performance events, host side: the position of a backing event in its
+ * period, and stopping and starting its counter.
  *
- * This, too, is perf's own business: see pv_perf_backing.c.
+ * Uses perf's private fields, like pv_perf_backing.c.
  */
 
 #include "pv_perf_seam.h"
 
 /**
- * pv_perf_backing_is_stopped - is its counter stopped, by us or by perf?
+ * pv_perf_backing_is_stopped - is the counter stopped, by the pair or by perf?
  * @backing: is on this CPU
  */
 bool pv_perf_backing_is_stopped(const struct perf_event *backing)
@@ -18,18 +18,18 @@ bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_set_period - set it, from the next overflow on
+ * pv_perf_backing_set_period - set the period, from the next overflow on
  * @backing: the backing event
  * @period: the period
  *
- * In any context, and without asking perf: of one that has a period by itself.
+ * NMI-safe.  For an event whose period the pair adapts: perf is not asked.
  */
 void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
 {
 	WRITE_ONCE(backing->hw.sample_period, period);
 }
 
-/* perf starts it where its counter is: what begins a period then is done here. */
+/* perf starts it without a new period, so begin the period here. */
 static void set_left_stopped(struct perf_event *backing, u64 left)
 {
 	if (!left) {
@@ -40,8 +40,8 @@ static void set_left_stopped(struct perf_event *backing, u64 left)
 }
 
 /*
- * perf lets the period be changed, but not what is left of it: that is between
- * a stop and a start of the counter, as when perf itself adjusts a period.
+ * perf has no function to set the rest of a period.  Set it between a stop and a start
+ * of the counter, as perf does when it adjusts a period.
  */
 static void set_left_counting(struct perf_event *backing, u64 left)
 {
@@ -51,8 +51,8 @@ static void set_left_counting(struct perf_event *backing, u64 left)
 }
 
 /*
- * One that perf has throttled stays stopped.  It may do that until its PMU is
- * disabled, for an overflow whose NMI comes late.
+ * A throttled event stays stopped.  perf may throttle it until the PMU is disabled, for
+ * an overflow whose NMI comes late.
  */
 static bool set_left_here(struct perf_event *backing, u64 left)
 {
@@ -75,7 +75,7 @@ static bool set_left_here(struct perf_event *backing, u64 left)
 	return here;
 }
 
-/* One that counts elsewhere, or not at all. */
+/* For an event that counts elsewhere, or not at all. */
 static void set_left_there(struct perf_event *backing, u64 left)
 {
 	bool enabled = READ_ONCE(backing->state) >= PERF_EVENT_STATE_INACTIVE;
@@ -103,7 +103,7 @@ void pv_perf_backing_set_left(struct perf_event *backing, u64 left)
  * pv_perf_backing_begin_period - begin a whole period
  * @backing: the backing event, which has a period
  *
- * At once where it counts on this CPU, or else nothing is done.
+ * Does nothing unless the event counts on this CPU.
  */
 void pv_perf_backing_begin_period(struct perf_event *backing)
 {
@@ -112,8 +112,8 @@ void pv_perf_backing_begin_period(struct perf_event *backing)
 
 /**
  * pv_perf_backing_copy_position - go on in the period of another backing event
- * @from: which counts no more
- * @to: of the same event
+ * @from: the old backing event, which does not count any more
+ * @to: the new backing event of the same event
  *
  * With a frequency, the period has been adapted.  May sleep.
  */
@@ -129,10 +129,10 @@ void pv_perf_backing_copy_position(const struct perf_event *from,
 }
 
 /**
- * pv_perf_backing_position - where is it?
+ * pv_perf_backing_position - count and position of a backing event
  * @backing: the backing event, whose counter perf has read and stopped
  *
- * In any context.
+ * NMI-safe.
  */
 struct pv_perf_position pv_perf_backing_position(const struct perf_event *backing)
 {
@@ -144,9 +144,9 @@ struct pv_perf_position pv_perf_backing_position(const struct perf_event *backin
 }
 
 /**
- * pv_perf_backing_stop - stop its counter, behind perf's back
+ * pv_perf_backing_stop - stop a counter behind perf's back
  * @backing: counts on this CPU; its PMU is disabled
- * @at: set to where it is
+ * @at: set to its position
  */
 void pv_perf_backing_stop(struct perf_event *backing,
 			  struct pv_perf_position *at)
@@ -156,7 +156,7 @@ void pv_perf_backing_stop(struct perf_event *backing,
 }
 
 /**
- * pv_perf_backing_restore - let it be where it was stopped
+ * pv_perf_backing_restore - set a backing event back to the position where it stopped
  * @backing: the backing event, whose counter is stopped
  * @at: from pv_perf_backing_stop()
  */
@@ -169,9 +169,9 @@ void pv_perf_backing_restore(struct perf_event *backing,
 }
 
 /*
- * What is in its counter holds: that it is below 0, and counts to that, too.  Where
- * there is a choice it is not written, which perf does with no less than 2 left, or
- * more, and as a new period with none.
+ * Is the counter's value right, and below 0, to which it counts?  If so, it is not
+ * written: perf would write at least 2, or more, as the rest of the period, and begin a
+ * new period if nothing is left.
  */
 static bool counter_is_at(const struct perf_event *backing,
 			  const struct pv_perf_position *at)
@@ -182,7 +182,7 @@ static bool counter_is_at(const struct perf_event *backing,
 }
 
 /**
- * pv_perf_backing_restart - let its counter go on from there
+ * pv_perf_backing_restart - let a counter go on from the position where it stopped
  * @backing: as for pv_perf_backing_stop(); perf may have started it
  * @at: from pv_perf_backing_stop()
  */
@@ -203,7 +203,7 @@ static s64 add_to_count(struct perf_event *backing)
 	return local64_sub_return(1, &backing->hw.period_left);
 }
 
-/* As when perf adjusts a period: what is left is written to the counter anew. */
+/* As when perf adjusts a period: the start writes the counter anew. */
 static bool add_by_restart(struct perf_event *backing)
 {
 	struct pmu *pmu = backing->pmu;
@@ -211,7 +211,7 @@ static bool add_by_restart(struct perf_event *backing)
 	s64 left;
 
 	pmu->pmu_disable(pmu);
-	/* Until then perf may have throttled it: see set_left_here(). */
+	/* Only now: until here perf may throttle it, see set_left_here(). */
 	counts = !pv_perf_backing_is_stopped(backing);
 	if (counts)
 		pmu->stop(backing, PERF_EF_UPDATE);
@@ -224,18 +224,18 @@ static bool add_by_restart(struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_add_one - let a backing event have counted one more
+ * pv_perf_backing_add_one - add one to the count of a backing event
  * @backing: counts on this CPU, with interrupts off, but not the host
  * @readable: the guest may read its counter
  * @writable: its counter can be written
  *
- * An NMI may have perf read the counter at any time, for the overflow of another.  That
- * changes neither what the counter holds nor the sum of that and perf's count.
+ * In an NMI perf may read the counter at any time, for another event's overflow.  That
+ * changes neither the counter nor its sum with perf's count.
  *
- * A counter at its end does not overflow by being written.  So perf begins the next
- * period there, and the caller sees to the overflow.  Once it has overflowed, perf's NMI
- * is under way, in which perf looks at what it holds: that stays, and only the count is
- * changed, and what is left of the next period.
+ * A write does not make a counter overflow.  If the counter is at its end, perf begins
+ * the next period here, and the caller handles the overflow.  If it has overflowed
+ * already, perf's NMI is under way and looks at the counter: do not change it, but add
+ * to perf's count, and take from the rest of the next period.
  *
  * Return: whether a period has ended.
  */
@@ -267,8 +267,7 @@ bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
  * pv_perf_backing_pmu_disable - stop all counters of this CPU for a moment
  * @backing: a backing event on this CPU
  *
- * Some PMUs put into force what stop and start change when they are enabled
- * again.
+ * On some PMUs, stop and start take effect when the PMU is enabled again.
  *
  * Return: for pv_perf_backing_pmu_enable().
  */
@@ -281,7 +280,7 @@ struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_pmu_enable - let them go on
+ * pv_perf_backing_pmu_enable - undo pv_perf_backing_pmu_disable()
  * @pmu: the PMU
  */
 void pv_perf_backing_pmu_enable(struct pmu *pmu)

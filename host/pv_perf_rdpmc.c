@@ -2,14 +2,14 @@
 /*
  * Paravirtual performance events, host side: RDPMC in the guest, without exits.
  *
- * The record of an event that counts says which counter it has, and what to add to
- * that.  Both change only while the vCPU is in the host, so they are right as long
- * as it runs the guest if they are right as it enters.
+ * The record of a counting event has the index of its counter, and the offset to add.
+ * Both change only while the vCPU is in the host.  So if they are right at VM entry,
+ * they are right until the exit.
  *
- * A guest that may execute RDPMC reads any counter of its CPU.  So it may only as
- * long as whatever counts there is its own vCPU's, and the other counters hold
- * nothing.  The administrator may let one of the host's stay: that of its NMI watchdog,
- * which has every CPU count its cycles, the host's, too.
+ * A guest that may execute RDPMC reads any counter of its CPU.  So it may only while
+ * all events of the CPU are its vCPU's, and the other counters hold 0.  The
+ * administrator may allow one exception: the host's NMI watchdog, which counts the
+ * cycles of every CPU, also in the host.
  */
 #include <linux/moduleparam.h>
 #include <linux/srcu.h>
@@ -25,7 +25,7 @@
 #include "x86.h"
 #include "pmu.h"
 
-/* Bits of the parameter; each but the first also allows what the first does. */
+/* Bits of the parameter.  The other bits include the first. */
 #define PV_PERF_RDPMC_OWN	BIT(0)
 #define PV_PERF_RDPMC_SHARED	BIT(1)
 #define PV_PERF_RDPMC_WATCHDOG	BIT(2)
@@ -55,14 +55,14 @@ static bool pv_perf_rdpmc_shows_shared(void)
  */
 u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
 {
-	/* VM entry writes the record with interrupts off and a trylock. */
+	/* VM entry writes the record with interrupts off, by mutex_trylock(). */
 	if (!pv_perf_rdpmc_param || IS_ENABLED(CONFIG_PREEMPT_RT))
 		return KVM_PERF_RDPMC_HOST;
 
 	if (!host->own)
 		return KVM_PERF_RDPMC_NESTED;
 
-	/* With that, RDPMC reads clocks. */
+	/* With the backdoor, RDPMC reads clocks. */
 	if (!host->pmcs.known || !host->pmcs.writable || enable_vmware_backdoor)
 		return KVM_PERF_RDPMC_HOST;
 
@@ -75,16 +75,16 @@ u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
 }
 
 /**
- * pv_perf_rdpmc_unasked - may a guest whose VMM says nothing of it read counters?
+ * pv_perf_rdpmc_unasked - may a guest read counters if its VMM does not ask for it?
  *
- * Return: 0 or 1, as the VMM would say it.
+ * Return: 0 or 1.
  */
 unsigned int pv_perf_rdpmc_unasked(void)
 {
 	return pv_perf_rdpmc_default;
 }
 
-/* KVM's own, of which RDPMC reads the counters. */
+/* KVM's virtual PMU, whose counters RDPMC reads. */
 static bool pv_perf_has_vpmu(struct kvm_vcpu *vcpu)
 {
 	return vcpu->kvm->arch.enable_pmu && vcpu_to_pmu(vcpu)->version;
@@ -111,13 +111,12 @@ u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu)
 }
 
 /*
- * A program that its kernel has let read counters, perhaps on another host, cannot
- * know in which instruction it may no more.  The kernel, which has an area here,
- * does: it knows of this host.
+ * A program that was let read counters, perhaps on another host, cannot know from which
+ * instruction on it may not.  Its kernel has an area here, so it knows of this host.
  */
 static bool pv_perf_rdpmc_may_user(struct kvm_vcpu *vcpu)
 {
-	/* Before an exit the CPU may have checked it, or not. */
+	/* The CPU may check CR4.PCE before the intercept, or not. */
 	return kvm_is_cr4_bit_set(vcpu, X86_CR4_PCE) &&
 	       READ_ONCE(vcpu->arch.pv_perf->area.epoch) &&
 	       pv_perf_is_offered(vcpu) && !pv_perf_has_vpmu(vcpu);
@@ -132,14 +131,14 @@ static bool pv_perf_rdpmc_may_kernel(struct kvm_vcpu *vcpu, u32 ecx)
 /**
  * pv_perf_rdpmc - a guest executes RDPMC, intercepted
  * @vcpu: the vCPU
- * @ecx: which counter
+ * @ecx: index of the counter
  * @value: set to 0 for a guest that may read counters, but not now
  *
- * It has just been told that it can read none, between its looking where and its
- * reading, and will look again: no reason for an exception.  But where it could not
- * be told, it takes 0 for a count.
+ * Between its look at the record and RDPMC, the guest was told that it cannot read the
+ * counter, and it looks again: no exception is needed.  If it could not be told
+ * (pmc_stuck), it would take 0 for a count.
  *
- * Return: false where there is nothing to be done for it.
+ * Return: false if KVM is to handle it.
  */
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
 {
@@ -156,7 +155,7 @@ bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value)
 	return true;
 }
 
-/* Is whatever counts on this CPU this vCPU's, or need not be hidden? */
+/* Is each event of this CPU the vCPU's, or one that guests may see? */
 static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 {
 	struct pv_perf_pmcs *pmcs = &here->pmcs;
@@ -178,8 +177,8 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 }
 
 /*
- * User mode of the guest has it from its kernel where to read, which has to hear of
- * a change before user mode runs on.
+ * User mode of the guest gets the index from its kernel, which needs an NMI for a
+ * change before user mode runs on.
  */
 static void pv_perf_rdpmc_notify(struct pv_perf_event *event, u32 old_index)
 {
@@ -187,7 +186,7 @@ static void pv_perf_rdpmc_notify(struct pv_perf_event *event, u32 old_index)
 		event->home->pmc_changed = true;
 }
 
-/* Interrupts are off.  True if the guest has been told. */
+/* IRQs off.  Returns whether the record was written. */
 static bool pv_perf_rdpmc_tell(struct kvm *kvm, struct pv_perf_event *event,
 			       const struct pv_perf_pmc *pmc)
 {
@@ -196,7 +195,7 @@ static bool pv_perf_rdpmc_tell(struct kvm *kvm, struct pv_perf_event *event,
 	int ret = -EAGAIN;
 	int idx;
 
-	/* Another vCPU may be looking its record up. */
+	/* Another vCPU may be looking the record up. */
 	if (!mutex_trylock(&home->lock))
 		return false;
 
@@ -224,8 +223,8 @@ static bool pv_perf_pmc_is_told(const struct pv_perf_event *event,
 }
 
 /*
- * That there is something to read need not be told now: the guest asks, which has
- * its memory there the next time.  False where what it would read is wrong.
+ * Returns false if the guest would read a wrong count.  A counter that becomes readable
+ * need not be told now: the guest asks, and then the next entry finds the memory.
  */
 static bool pv_perf_rdpmc_update(struct kvm *kvm, struct pv_perf_event *event,
 				 bool open)
@@ -245,7 +244,7 @@ static bool pv_perf_rdpmc_update(struct kvm *kvm, struct pv_perf_event *event,
 	       !READ_ONCE(event->pmc.index) || READ_ONCE(event->pmc_stuck);
 }
 
-/* It is tried again at each entry. */
+/* Each entry tries to write stuck records again. */
 static bool pv_perf_rdpmc_any_stuck(struct pv_perf_vcpu *here)
 {
 	struct pv_perf_event *event;
@@ -271,7 +270,7 @@ static bool pv_perf_rdpmc_update_all(struct kvm_vcpu *vcpu, bool open)
 	return told;
 }
 
-/* Look at all; false if something is to be told that cannot be told at once. */
+/* Look at all events.  Returns false if a record cannot be written at once. */
 static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, bool *open)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
@@ -287,7 +286,7 @@ static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, bool *open)
 		return true;
 
 	told = pv_perf_rdpmc_update_all(vcpu, *open);
-	/* Another vCPU may have been at it since. */
+	/* Another vCPU may have made a record stuck meanwhile. */
 	*open &= !here->pmc_stuck;
 	if (told)
 		here->pmc_open = *open;
@@ -304,12 +303,12 @@ static void pv_perf_rdpmc_open(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_rdpmc_goes_on - let a vCPU read its counters on, if it may without more ado
+ * pv_perf_rdpmc_goes_on - let a vCPU read its counters if nothing has changed
  * @vcpu: as for pv_perf_rdpmc_enter(), which is to be called if not
  *
- * Nothing has changed since the last entry, most of the time.
+ * That is the case at most entries.
  *
- * Return: whether nothing has.  Then no event has lost its counter, either.
+ * Return: whether nothing has changed.  Then no event has lost its counter, either.
  */
 bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu)
 {
@@ -327,14 +326,13 @@ bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu)
 
 /**
  * pv_perf_rdpmc_enter - let a vCPU read its counters, or not, before it enters
- * @vcpu: the vCPU, which has events that want it, or had; with interrupts off and its
- *	enter_lock held
+ * @vcpu: the vCPU, which has or had events with RDPMC; IRQs off, its enter_lock held
  *
- * Nothing is told while a nested guest runs: its hypervisor reads nothing then, and
- * an NMI for what does not count the nested guest would be the end of it each time.
+ * Does not write records while a nested guest runs: its hypervisor reads nothing then,
+ * and an NMI for an event that does not count the nested guest would end each of its
+ * runs.
  *
- * Return: false if something is to be told by pv_perf_rdpmc_tell_rest() before the
- * guest runs.
+ * Return: false if pv_perf_rdpmc_tell_rest() has to run before the guest.
  */
 bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 {
@@ -352,7 +350,7 @@ bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu)
 	return told && !here->pmc_changed;
 }
 
-/* False where its memory is gone, at least for now.  May sleep. */
+/* Returns false if the memory is gone, at least for now.  May sleep. */
 static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
 				     struct pv_perf_event *event)
 {
@@ -362,7 +360,7 @@ static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
 		return true;
 
 	WRITE_ONCE(event->pmc_stuck, true);
-	/* Where its home is another vCPU, that sees that it has been stopped. */
+	/* If its home is another vCPU, VM entry sees that the event was stopped. */
 	event->home->pmc_open = false;
 	return false;
 }
@@ -383,7 +381,7 @@ void pv_perf_rdpmc_end(struct pv_perf_event *event, bool nmi)
 		pv_perf_rdpmc_notify(event, old_index);
 }
 
-/* After pv_perf_rdpmc_enter() could not. */
+/* After pv_perf_rdpmc_enter() could not write all records. */
 static void pv_perf_rdpmc_hide_all(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
@@ -394,7 +392,7 @@ static void pv_perf_rdpmc_hide_all(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_rdpmc_tell_rest - what pv_perf_rdpmc_enter() has left to be told
+ * pv_perf_rdpmc_tell_rest - finish the work of pv_perf_rdpmc_enter()
  * @vcpu: the vCPU, locked, by its own thread, with kvm->srcu held for reading
  *
  * May sleep.

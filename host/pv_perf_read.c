@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: what an event has counted, with
- * each of its backing events, and how the guest is told.
+ * Paravirtual performance events, host side: the count of an event, with all its
+ * backing events, and how the guest is told.
  */
 
 #include "pv_perf_core.h"
 #include "pv_perf_memory.h"
 #include "pv_perf_seam.h"
 
-/* Why it does not count, though it is enabled. */
+/* Why the event does not count, though it is enabled. */
 static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)
 {
 	u32 flags = pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED);
@@ -24,7 +24,7 @@ static __always_inline u32 pv_perf_flags(const struct pv_perf_event *event)
 	return flags;
 }
 
-/* What this backing event has counted, and those before it. */
+/* Add the counts of earlier backing events. */
 static __always_inline void pv_perf_add_past(struct pv_perf_event *event,
 					     struct pv_perf_reading *reading)
 {
@@ -57,13 +57,13 @@ static bool pv_perf_stopped_at(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_read_here - what an event has counted, if it counts on this CPU
+ * pv_perf_read_here - read an event, if it counts on this CPU
  * @event: an open event
- * @reading: set to it
+ * @reading: set to its count and times
  *
- * In any context but NMI.
+ * Not in NMI context.
  *
- * Return: false, and nothing is read, where it does not.
+ * Return: false, and nothing is read, if it does not count here.
  */
 bool pv_perf_read_here(struct pv_perf_event *event,
 		       struct pv_perf_reading *reading)
@@ -76,9 +76,9 @@ bool pv_perf_read_here(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_read - what an event has counted
+ * pv_perf_read - read an event
  * @event: an open event, its home locked
- * @reading: set to it
+ * @reading: set to its count and times
  *
  * May sleep.
  */
@@ -92,7 +92,7 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 	if (pv_perf_read_here(event, reading))
 		return;
 
-	/* Before and after: what has stopped may go on meanwhile, and the reverse. */
+	/* Before and after: a stopped event may start meanwhile, and the reverse. */
 	stopped = pv_perf_stopped_at(event, &at);
 	pv_perf_backing_read(event->backing, reading);
 	if (stopped || pv_perf_stopped_at(event, &at)) {
@@ -104,7 +104,7 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 }
 
 /**
- * pv_perf_event_count - what an event has counted so far
+ * pv_perf_event_count - count and times of an event
  * @event: an open event, its home locked
  * @enabled: set to its time enabled
  * @running: set to its time running
@@ -154,10 +154,8 @@ int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
 }
 
 /**
- * pv_perf_has_news - has the guest not been told of what the record should say?
+ * pv_perf_has_news - is the guest to be told why the event does not count?
  * @event: the event, its home locked
- *
- * That is, why it does not count.
  */
 bool pv_perf_has_news(const struct pv_perf_event *event)
 {

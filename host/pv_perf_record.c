@@ -2,9 +2,8 @@
 /*
  * Paravirtual performance events, host side: the records, in guest memory.
  *
- * Guest memory is reached by its user-space mapping, as the steal time is:
- * nothing is pinned, the page may be anywhere or nowhere, and a write may fault
- * and sleep.
+ * The host writes guest memory by its user-space mapping, like the steal time: nothing
+ * is pinned, the page may be anywhere or nowhere, and a write may fault and sleep.
  */
 #include <linux/uaccess.h>
 
@@ -23,7 +22,7 @@ pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
 				      sizeof(struct guest_perf_event)))
 		return NULL;
 
-	/* No memory there any more, or read-only. */
+	/* The memory is gone or read-only. */
 	if (kvm_is_error_hva(ghc->hva))
 		return NULL;
 
@@ -74,7 +73,7 @@ static int pv_perf_put_record(struct pv_perf_event *event,
 	unsafe_put_user(event->last_period, &record->last_period, fault);
 	unsafe_put_user(reading->period_left, &record->period_left, fault);
 	unsafe_put_user(reading->flags, &record->flags, fault);
-	/* As above. */
+	/* Order the fields before the even number; pairs as above. */
 	smp_wmb();
 	unsafe_put_user(event->sequence + 2, &record->sequence, fault);
 	user_access_end();
@@ -88,7 +87,7 @@ fault:
 	return -EFAULT;
 }
 
-/* Most are in a slot whose dirty pages nobody asks for. */
+/* Most records are in a slot without dirty logging. */
 static void pv_perf_mark_dirty(struct kvm *kvm, const struct pv_perf_event *event)
 {
 	struct kvm_memory_slot *slot = event->record.memslot;
@@ -101,12 +100,11 @@ static void pv_perf_mark_dirty(struct kvm *kvm, const struct pv_perf_event *even
  * pv_perf_write_record - tell the guest of a reading, and of more overflows
  * @kvm: the VM; kvm->srcu is held for reading
  * @event: the event, its home locked
- * @reading: what to tell; its last_period is the event's
- * @overflows: how many more.  They come last: a guest that sees them finds the
- *	rest there.
+ * @reading: values for the record; last_period is the event's
+ * @overflows: number to add.  Written last: a guest that sees them finds the rest
+ *	there.
  *
- * Sleeps where the page does not just have to be written, unless page faults
- * are disabled.
+ * May sleep if the page is not there, unless page faults are disabled.
  *
  * Return: 0 or -EFAULT.
  */
@@ -130,14 +128,14 @@ int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_write_pmc - tell the guest where it can read an event's count
+ * pv_perf_write_pmc - tell the guest how it can read an event's count
  * @kvm: the VM; kvm->srcu is held for reading
  * @event: the event, its home locked
- * @pmc: where; the vCPU that may read it there is in the host
+ * @pmc: counter and offset; the vCPU that may read the counter is in the host
  *
- * Sleeps as pv_perf_write_record() does.
+ * May sleep, like pv_perf_write_record().
  *
- * Return: 0, or -EFAULT; then the guest may have been told half of it.
+ * Return: 0, or -EFAULT; then one of the two may have been written.
  */
 int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,
 		      const struct pv_perf_pmc *pmc)
@@ -170,7 +168,7 @@ fault:
  * pv_perf_init_record - look a record up, and set every field to 0
  * @kvm: the VM; kvm->srcu is held for reading
  * @event: the event
- * @gpa: where its record is
+ * @gpa: address of its record
  *
  * May sleep.
  *

@@ -3,19 +3,17 @@
  * Paravirtual performance events, host side: instructions that KVM completes for the
  * guest.
  *
- * An instruction that exits does not retire: the hardware does not count it.  Where KVM
- * executes it for the guest and moves the instruction pointer on, events that count
+ * An instruction that exits does not retire: the hardware does not count it.  If KVM
+ * executes it for the guest and moves the instruction pointer on, events of
  * instructions or branches have to count it as if it had retired.
  *
- * The vCPU is in the host, so the counter of an event that counts the guest alone stands
- * still.  One more is added to what the counter holds.  perf takes that for what the
- * guest has counted: it is in perf's count and in what is left of the period, and a guest
- * that reads the counter by RDPMC reads it, at the place and with the offset that it was
- * told.
+ * The vCPU is in the host, so the counter of an event that counts the guest alone
+ * stands still.  KVM adds one to the counter's value.  So perf has it in its count and
+ * in the rest of the period, and a guest that reads the counter by RDPMC reads it, too,
+ * with the index and the offset that it was told.
  *
- * An event counts the instruction if it counted the guest up to the exit.  Interrupts are
- * off and enter_lock is held, so that perf moves no event meanwhile, and nobody else
- * stops one.
+ * An event counts the instruction if it counted the guest up to the exit.  IRQs off,
+ * enter_lock held: perf moves no event meanwhile, and no other vCPU stops one.
  */
 #include <linux/export.h>
 
@@ -52,10 +50,10 @@ static void pv_perf_add_retired(struct pv_perf_event *event)
  * pv_perf_count_retired - KVM has completed an instruction for the guest
  * @vcpu: the vCPU, on its own thread
  * @what: bits of enum pv_perf_retired
- * @cpl: the CPL that the guest has executed it at
+ * @cpl: the CPL of the guest at the instruction
  *
- * In task context, also with interrupts off.  A period that ends with the instruction is
- * an overflow like any other, which the guest is told of before its next instruction.
+ * In task context, also with interrupts off.  If a period ends with the instruction,
+ * the guest is told of the overflow before its next instruction.
  */
 void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 			   unsigned int cpl)
@@ -80,7 +78,7 @@ void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_count_retired);
 
 /**
- * pv_perf_count_instruction - as that, for an instruction that keeps the CPL
+ * pv_perf_count_instruction - the same for an instruction that keeps the CPL
  * @vcpu: as above
  */
 void pv_perf_count_instruction(struct kvm_vcpu *vcpu)
@@ -99,13 +97,13 @@ void pv_perf_note_cpl(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_count_emulated - KVM's emulator is done with an instruction, or for now
+ * pv_perf_count_emulated - KVM's emulator has executed an instruction, or a part of it
  * @vcpu: as above; its instruction pointer is the instruction's
  * @branch: the instruction is a branch
- * @next_ip: where the guest is to go on
+ * @next_ip: the guest's next instruction pointer
  *
- * The emulator leaves a string instruction that takes long with some of it done, and a
- * hypercall of another vendor once it has patched it: the guest executes these again.
+ * Not counted: a string instruction that is only partly done, and another vendor's
+ * hypercall that the emulator has patched.  The guest executes these again.
  */
 void pv_perf_count_emulated(struct kvm_vcpu *vcpu, bool branch,
 			    unsigned long next_ip)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what perf should export.
+ * Paravirtual performance events, host side: functions that perf should export.
  */
 #ifndef __KVM_X86_PV_PERF_SEAM_H
 #define __KVM_X86_PV_PERF_SEAM_H

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: who has a counter.
+ * Paravirtual performance events, host side: which events have a counter.
  *
- * A backing event is pinned: it has a counter whenever its thread runs, or is
- * in error.  An event of the host with precedence may take the counter of one
- * that counts; that event has lost it, until the guest has been told.
+ * A backing event is pinned: it has a counter whenever its thread runs, or is in error.
+ * A host event with precedence may take the counter of a running event.  That event has
+ * then lost its counter, until an ENABLE or a READ restarts it.
  */
 
 #include "pv_perf_core.h"
@@ -22,8 +22,8 @@ void pv_perf_note_lost(struct pv_perf_event *event)
 		return;
 
 	/*
-	 * The guest is to be told.  First, as VM entry does not find it any more once it
-	 * is marked; who sees the request waits for the home's lock.
+	 * The request comes first, because VM entry does not look at an event that is
+	 * marked.  The request's handler waits for the home's lock.
 	 */
 	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 	pv_perf_set_why(event, PV_PERF_LOST);
@@ -56,8 +56,8 @@ static void pv_perf_restart_newly_lost(struct pv_perf_vcpu *home)
  * @kvm: the VM; kvm->srcu is held for reading
  * @event: the event, its select set
  *
- * As the filter lets KVM's virtual PMU count it: what a general-purpose counter can
- * count is looked up in the list, the rest in the bitmap of fixed counters.
+ * Like KVM's virtual PMU: an event of a general-purpose counter is looked up in the
+ * list, the others in the bitmap of fixed counters.
  */
 bool pv_perf_is_allowed(struct kvm *kvm, const struct pv_perf_event *event)
 {
@@ -66,7 +66,7 @@ bool pv_perf_is_allowed(struct kvm *kvm, const struct pv_perf_event *event)
 }
 
 /**
- * pv_perf_apply_filter - stop what the VM's event filter does not allow any more
+ * pv_perf_apply_filter - stop events that the VM's event filter denies now
  * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
  *
  * May sleep.
@@ -94,7 +94,7 @@ static bool pv_perf_has_counter(const struct pv_perf_event *event)
 	       !(pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED | PV_PERF_PARKED));
 }
 
-/* The general-purpose counters that the vCPU's events have without @but. */
+/* General-purpose counters of the vCPU's events except @but. */
 static unsigned int pv_perf_counters_used(struct pv_perf_vcpu *home,
 					  const struct pv_perf_event *but)
 {
@@ -110,7 +110,9 @@ static unsigned int pv_perf_counters_used(struct pv_perf_vcpu *home,
 	return n;
 }
 
-/* The general-purpose counters that it takes where @fixed are taken; takes its own. */
+/*
+ * General-purpose counters that it needs beside @fixed; adds its fixed one to @fixed.
+ */
 static unsigned int pv_perf_counters_beside(const struct perf_event *backing,
 					    unsigned long *fixed)
 {
@@ -121,8 +123,8 @@ static unsigned int pv_perf_counters_beside(const struct perf_event *backing,
 }
 
 /*
- * With this event, would the vCPU's take no more than @most general-purpose counters if
- * each fixed counter had one that it can count?  perf sees to that only as it places all
+ * Would the vCPU's events, with @starting, take at most @most general-purpose counters
+ * if each fixed counter had an event?  perf ensures that only when it places all events
  * anew.
  */
 static bool pv_perf_may_fit(struct pv_perf_vcpu *home,
@@ -147,8 +149,8 @@ static bool pv_perf_may_fit(struct pv_perf_vcpu *home,
 }
 
 /*
- * perf has moved an event out of a fixed counter for an older one, which has been refused,
- * and leaves it where it is.
+ * perf has moved an event out of a fixed counter for @refused, and does not move it
+ * back.
  */
 static void pv_perf_return_moved(struct pv_perf_vcpu *home,
 				 const struct pv_perf_event *refused)
@@ -182,20 +184,19 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 
 /**
  * pv_perf_start - let a backing event count, if perf has a counter for it
- * @home: where its event is, or will be; locked
+ * @home: the old or the new home of its event; locked
  * @event: the event
  * @backing: its backing event, or the one that it will have, on @home's thread
  *
- * On the backing event's thread the answer is there at once.  perf schedules
- * all pinned events of a thread anew: the one that finds no counter is the
- * youngest of them, not always the one that is being enabled.  It gets its
- * counter back; the vCPU is in the host, so it has missed nothing.  Those that
- * had lost theirs before stay so until the guest is told.
+ * Runs on the backing event's thread, so the answer is there at once.  perf schedules
+ * all pinned events of a thread anew: the youngest finds no counter, which is not
+ * always the event that is being enabled.  It gets its counter back.  The vCPU is in
+ * the host, so it has missed no count.  Events that had lost their counter stay so
+ * until the guest is told.
  *
- * Beyond the limit on counters perf is not even asked: to find out, it would
- * take one from an event of the host, which is not given it back before perf
- * next rotates those.  Only where a fixed counter might do it is: whether that is
- * free, perf knows.
+ * Beyond the limit on counters perf is not asked: it would take a counter from a host
+ * event, which gets it back only when perf next rotates those.  The exception is an
+ * event for which a fixed counter might do: only perf knows whether that is free.
  *
  * May sleep, with kvm->srcu held for reading.
  *
@@ -218,7 +219,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		pv_perf_note_lost(other);
 
 	used = pv_perf_counters_used(home, event);
-	/* The limit may have fallen, or the host taken a fixed one from them. */
+	/* The limit may be lower now, or the host may have taken a fixed counter. */
 	most = max(used, pv_perf_counters_allowed(home->vcpu->kvm));
 	only_fixed = used + pv_perf_backing_counters(backing) > most;
 	if (only_fixed && !pv_perf_may_fit(home, event, backing, most))
@@ -233,7 +234,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 
 	perf_event_disable(backing);
 	pv_perf_restart_newly_lost(home);
-	/* Not each time: a guest may ask in a loop. */
+	/* Only if an event was moved: a guest may ask in a loop. */
 	if (pv_perf_counters_used(home, event) > used)
 		pv_perf_return_moved(home, event);
 	return -EBUSY;

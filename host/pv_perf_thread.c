@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: which vCPU's events may count on a
- * thread, and how they get from one to another.
+ * Paravirtual performance events, host side: which vCPU's events may count on a thread,
+ * and how events move to another thread.
  *
- * A backing event counts whatever guest its thread runs, so only one vCPU at a
- * time may have events that count on a thread.  Here is which: those of the
- * vCPUs that have events and run, or ran last, there.  Only the thread itself
- * makes an entry for itself; others may take one away.
+ * A backing event counts whatever guest its thread runs, so only one vCPU at a time may
+ * have events that count on a thread.  A table has, by thread, the vCPUs with events
+ * that run there, or ran there last.  Only the thread itself makes its entry; others
+ * may remove it.
  */
 #include <linux/hashtable.h>
 #include <linux/slab.h>
@@ -14,7 +14,6 @@
 #include "pv_perf_core.h"
 #include "pv_perf_seam.h"
 
-/* By thread. */
 static DEFINE_HASHTABLE(pv_perf_threads, 10);
 static DEFINE_SPINLOCK(pv_perf_threads_lock);
 
@@ -38,8 +37,8 @@ static void pv_perf_leave_thread_locked(struct pv_perf_vcpu *pv)
 }
 
 /**
- * pv_perf_leave_thread - an event has gone, and counts no more
- * @home: the vCPU that it was at, locked
+ * pv_perf_leave_thread - if a vCPU's last event is gone, the vCPU leaves its thread
+ * @home: the vCPU, locked
  */
 void pv_perf_leave_thread(struct pv_perf_vcpu *home)
 {
@@ -55,9 +54,8 @@ void pv_perf_leave_thread(struct pv_perf_vcpu *home)
 
 /**
  * pv_perf_enter_thread - a vCPU's events may count on this thread
- * @here: the vCPU, locked, which runs on this thread and has events.  None
- *	counts on another any more: whoever has that may run something else
- *	there.
+ * @here: the vCPU, locked, which runs on this thread and has events.  None of them
+ *	counts on its old thread, which may run something else now.
  */
 void pv_perf_enter_thread(struct pv_perf_vcpu *here)
 {
@@ -73,7 +71,7 @@ void pv_perf_enter_thread(struct pv_perf_vcpu *here)
 	spin_unlock(&pv_perf_threads_lock);
 }
 
-/* Without the lock: see above. */
+/* Needs no lock: only the thread itself makes its entry. */
 static bool pv_perf_thread_is_clear(void)
 {
 	unsigned int i = hash_min((unsigned long)current,
@@ -82,7 +80,7 @@ static bool pv_perf_thread_is_clear(void)
 	return hlist_empty(&pv_perf_threads[i]);
 }
 
-/* Have the vCPU that has this thread leave it; a reference to it, or NULL. */
+/* Remove this thread's entry.  Returns a reference to its vCPU, or NULL. */
 static struct pv_perf_vcpu *pv_perf_evict_other(void)
 {
 	struct pv_perf_vcpu *pv, *other = NULL;
@@ -93,7 +91,7 @@ static struct pv_perf_vcpu *pv_perf_evict_other(void)
 		if (pv->thread != current)
 			continue;
 		pv_perf_leave_thread_locked(pv);
-		/* Whoever destroys it has it leave first. */
+		/* Before it is destroyed, a vCPU leaves its thread, under this lock. */
 		refcount_inc(&pv->refs);
 		other = pv;
 		break;
@@ -103,7 +101,7 @@ static struct pv_perf_vcpu *pv_perf_evict_other(void)
 	return other;
 }
 
-/* Whether it found a counter, as it goes on: the guest is told if not. */
+/* An event goes on.  If it found no counter, the guest is told. */
 static void pv_perf_went_on(struct pv_perf_vcpu *here,
 			    struct pv_perf_event *event, bool lost)
 {
@@ -119,7 +117,7 @@ static void pv_perf_went_on(struct pv_perf_vcpu *here,
 static void pv_perf_park(struct pv_perf_event *event)
 {
 	perf_event_disable(event->backing);
-	/* From now on it cannot. */
+	/* A disabled event cannot lose its counter: look now. */
 	pv_perf_note_lost(event);
 	pv_perf_set_why(event, PV_PERF_PARKED);
 }
@@ -136,7 +134,7 @@ static void pv_perf_unpark(struct pv_perf_vcpu *here,
 	pv_perf_went_on(here, event, lost);
 }
 
-/* Those of its events that count elsewhere are its next thread's already. */
+/* Events that count on another thread belong to that thread already. */
 static void pv_perf_park_here(struct pv_perf_vcpu *other)
 {
 	struct pv_perf_event *event;
@@ -150,10 +148,10 @@ static void pv_perf_park_here(struct pv_perf_vcpu *other)
 }
 
 /**
- * pv_perf_clear_thread - no other vCPU's events are to count on this thread
- * @vcpu: the vCPU that it is going to run, which may have none
+ * pv_perf_clear_thread - park events of another vCPU that this thread ran
+ * @vcpu: the vCPU that the thread is going to run, perhaps without events
  *
- * The other may be another VM's, and be run by another thread or be destroyed
+ * The other vCPU may be of another VM, and another thread may run or destroy it
  * meanwhile.
  */
 void pv_perf_clear_thread(struct kvm_vcpu *vcpu)
@@ -174,11 +172,10 @@ void pv_perf_clear_thread(struct kvm_vcpu *vcpu)
 }
 
 /*
- * Put @backing, of this vCPU's thread, in the place of the event's.
+ * Replace the event's backing event by @backing, of this vCPU's thread.
  *
- * The old one is stopped before it is looked at: what it counted after that
- * would be lost, and an overflow would come twice.  While it counts, entries of
- * its vCPU have to find it.
+ * The old backing event is stopped before it is read: later counts would be lost, and
+ * an overflow would come twice.  While it counts, VM entry of its vCPU has to find it.
  */
 static void pv_perf_replace_backing(struct pv_perf_event *event,
 				    struct pv_perf_vcpu *here,
@@ -188,7 +185,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	u64 count, enabled, running;
 
 	perf_event_disable(event->backing);
-	/* No counter of the old home's CPU, nor of the new one yet. */
+	/* The old counter cannot be read any more, and the new one not yet. */
 	if (pv_perf_has_rdpmc(event))
 		pv_perf_features.end_rdpmc(event, false);
 	if (pv_perf_is_stopped(event))
@@ -213,7 +210,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
 }
 
-/* Let an event of this vCPU count on this thread, where it left off. */
+/* Let an event of this vCPU go on counting on this thread. */
 static void pv_perf_follow(struct pv_perf_vcpu *here,
 			   struct pv_perf_event *event)
 {
@@ -229,12 +226,12 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 		return;
 	}
 
-	/* What has lost its counter is not among those that the limit is for. */
+	/* First: a lost event does not count against the limit. */
 	pv_perf_note_lost(event);
 	lost = pv_perf_why(event) & PV_PERF_LOST;
 	if (!lost && !limited)
 		lost = pv_perf_start(here, event, backing);
-	/* Of which the guest knows nothing. */
+	/* The guest does not know of the change. */
 	if (pv_perf_has_rdpmc(event))
 		pv_perf_features.end_rdpmc(event, true);
 	pv_perf_replace_backing(event, here, backing);
@@ -246,8 +243,8 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
  * pv_perf_follow_thread - this thread is going to run the vCPU
  * @vcpu: the vCPU
  *
- * A VMM may run it by another thread than before; what counts there comes here.
- * What had to stop for another vCPU that this thread has run goes on.
+ * If the VMM runs the vCPU by another thread, events that count on the old thread
+ * follow.  Events that were parked while this thread ran another vCPU go on.
  */
 void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 {
@@ -267,8 +264,8 @@ void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 }
 
 /*
- * The new backing event counts before the old one is given up, so that a failure
- * changes nothing; this thread is in the host meanwhile, so none counts twice.
+ * The new backing event counts before the old one is given up, so a failure changes
+ * nothing.  This thread is in the host meanwhile, so no count is doubled.
  */
 static int pv_perf_move_locked(struct pv_perf_event *event,
 			       struct pv_perf_vcpu *here)
@@ -297,9 +294,9 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_move_and_enable - enable an event that has its backing elsewhere
- * @vcpu: the vCPU that it is to count on, by its own thread
- * @event: the event, which the caller has a reference to, not locked
+ * pv_perf_move_and_enable - enable an event whose backing event is on another thread
+ * @vcpu: the new home, by its own thread
+ * @event: the event, not locked; the caller has a reference
  *
  * May sleep.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: what the files at the top have of each
- * other.
+ * Paravirtual performance events, host side: functions that the files at the top have
+ * of each other.
  */
 #ifndef __KVM_X86_PV_PERF_TOP_H
 #define __KVM_X86_PV_PERF_TOP_H

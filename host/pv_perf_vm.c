@@ -39,7 +39,7 @@ static void pv_perf_open_features(struct pv_perf_event *event, u64 flags)
 }
 
 /**
- * pv_perf_init - called when KVM is loaded and knows whether guests have a PMU of its own
+ * pv_perf_init - called when KVM is loaded and knows whether guests have its own PMU
  */
 void pv_perf_init(void)
 {
@@ -78,7 +78,7 @@ int pv_perf_init_vm(struct kvm *kvm)
 }
 
 /**
- * pv_perf_destroy_vm - the last of a VM
+ * pv_perf_destroy_vm - undo pv_perf_init_vm()
  * @kvm: the VM, whose vCPUs are destroyed and have closed their events
  */
 void pv_perf_destroy_vm(struct kvm *kvm)
@@ -92,7 +92,7 @@ void pv_perf_destroy_vm(struct kvm *kvm)
 }
 
 /**
- * pv_perf_vcpu_prepare - see that a vCPU has what its events need
+ * pv_perf_vcpu_prepare - allocate the state of a vCPU
  * @vcpu: the vCPU, by its own thread
  *
  * On first use: few of a host's vCPUs may ever have an event.  May sleep.
@@ -116,11 +116,11 @@ int pv_perf_vcpu_prepare(struct kvm_vcpu *vcpu)
 	raw_spin_lock_init(&pv->enter_lock);
 	pv->vcpu = vcpu;
 	pv->restored = true;
-	/* At once on PREEMPT_RT, too. */
+	/* Hard: at once on PREEMPT_RT, too. */
 	pv->irq_work = IRQ_WORK_INIT_HARD(pv_perf_wake_vcpu);
 	hrtimer_setup(&pv->rate_timer, pv_perf_rate_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_ABS);
-	/* Other vCPUs' threads and debugfs look for it: READ_ONCE(). */
+	/* Pairs with READ_ONCE() of other vCPUs' threads and debugfs. */
 	smp_store_release(&vcpu->arch.pv_perf, pv);
 	return 0;
 }
@@ -180,10 +180,10 @@ void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 
 /**
  * pv_perf_filter_changed - KVM_SET_PMU_EVENT_FILTER
- * @kvm: the VM; nobody uses the old filter any more
+ * @kvm: the VM; the old filter is not in use any more
  *
- * An OPEN or ENABLE that asked the old filter is over: it held kvm->srcu, for
- * whose readers the caller has waited.  So its event is there to be found.
+ * An OPEN or ENABLE that used the old filter is over: it held kvm->srcu, and the caller
+ * has waited for its readers.  So its event is found here.
  */
 void pv_perf_filter_changed(struct kvm *kvm)
 {
@@ -198,7 +198,7 @@ void pv_perf_filter_changed(struct kvm *kvm)
 			WRITE_ONCE(pv->filter_changed, true);
 	}
 
-	/* Those that run leave the guest; the others see it as they enter. */
+	/* Running vCPUs leave the guest; the others see the request at entry. */
 	kvm_make_all_cpus_request(kvm, KVM_REQ_PV_PERF);
 }
 
@@ -208,20 +208,20 @@ void pv_perf_filter_changed(struct kvm *kvm)
  *
  * May sleep.
  *
- * Return: true if kvm->srcu was given back meanwhile: what the caller has done
- * for this entry may not hold any more.
+ * Return: true if kvm->srcu was given back meanwhile.  Then the caller's work for this
+ * entry may not hold any more.
  */
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 {
 	bool waited;
 
-	/* It was for all vCPUs of the VM. */
+	/* The request may be for all vCPUs of the VM. */
 	if (!vcpu->arch.pv_perf)
 		return false;
 
 	waited = pv_perf_wait_to_open(vcpu);
 	waited |= pv_perf_close_rest(vcpu);
-	/* Cleared first: it may change again meanwhile. */
+	/* Cleared first: the filter may change again meanwhile. */
 	if (xchg(&vcpu->arch.pv_perf->filter_changed, false))
 		pv_perf_apply_filter(vcpu);
 	pv_perf_counts_tell(vcpu);
@@ -230,9 +230,9 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 }
 
 /*
- * Does KVM_RUN have to be called again before the VMM may save the vCPU?  Where
- * something is to be completed, it does (api.rst, KVM_RUN), and so will come
- * back here, with -EINTR: what is done for each I/O is kept out of this.
+ * Does the VMM have to call KVM_RUN again, to complete an operation, before it may save
+ * the vCPU (api.rst, KVM_RUN)?  Then KVM_RUN comes back here with -EINTR, and the
+ * frequent exits for I/O need no work.
  */
 static bool pv_perf_must_complete(u32 exit_reason)
 {
@@ -254,9 +254,9 @@ static bool pv_perf_must_complete(u32 exit_reason)
  * @vcpu: the vCPU
  * @ret: what KVM_RUN returns; with 0, run->exit_reason says why
  *
- * Where the VMM may save the guest's memory now, the records have to be up to
- * date: it has interrupted the vCPU, or handles a halt, a debug event or a
- * shutdown itself.  May sleep, with kvm->srcu held for reading.
+ * If the VMM may save the guest's memory now, the records have to be up to date: it has
+ * interrupted the vCPU, or handles a halt, a debug event or a shutdown itself.  May
+ * sleep, with kvm->srcu held for reading.
  */
 void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 {
@@ -284,7 +284,7 @@ void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 		return;
 
 	pv_perf_close_vcpu_events(vcpu);
-	/* The next kernel wants no NMI for what it had. */
+	/* The next kernel must not get an NMI for the old one's counters. */
 	vcpu->arch.pv_perf->pmc_changed = false;
 	pv_perf_area_end(vcpu);
 	pv_perf_counts_end(vcpu);
@@ -296,14 +296,13 @@ void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu)
 /**
  * pv_perf_vcpu_set_sregs - KVM_SET_SREGS: is it a reset?
  * @vcpu: the vCPU
- * @sregs: what it is set to
+ * @sregs: its new registers
  *
- * Only a reset puts a vCPU that has events back into real mode.  But system
- * management mode begins in real mode, too, and a VMM may get and set the
- * registers of a vCPU in there.  KVM learns that a reset has ended it only
- * later (KVM_SET_VCPU_EVENTS), so what tells them apart is where the vCPU goes
- * on: that no SMM handler is in the last 64 KB below 4 GB is as sure as that
- * there is ROM.
+ * Only a reset puts a vCPU that has events back into real mode.  But system management
+ * mode begins in real mode, too, and a VMM may get and set the registers of a vCPU
+ * there.  KVM learns only later that a reset has ended SMM (KVM_SET_VCPU_EVENTS), so
+ * only the reset's segment counts as a reset: no SMM handler is in the last 64 KB below
+ * 4 GB, because ROM is there.
  */
 void pv_perf_vcpu_set_sregs(struct kvm_vcpu *vcpu,
 			    const struct kvm_sregs *sregs)
