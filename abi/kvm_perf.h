@@ -73,9 +73,9 @@
  *	  beyond the size that the host knows is not 0; the type, or a flag that is
  *	  not optional, is unknown; KVM_PERF_ATTR_FREQ comes with a sample_period
  *	  of 0 or above 2^31 - 1; sample_period is above 2^63 - 1; an event that is
- *	  not raw has a model; guest_perf_attr.reserved is not 0; the config of a raw event has a bit that is not in
- *	  guest_perf_query.raw_event_mask; there is no such hardware or cache
- *	  event, or the host's perf core answers EINVAL for it.
+ *	  not raw has a model; guest_perf_attr.reserved is not 0; the config of a raw
+ *	  event has a bit that is not in guest_perf_query.raw_event_mask; there is no
+ *	  such hardware or cache event, or the host's perf core answers EINVAL for it.
  *	* -KVM_EFAULT: the host cannot read the param or the attr, or cannot write
  *	  the record.
  *	* -KVM_EEXIST: an event has this id already.
@@ -83,8 +83,9 @@
  *	  have this hardware or cache event, or the host's perf core refuses it for
  *	  a reason other than EINVAL; KVM_SET_PMU_EVENT_FILTER of the VM refuses
  *	  it; sample_period is not 0 and the host does not offer
- *	  KVM_PERF_FEATURE_SAMPLING; it is a raw event of another CPU model; it is raw event 0x1b00 on Intel, which
- *	  perf reserves for the branch records of KVM's own virtual PMU.
+ *	  KVM_PERF_FEATURE_SAMPLING; it is a raw event of another CPU model; it is raw
+ *	  event 0x1b00 on Intel, which perf reserves for the branch records of KVM's
+ *	  own virtual PMU.
  *	* -KVM_ENOSPC: the VM's limit on events, the vCPU's share of it, or memory
  *	  is used up.
  *	* -KVM_EBUSY: somebody else has the host's whole PMU.
@@ -136,7 +137,7 @@
  *	  has tried to give it a counter again.
  *
  * KVM_PERF_OP_QUERY (low, high)
- *	Says what this host offers.  The argument is the address of a struct
+ *	Writes the host's offer.  The argument is the address of a struct
  *	guest_perf_query.  The guest sets its size; the host writes at most that
  *	many bytes.
  *
@@ -301,7 +302,7 @@
 #define KVM_PERF_ATTR_EXCLUDE_HOST	(1ULL << 4)
 
 /*
- * Optional flags change nothing of what is counted.  A host ignores those that it does
+ * Optional flags do not change the count.  A host ignores optional flags that it does
  * not know, or whose feature it does not have.
  */
 #define KVM_PERF_ATTR_OPTIONAL		0xffffffff00000000ULL
@@ -331,8 +332,8 @@
 #define KVM_PERF_ATTR_BRANCHES_SHIFT	32
 
 /**
- * struct guest_perf_attr - what to count
- * @size: size of this struct as the guest knows it, in bytes: 48 to 256
+ * struct guest_perf_attr - the attributes of an event
+ * @size: size of this struct as the guest knows it, in bytes: 56 to 256
  * @type: ``KVM_PERF_TYPE_*``
  * @config: the event; the meaning is that of perf_event_attr.config for
  *	@type.  With KVM_PERF_TYPE_RAW only the bits of
@@ -343,8 +344,8 @@
  *	2^63 - 1; 0: the event only counts.  With KVM_PERF_ATTR_FREQ: the
  *	number of overflows per second to aim at, at most 2^31 - 1.
  * @flags: ``KVM_PERF_ATTR_*``
- * @model: with KVM_PERF_TYPE_RAW the guest_perf_query.model that @config is an event
- *	of, or 0 for the model of this host.  If the host has another model, it answers
+ * @model: with KVM_PERF_TYPE_RAW the guest_perf_query.model to which @config belongs,
+ *	or 0 for the model of this host.  If the host has another model, it answers
  *	-KVM_EOPNOTSUPP, because there the same @config may be another event, or none.
  *	With the other types 0: these events mean the same on every host.
  * @reserved: 0
@@ -378,7 +379,7 @@
  *	to it: those of these kinds, and of the kinds that other events of the vCPU
  *	ask for.  Optional; KVM_PERF_FEATURE_BRANCHES.
  *
- * The host never counts or records what the host executes.  An instruction that
+ * The host never counts or records its own execution.  An instruction that
  * the host completes in place of the guest belongs to the guest: an event of
  * instructions or of branches (PERF_COUNT_HW_INSTRUCTIONS,
  * PERF_COUNT_HW_BRANCH_INSTRUCTIONS, or a raw event with the same event select and
@@ -417,7 +418,7 @@ struct guest_perf_attr {
  *	event was opened with a sample_period of 0
  * @flags: ``KVM_PERF_EVENT_*``: why an event that is enabled does not count now
  * @pmc: which counter of the CPU has the count: ``KVM_PERF_PMC_*``
- * @offset: what to add to the counter that @pmc names
+ * @offset: number to add to the counter that @pmc names
  *
  * The 64 bytes are 64-byte aligned in guest-physical memory, and belong to the event
  * until CLOSE.  The host writes them on OPEN, READ, DISABLE and SET_LEFT, on an
@@ -429,7 +430,7 @@ struct guest_perf_attr {
  *
  * KVM_PERF_EVENT_LOST
  *	An event of the host with precedence has taken the counter, or the VM's event
- *	filter has come to refuse the event.  An ENABLE may find a counter again.
+ *	filter denies the event now.  An ENABLE may find a counter again.
  *
  * KVM_PERF_EVENT_THROTTLED
  *	The event has overflowed too often, for the VM's limit or for the host's perf
@@ -561,8 +562,8 @@ struct guest_perf_event_param {
  * only if the CPUID of the vCPU has KVM_FEATURE_STEAL_TIME (QEMU: kvm-steal-time), so a
  * VMM that withholds the steal time withholds these as well.
  *
- * All exits of a vCPU are the sum of the first twelve.  Those for which neither a nested
- * guest nor this contract is the reason are the sum of the first ten.
+ * The sum of the first twelve is all exits of a vCPU.  The sum of the first ten is all
+ * exits that neither a nested guest nor this contract causes.
  *
  * The host counts an exit for user mode if the CPU was at CPL 3 at the exit, else for
  * kernel mode.  The other five belong to the mode of the exit before them.  Events that a
@@ -655,13 +656,13 @@ struct guest_perf_branch {
 #define KVM_PERF_BRANCH_SPEC_SHIFT	1
 
 /**
- * struct guest_perf_area - what a vCPU can know without a hypercall
+ * struct guest_perf_area - the area of a vCPU, which the host keeps up to date
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_AREA_SIZE_VER0; out: how many of them the host fills
  * @epoch: an odd number for as long as this host has the events that were opened on this
  *	vCPU since SET_AREA.  Another number otherwise: the guest runs on another host,
- *	was restored from a snapshot, or has called RESET.  A reset of the vCPU does not write
- *	it.
+ *	was restored from a snapshot, or has called RESET.  A reset of the vCPU does not
+ *	write the epoch.
  * @slots: in: which entries of @slot are in use, a bit each
  * @reserved: 0
  * @count: in, out: the events of SET_COUNTS, by ``KVM_PERF_COUNT_*``: [0] of kernel mode,
@@ -671,16 +672,16 @@ struct guest_perf_branch {
  *	last for an event with KVM_PERF_ATTR_BRANCHES; the guest sets it to 0 when it has
  *	read them
  * @reserved2: 0
- * @branch: out: these branches, the last one first: what this vCPU, and no nested guest,
- *	has executed since its last entry
+ * @branch: out: these branches, the last one first: branches of this vCPU, and of no
+ *	nested guest, since its last entry
  *
- * At a 4096-byte aligned guest-physical address, not 0.  The host writes it on SET_AREA,
- * before it enters the guest with something new, and before the VMM can save the vCPU: what
- * the VMM saves has an even @epoch, another number each time.  If the host finds another one
- * when the VMM runs the vCPU again, the VMM has restored the guest: the host closes the
- * events of the vCPU and ends its area.  @slots to @slot need KVM_PERF_FEATURE_COUNTS,
- * @nr_branches and @branch need KVM_PERF_FEATURE_BRANCHES.  The host reads and writes the
- * area only while this vCPU is not in the guest.
+ * At a 4096-byte aligned guest-physical address, not 0.  The host writes the area on
+ * SET_AREA, before it enters the guest if something is new, and before the VMM can save the
+ * vCPU.  Memory that the VMM saves has an even @epoch, another number each time.  If the
+ * host finds another number when the VMM runs the vCPU again, the VMM has restored the
+ * guest: the host closes the events of the vCPU and ends its area.  @slots to @slot need
+ * KVM_PERF_FEATURE_COUNTS, @nr_branches and @branch need KVM_PERF_FEATURE_BRANCHES.  The
+ * host reads and writes the area only while this vCPU is not in the guest.
  */
 struct guest_perf_area {
 	__u32	size;
@@ -711,7 +712,7 @@ struct guest_perf_area {
 /**
  * struct guest_perf_op - an operation of a KVM_PERF_OP_BATCH
  * @op: ``KVM_PERF_OP_*``, except KVM_PERF_OP_BATCH and KVM_PERF_OP_RESET
- * @result: out: what the operation would have returned as a hypercall
+ * @result: out: the result that the operation would have as a hypercall
  * @id: the id of the operation; 0 if it takes none
  * @reserved: 0
  * @arg: the address of the operation, or its other 64-bit argument; 0 if it takes
@@ -770,7 +771,7 @@ struct guest_perf_op {
 #define KVM_PERF_NR_FIXED_COUNTERS	3
 
 /**
- * struct guest_perf_query - what KVM_PERF_OP_QUERY fills
+ * struct guest_perf_query - the result of KVM_PERF_OP_QUERY
  * @size: in: size of this struct as the guest knows it, in bytes, at least
  *	GUEST_PERF_QUERY_SIZE_VER0; out: how many of them the host has filled
  * @version: KVM_PERF_ABI_VERSION of the host
@@ -791,8 +792,8 @@ struct guest_perf_op {
  *	``KVM_PERF_COUNT_*``
  * @branches: how many branches the CPU records, at most KVM_PERF_MAX_BRANCHES; 0 without
  *	KVM_PERF_FEATURE_BRANCHES
- * @model: the CPU model whose events raw configs are: ``KVM_PERF_MODEL_*``.  Hosts with
- *	the same number have the same raw events.
+ * @model: the CPU model of raw events: ``KVM_PERF_MODEL_*``.  Hosts with the same number
+ *	have the same raw events.
  *
  * The struct is 8-byte aligned.  Everything but @size is output.  A guest asks again
  * whenever it has set an area, because another host may offer something else.
@@ -847,8 +848,8 @@ struct guest_perf_query {
  *	How many events may be open per vCPU.  The VM may have that number times its vCPUs;
  *	one vCPU may have this number or 32, whichever is more.  0 refuses the feature to the
  *	VM: every operation answers -KVM_ENOSYS.  If KVM_GET_SUPPORTED_CPUID does not have
- *	KVM_FEATURE_PV_PERF, a VM whose VMM says nothing has 0, and the VMM may ask for more:
- *	it then sets the bit in its vCPUs' CPUID itself.
+ *	KVM_FEATURE_PV_PERF, the default is 0.  The VMM may set more, and then sets the bit
+ *	in its vCPUs' CPUID itself.
  *
  * KVM_CAP_PV_PERF_RATE
  *	How often the events may overflow, per second and vCPU.  With 0 the VM can count, but
@@ -865,9 +866,9 @@ struct guest_perf_query {
  *	Which events of the hypervisor the guest may count, a bit for each
  *	``KVM_PERF_COUNT_*``.
  *
- * KVM_CHECK_EXTENSION of /dev/kvm returns what the host allows, its module parameters, and
- * 0 if the host does not have the feature.  KVM_CHECK_EXTENSION of a VM returns what this VM
- * may have.  KVM_ENABLE_CAP of a VM sets the limit to args[0].  It fails with EINVAL if
+ * KVM_CHECK_EXTENSION of /dev/kvm returns the host's limits, its module parameters, and
+ * 0 if the host does not have the feature.  KVM_CHECK_EXTENSION of a VM returns the VM's
+ * limits.  KVM_ENABLE_CAP of a VM sets the limit to args[0].  It fails with EINVAL if
  * args[0] is more than the host allows or has a bit that the host does not have, if another
  * argument is not 0, or if the VM has a vCPU already.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Between the two sides where they run in the same kernel: a guest that is a
- * host of KVM itself.  KVM takes it by symbol_get(), as the guest's driver need
- * not be there.
+ * Between the two sides if they run in one kernel: a guest that is a KVM host
+ * itself.  KVM takes the function by symbol_get(), because the guest's driver
+ * may not be loaded.
  */
 #ifndef _KVM_PMU_QUERY_H
 #define _KVM_PMU_QUERY_H
