@@ -4,8 +4,10 @@
 
 It writes its port to the file "port". Each profile that it takes is NUMBER.pb.gz, and
 what came with it NUMBER.json; what it refuses, and why, is in "refused". If there is a
-file "answer", it answers with the status there and its second word as Location.
+file "answer", it answers with the status there and its second word as Location; if that
+is "nonsense" or "drops", with what is not HTTP, or with a byte now and then.
 """
+import contextlib
 import email.parser
 import email.policy
 import gzip
@@ -13,6 +15,7 @@ import http.server
 import json
 import os
 import re
+import time
 import urllib.parse
 
 PARAMETERS = {"name", "from", "until", "format", "sampleRate", "spyName", "units",
@@ -110,6 +113,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if os.path.exists("answer"):
             with open("answer") as f:
                 words = f.read().split()
+            if words[0] == "nonsense":
+                self.wfile.write(b"\x1b[2J nonsense\r\n\r\n")
+                return
+            if words[0] == "drops":
+                with contextlib.suppress(OSError):
+                    while True:
+                        self.wfile.write(b"H")
+                        time.sleep(0.1)
+                return
             self.send_response(int(words[0]))
             if words[1:]:
                 self.send_header("Location", words[1])

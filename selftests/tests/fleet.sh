@@ -29,12 +29,14 @@ cat >bin/perf <<-'END'
 END
 chmod +x bin/perf
 export PATH=$PWD/bin:$PATH
-# As tools/pv-perf, with that process for each domain's VMM.
+# As tools/pv-perf, with that process for each domain's VMM, and less patience.
 cat >pv-perf <<-END
 	import sys
 	sys.path.insert(0, "$tree/tools")
 	from pvperf.record import vmm
+	from pvperf.service import push
 	vmm.of_uuid = lambda uuid: $vmm
+	push.WHOLE_S = 3
 	__file__ = "$tree/tools/pv-perf"
 	exec(compile(open(__file__).read(), __file__, "exec"))
 END
@@ -128,9 +130,22 @@ has "and that is said" 'has not taken .*status 503' service.out
 echo "302 $url/elsewhere" >receiver/answer
 service --windows 1
 none "no other server gets what a server sends on" "$(cat receiver/refused 2>/dev/null)"
+for answer in nonsense drops; do
+	echo $answer >receiver/answer
+	service --windows 1
+	is "a server that answers with $answer: the service goes on" "$? $(state refused)" "0 1"
+done
+has "a server that never ends is given up" 'has not taken .*no end within 3 s' service.out
 rm receiver/answer
+printf 'sesame\nsecond\n' >token
 service --windows 1
-is "a server that is well again has all" "$(ls receiver/*.pb.gz | wc -l) $(state unsent)" "5 0"
+has "a token that cannot be one is not sent" 'token has no token' service.out
+is "and is not in what is said of it" "$(grep -c sesame service.out log/audit.log)" \
+	"service.out:0
+log/audit.log:0"
+echo token-of-the-test >token
+service --windows 1
+is "a server that is well again has all" "$(ls receiver/*.pb.gz | wc -l) $(state unsent)" "8 0"
 
 # The budget of MB: half of it is profiles'.
 configure 10 '*' "$url"

@@ -5,9 +5,12 @@ POST /ingest?name=APPLICATION{LABEL=VALUE,...}&from=S&until=S&format=pprof, whos
 multipart/form-data with the files "profile" (pprof) and "sample_type_config" (JSON):
 https://grafana.com/docs/pyroscope/latest/reference-server-api/
 """
+import contextlib
+import http.client
 import json
 import re
 import secrets
+import signal
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,7 +18,8 @@ import urllib.request
 from pvperf import text
 from pvperf.report.event import unit
 
-TIMEOUT_S = 30
+# How long the server may be silent, and how long all of it may take.
+TIMEOUT_S, WHOLE_S = 30, 120
 
 
 class Refused(Exception):
@@ -59,6 +63,30 @@ def types_of(event):
             event: {"units": unit(event), "aggregation": "sum", "sampled": True}}
 
 
+@contextlib.contextmanager
+def within(seconds):
+    """TimeoutError if it takes longer: a server can send a byte now and then."""
+    def late(*_):
+        raise TimeoutError(f"no end within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def token_of(path):
+    """What it is not must not be in a message, as all of it may be secret."""
+    with open(path, "rb") as f:
+        token = f.read(1 << 16).strip()
+    if not re.fullmatch(rb"[!-~]+", token):
+        raise Refused(f"{path} has no token: it is one word in one line")
+    return token.decode()
+
+
 def push(options, labels, meta, profile):
     """options: the section [push]; meta: of profile, bytes of pprof."""
     content_type, body = form({
@@ -72,8 +100,16 @@ def push(options, labels, meta, profile):
         request.add_header("X-Scope-OrgID", options.tenant)
     try:
         if options.token_file:
-            with open(options.token_file, encoding="ascii") as f:
-                request.add_header("Authorization", f"Bearer {f.read().strip()}")
+            request.add_header("Authorization", f"Bearer {token_of(options.token_file)}")
+        with within(WHOLE_S):
+            send(request)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        why = str(error) or type(error).__name__
+        raise Refused(text.line(why.encode("utf-8", "replace"))) from None
+
+
+def send(request):
+    try:
         opener = urllib.request.build_opener(NoRedirects)
         with opener.open(request, timeout=TIMEOUT_S) as answer:
             answer.read(1 << 16)
@@ -81,5 +117,3 @@ def push(options, labels, meta, profile):
         with error:
             why = text.line(error.read(1000))
         raise Refused(f"status {error.code}: {why}") from None
-    except (OSError, ValueError) as error:
-        raise Refused(text.line(str(error).encode())) from None
