@@ -147,6 +147,51 @@ echo token-of-the-test >token
 service --windows 1
 is "a server that is well again has all" "$(ls receiver/*.pb.gz | wc -l) $(state unsent)" "8 0"
 
+# Parts of the service that no whole run reaches.
+configure
+# part PYTHON: with the service s
+part() {
+	/usr/bin/python3 -B -c "
+import resource, subprocess, sys
+sys.path.insert(0, '$tree/tools')
+from pvperf.service import command, config, store
+s = command.Service(config.read('service.conf'), '')
+$1" 2>&1
+}
+# Those that start after the audit log has been written: their names match the policy.
+is "only VMs that are in the audit log are recorded" "$(part "
+s.pv_perf = lambda *words: print(*[w for w in words if w.startswith(('--only', '--except'))]) or (0, '')
+s.record(['web1', 'db[*]'])")" "--only=web1 --only=db[[][*]]"
+is "a report that is killed leaves nothing among the profiles" "$(
+	mkdir -p profiles/window
+	echo '{"began": "2026-01-01T00:00:00+00:00"}' >profiles/window/session.json
+	part "
+s.pv_perf = lambda *words: print(words[2]) or (1, '')
+try:
+    s.publish()
+except command.Error:
+    pass")" "$PWD/profiles/window/20260101T000000Z.pb.gz"
+rm -r profiles/window
+is "a line of the audit log that has no room is an error, and no part of it stays" "$(part "
+resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+audit = store.Audit('$PWD/full/audit.log')
+for action in 'start', 'x' * 200:
+    try:
+        audit.add(action)
+    except command.Error as error:
+        print('error')")$(wc -l <full/audit.log) $(tail -c 2 full/audit.log)" "error1 }"
+cat >sleeps.py <<-END
+	import time
+	time.sleep(30)
+END
+is "SIGTERM while a window is started ends the window" "$(part "
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        s.end()
+subprocess.Popen, sys.argv[0] = Popen, 'sleeps.py'
+print(s.pv_perf()[0])")" -15
+
 # The budget of MB: half of it is profiles'.
 configure 10 '*' "$url"
 truncate -s 4M profiles/20200101T000000Z.pb.gz
@@ -193,8 +238,8 @@ chmod 666 service.conf
 service --windows 1
 has "a configuration that others may write is refused" 'others than root may write it' service.out
 configure
-for line in 'hz = 999' 'hz = 5' 'everey = 3' 'seconds = x'; do
-	sed "s/^hz.*/$line/" service.conf >wrong.conf
+for line in 'hz = 999' 'hz = 5' 'everey = 3' 'seconds = x' 'profiles ='; do
+	sed "s/^${line%% *} =.*/$line/; t; s/^\[record.*/&\n$line/" service.conf >wrong.conf
 	"$pv_perf" service --check --config wrong.conf >out 2>&1
 	is "refused: $line" $? 1
 done
@@ -208,12 +253,16 @@ rm log
 # It ends when systemd says so, in the middle of a window.
 configure
 sed -i 's/^seconds.*/seconds = 60/' service.conf
-/usr/bin/python3 -B pv-perf service --config service.conf >service.out 2>&1 &
+DEBUGINFOD_URLS=http://127.0.0.1:1 /usr/bin/python3 -B pv-perf service \
+	--config service.conf >service.out 2>&1 &
 service=$!
 until_true test -e profiles/window/.host/recording
+cat "/proc/$(pgrep -P $service | head -n 1)/environ" >environment
 kill $service
 wait $service
 is "SIGTERM: ends well" $? 0
+is "and asks no debuginfod, as the audit log has all that is sent" \
+	"$(tr '\0' '\n' <environment | grep -o '^PATH=\|^DEBUGINFOD_URLS=')" PATH=
 is "the audit log has its end" "$(audit "[x['action'] for x in a][-1]")" end
 is "nothing is left" "$(pgrep -f "$PWD/profiles/[w]indow"; ls -A profiles)" unsent
 finish

@@ -2,6 +2,7 @@
 """pv-perf service: records windows all the time, within a budget and under a policy."""
 import ctypes
 import datetime
+import glob
 import hashlib
 import json
 import os
@@ -111,26 +112,27 @@ class Service:
             return 1, "the service ends"
         with subprocess.Popen([sys.executable, sys.argv[0], *words],
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True, errors="replace") as self.child:
-            said = self.child.communicate()[1]
-        status, self.child = self.child.returncode, None
-        return status, said.rpartition("pv-perf: ")[2].replace("\n", " ").strip()
+                              stderr=subprocess.PIPE, text=True, errors="replace") as child:
+            self.child = child
+            if self.ending.is_set():    # end() has not seen it
+                child.terminate()
+            said = child.communicate()[1]
+        self.child = None
+        return child.returncode, said.rpartition("pv-perf: ")[2].replace("\n", " ").strip()
 
-    def record(self, machines):
-        """Records a window; says why not."""
+    def record(self, names):
+        """Records a window of these VMs; says why not. Whoever has started meanwhile is not
+        in the audit log, and waits for the next."""
         settings = self.settings.record
         # Half of what may be kept is for the window, on this machine as samples and as text.
-        limit = int(self.settings.budget.mb / 2 / (machines + 2))
+        limit = int(self.settings.budget.mb / 2 / (len(names) + 2))
         if limit < 1:
             return f"[budget] mb = {self.settings.budget.mb} is too little for " \
-                f"{machines} VMs"
+                f"{len(names)} VMs"
         words = ["record", "--all", "-e", settings.event, "-F", str(settings.hz),
                  "--seconds", str(settings.seconds), "--limit", str(limit), "-o", self.work]
-        for flag, values in (("--connect", settings.connect),
-                             ("--only", self.settings.vms.only),
-                             ("--except", getattr(self.settings.vms, "except"))):
-            for value in values:
-                words += [f"{flag}={value}"]
+        words += [f"--connect={uri}" for uri in settings.connect]
+        words += [f"--only={glob.escape(name)}" for name in names]
         status, why = self.pv_perf(*words, *(["-g"] if settings.callgraph else []))
         return f"pv-perf record: {why}" if status else None
 
@@ -140,9 +142,12 @@ class Service:
             session = json.load(f)
         began = datetime.datetime.fromisoformat(session["began"]).timestamp()
         name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(began)) + ".pb.gz"
-        status, why = self.pv_perf("report", "--pprof", self.profiles.path(name), self.work)
+        # There, what a report that is killed leaves is removed with the rest.
+        path = os.path.join(self.work, name)
+        status, why = self.pv_perf("report", "--pprof", path, self.work)
         if status:
             raise Error(f"pv-perf report: {why}")
+        self.profiles.take(path, name)
         meta = {"began": began, "seconds": session["seconds"], "event": session["event"],
                 "hz": session["frequency"]}
         recorded = [{key: d[key] for key in
@@ -159,7 +164,7 @@ class Service:
                        event=settings.event, hz=settings.hz, seconds=settings.seconds)
         if not wanted:
             return None
-        why = self.record(len(wanted))
+        why = self.record([d["name"] for d in wanted])
         if why:
             return why
         name, meta, recorded = self.publish()
@@ -247,5 +252,7 @@ def run(args):
         digest = hashlib.sha256(f.read()).hexdigest()
     if os.geteuid():
         raise Error("only root may record a host and its guests", "run it as root")
+    # What is sent elsewhere is in the audit log; what report asks debuginfod is not.
+    os.environ.pop("DEBUGINFOD_URLS", None)
     Service(settings, digest).run(args.windows)
     return 0

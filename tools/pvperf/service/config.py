@@ -45,9 +45,13 @@ def label(word):
 
 
 def place(word):
-    if word and not os.path.isabs(word):
-        raise ValueError(f"{word} is no absolute path")
+    if not os.path.isabs(word):
+        raise ValueError(f"{word!r} is no absolute path")
     return word
+
+
+def place_or_none(word):
+    return place(word) if word else word
 
 
 # {section: {key: (parse, default)}}
@@ -58,7 +62,7 @@ KEYS = {
     "budget": {"cpu": (number(0.01, 100), "1"), "mb": (number(10, 1 << 20), "1024")},
     "vms": {"only": (words, ""), "except": (words, "")},
     "push": {"url": (address, ""), "name": (label, "pv-perf"), "tenant": (str, ""),
-             "token_file": (place, "")},
+             "token_file": (place_or_none, "")},
     "files": {"profiles": (place, "/var/lib/pv-perf/profiles"),
               "audit": (place, "/var/log/pv-perf/audit.log"),
               "state": (place, "/var/lib/pv-perf/service.json")},

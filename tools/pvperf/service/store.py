@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the service keeps: the audit log, its own state, and profiles within their MB."""
 import datetime
+import errno
 import json
 import os
 
@@ -19,28 +20,34 @@ class Audit:
         self.path = path
 
     def add(self, action, **what):
-        line = json.dumps({"time": now(), "action": action, **what}) + "\n"
+        line = (json.dumps({"time": now(), "action": action, **what}) + "\n").encode()
         try:
             # Opened each time: another may have renamed it.
             os.makedirs(os.path.dirname(self.path), 0o755, exist_ok=True)
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW,
                          0o600)
             try:
-                os.write(fd, line.encode())
+                written = os.write(fd, line)
+                if written != len(line):
+                    # The next line must not go on with it.
+                    os.ftruncate(fd, os.fstat(fd).st_size - written)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(fd)
             finally:
                 os.close(fd)
         except OSError as error:
             raise Error(f"{self.path}: {error.strerror}; nothing is recorded without "
-                        "an audit log") from None
+                        "an audit log", "make room there, or [files] audit elsewhere") from None
 
 
 def write_json(path, value):
-    """Whole, or not at all."""
+    """Whole, or not at all, also where the machine goes down."""
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     with open(path + ".new", "w", encoding="utf-8") as f:
         json.dump(value, f, indent=1)
         f.write("\n")
+        f.flush()
+        os.fsync(f.fileno())
     os.replace(path + ".new", path)
 
 
@@ -62,6 +69,10 @@ class Profiles:
 
     def size(self):
         return sum(os.path.getsize(self.path(n)) for n in self.names())
+
+    def take(self, path, name):
+        """A file of the same file system becomes one of them."""
+        os.replace(path, self.path(name))
 
     def add(self, name, meta):
         """Marks one, which is there, to be sent."""
