@@ -80,6 +80,9 @@ is "a name is no formula for a spreadsheet" "$(cp -r session formula &&
 	zcat session/web.samples.gz | sed 's/"ngx_http_parse"/"=HYPERLINK(1)"/' |
 		gzip -1 >formula/web.samples.gz && "$pv_perf" report --csv formula |
 		grep -o ",[^,]*HYPERLINK[^,]*,")" ",'=HYPERLINK(1),"
+is "nor in full width" "$(zcat session/web.samples.gz | sed 's/"ngx_http_parse"/"＝HYPERLINK(1)"/' |
+	gzip -1 >formula/web.samples.gz && "$pv_perf" report --csv formula |
+		grep -o ",[^,]*HYPERLINK[^,]*,")" ",'＝HYPERLINK(1),"
 
 # A part of it, in all of these.
 "$pv_perf" report --vm web --comm nginx --comm 'CPU*' --time 1-3 --folded part \

@@ -39,6 +39,9 @@ copy odd3 's["event"] = "instructions"'
 refused "a session of another event" 'no sample of instructions' odd3
 copy odd4 's["domains"][1]["samples"] = "../session/web.samples.gz"'
 refused "a file elsewhere" 'samples are elsewhere' odd4
+copy odd5 's["domains"][1]["samples"] = "\x1b[2J"'
+refused "a file whose name a terminal obeys" 'samples are elsewhere' odd5
+is "a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
 copy odd5 's["domains"] = [{"name": "x", "kind": "host", "status": "\x1b[2Jno perf"}]'
 refused "a session without samples" '.\[2Jno perf' odd5
 is "no status has code for the terminal" "$(grep -c $'\e' out)" 0
@@ -151,6 +154,28 @@ is "a search says how much it cannot know of" \
 	"found: N of all, and at most N more in what was left out"
 has "report says what it does not keep apart" 'guest web: there are more stacks than' out
 is "what report does not keep apart is in the sums" "$(shown 1 'guest web user')" ~10000$M
+
+# Stacks of few functions, none of which has been there before.
+/usr/bin/python3 -c '
+for i in range(60000):
+    print(f"1/1 [0] U {i}.5: 1000000 cycles: \"x\"")
+    for j in range(40):
+        print(f"\t1234 \"f{(i // (j + 1) + j) % 1000}\" \"y\"")
+    print(f"\t1234 \"f{i % 1000}\"\n\t1234 \"f{i // 1000}\"")' | gzip -1 | hostile
+edit hostile 's["domains"][1]["clock"] = [[0, 0, 1e-6], [60000, 60000, 1e-6]]'
+small "a Firefox profile of stacks that are all new takes little memory" 400 \
+	"$pv_perf" report --firefox new.json hostile
+has "and says what it leaves out" 'more stacks than the Firefox profile has room for' out
+
+# One file at the end of one process's addresses, and with more behind it in another's.
+printf '%s U 0.5: 1000000 cycles: "x"\n\t%s "[unknown]" "[unknown]"\n' \
+	'1/1 [0]' ffffffffffff0010 '2/2 [0]' 51000 | gzip -1 | hostile
+printf 'm %s 0 01234567 x\n' '1 ffffffffffff0000 1000' '2 1000 100000' | gzip >hostile/web.maps.gz
+edit hostile 's["domains"][1]["maps"] = "web.maps.gz"'
+"$pv_perf" report --pprof end.pb.gz hostile >out 2>&1
+go tool pprof -raw end.pb.gz >raw 2>&1
+has "a profile has an address" '^ +[0-9]+: 0xffffffffffff0010 M=' raw
+has "and none beyond 64 bits" '^ +[0-9]+: 0xffffffffffffffff M=' raw
 
 # Memory does not grow with time: a hundredth and a tenth of the 14,400,000 samples of
 # an hour of four domains.

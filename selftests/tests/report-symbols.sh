@@ -131,4 +131,33 @@ END
 gzip -1 <maps >hostile/host.maps.gz
 small "many lines take little memory" 200 "$pv_perf" report hostile
 has "what is not read is said" 'only 200,000 lines of it are read' out
+printf 'm 1 %s 1 0 %s x\nm 2 1000 1000 0 %s y\n' ffffffffffffffff $id $id | gzip >one.maps.gz
+is "nothing is beyond 64 bits, nor kept of processes that have no mapping" "$(/usr/bin/python3 -B -c "
+import sys
+sys.path.insert(0, '$tree/tools')
+from pvperf.report.input.maps import Maps
+m = Maps('one.maps.gz')
+print(sum(m.find(pid, 0x1800) is not None for pid in range(10000)), len(m.sorted), len(m.maps))")" "1 1 1"
+/usr/bin/python3 -B -c "
+import sys
+sys.argv[1:] = ['report', '--comm', 'work', '--debug', 'debug', 'stripped']
+sys.path.insert(0, '$tree/tools')
+from pvperf.report.input import debug
+debug.SIZE = 100
+__file__ = '$pv_perf'
+exec(compile(open(__file__).read(), __file__, 'exec'))" >out
+has "symbols that have no room are left out, which is said" 'debug symbols of 1 files are not read' out
+mkdir slow
+printf '#!/bin/sh\necho >>slow/asked\nsleep 0.4\nexit 1\n' >slow/debuginfod-find
+chmod +x slow/debuginfod-find
+PATH=$PWD/slow:$PATH DEBUGINFOD_URLS=http://127.0.0.1:1 /usr/bin/python3 -B -c "
+import sys
+sys.path.insert(0, '$tree/tools')
+from pvperf.report.input import debug
+debug.TIME = 1
+finder = debug.Finder([])
+for i in range(20):
+    finder.symbols(f'{i:040x}')"
+ok "all questions to debuginfod together have an end" \
+	test "$(wc -l <slow/asked)" -ge 1 -a "$(wc -l <slow/asked)" -le 3
 finish

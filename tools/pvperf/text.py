@@ -2,10 +2,13 @@
 """Text from anybody, without what a terminal, or a file system, would obey."""
 import re
 
+# Bytes of a name that are looked at.
+LONGEST = 800
+
 
 def printable(text):
     """It, and not too long."""
-    return "".join(c if c.isprintable() else "?" for c in text)[:200]
+    return "".join(c if c.isprintable() else "?" for c in text[:200])
 
 
 def line(data):
@@ -16,7 +19,7 @@ def line(data):
 
 def name(data):
     """Of a process, a function or a file."""
-    result = data[:800].decode("utf-8", "replace")
+    result = data[:LONGEST].decode("utf-8", "replace")
     # As most is, and quicker.
     return result[:200] if result.isprintable() else printable(result)
 

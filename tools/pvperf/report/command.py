@@ -209,6 +209,8 @@ def read_all(session, options, files):
                               files.streams)
         (others if domain.is_elsewhere() else accounts).add(profile)
         files.add(profile)
+        # Not two at a time.
+        del profile
     accounts.close(session.counted, options.only)
     others.close(None, options.only)
     if not accounts.areas and not others.areas:
@@ -268,6 +270,9 @@ def report(args):
         accounts, others = read_all(session, options, files)
         notes = [options.only.note()] * bool(options.only)
         notes += notes_of(session, accounts)
+        if options.finder.too_large:
+            notes.append(f"debug symbols of {options.finder.too_large:,} files are not read: "
+                         f"all have more than {debug.SIZE >> 20} MB")
         notes += [f"{printable(k.path)}: {k.outside:,} of the kernel's "
                   "addresses are in none of its functions"
                   for k in options.kallsyms.values() if k.outside]

@@ -55,7 +55,7 @@ class Frames:
         if passive:
             return ~address
         if len(self.unresolved) < self.limit:
-            self.unresolved.append((address, where))
+            self.unresolved.append((address, where[:text.LONGEST]))
             return ~(len(self.unresolved) - 1)
         return self.unknown(where)
 

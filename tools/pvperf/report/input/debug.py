@@ -6,32 +6,37 @@ import bisect
 import os
 import struct
 import subprocess
+import time
 
 from pvperf import text
 from pvperf.error import Error
 from pvperf.report.input.lines import open_file
 
 FOLDER = "/usr/lib/debug"
-SIZE = 1 << 30
-# What a session may ask of debuginfod, how long an answer may take, in s, and how many
-# may take too long: build IDs are guests'.
-ASKED, PATIENCE, LATE = 200, 60, 2
+# Build IDs are guests': what tables of symbols may have in all, in bytes, how many files
+# are looked for, how many of these debuginfod is asked for, and how long an answer and all
+# may take, in s.
+SIZE, FILES, ASKED, PATIENCE, TIME = 64 << 20, 100000, 200, 60, 300
 # Of ELF: segments that are loaded and executed, symbols, and functions.
 PT_LOAD, PF_X, SHT_SYMTAB, SHT_DYNSYM, STT_FUNC = 1, 1, 2, 11, 2
 PAGE = 4095
 
 
+class TooLarge(Exception):
+    """There is no room for the symbols of a file."""
+
+
 class Symbols:
     """Of an ELF file of 64 bits, little endian."""
 
-    def __init__(self, path):
+    def __init__(self, path, room):
+        """room: how many bytes its tables may have; left says what is over."""
+        self.left = room
         self.code = None            # address of the first page of code
         self.starts, self.ends = array.array("Q"), array.array("Q")
         self.names = []
         with open_file(path) as f:
             self.file, self.size = f, os.fstat(f.fileno()).st_size
-            if self.size > SIZE:
-                raise ValueError
             self.read()
 
     def at(self, offset, size):
@@ -60,6 +65,9 @@ class Symbols:
                     self.symbols(s, sections[s[6]])
 
     def symbols(self, section, strings):
+        self.left -= section[5] + strings[5]
+        if self.left < 0:
+            raise TooLarge
         data = self.at(section[4], section[5])
         names = self.at(strings[4], strings[5])
         found = []
@@ -69,7 +77,7 @@ class Symbols:
         for start, end, name in sorted(found):
             self.starts.append(start)
             self.ends.append(end)
-            self.names.append(names[name:names.index(b"\0", name)])
+            self.names.append(names[name:name + text.LONGEST].partition(b"\0")[0])
 
     def find(self, offset):
         """The name of the function so far behind the first page of code."""
@@ -87,8 +95,10 @@ class Finder:
     def __init__(self, folders):
         self.folders = [*folders, FOLDER]
         self.found = {}
+        self.room = SIZE
+        self.too_large = 0          # files whose symbols have no room
         self.left = ASKED if os.environ.get("DEBUGINFOD_URLS") else 0
-        self.late = 0
+        self.time = TIME
 
     def path(self, build_id):
         for folder in self.folders:
@@ -100,27 +110,42 @@ class Finder:
 
     def ask(self, build_id):
         """debuginfod, which keeps what it has got."""
-        if self.left <= 0 or self.late >= LATE:
+        if self.left <= 0 or self.time <= 0:
             return None
         self.left -= 1
+        began = time.monotonic()
         try:
             out = subprocess.run(["debuginfod-find", "debuginfo", build_id],
-                                 capture_output=True, timeout=PATIENCE, check=False)
+                                 capture_output=True, timeout=min(PATIENCE, self.time),
+                                 check=False)
         except FileNotFoundError:
             self.left = 0
             return None
         except subprocess.TimeoutExpired:
-            self.late += 1
             return None
+        finally:
+            self.time -= time.monotonic() - began
         return os.fsdecode(out.stdout.rstrip(b"\n")) if not out.returncode else None
+
+    def read(self, build_id):
+        path = self.path(build_id)
+        if not path:
+            return None
+        try:
+            symbols = Symbols(path, self.room)
+        except TooLarge:
+            self.too_large += 1
+            return None
+        except (Error, IndexError, OSError, ValueError, struct.error):
+            return None
+        self.room = symbols.left
+        return symbols
 
     def symbols(self, build_id):
         if build_id not in self.found:
-            path = self.path(build_id)
-            try:
-                self.found[build_id] = path and Symbols(path)
-            except (Error, IndexError, OSError, ValueError, struct.error):
-                self.found[build_id] = None
+            if len(self.found) >= FILES:
+                return None
+            self.found[build_id] = self.read(build_id)
         return self.found[build_id]
 
     def find(self, place, address):

@@ -17,6 +17,7 @@ LINE = re.compile(
     rb"((?:[0-9a-f]{2}){4,32}) (.{1,4096})|f (\d{1,10}) (\d{1,10})")
 # What a domain may have of them, unpacked and in number.
 SIZE, MAPS = 64 << 20, 200000
+MOST = (1 << 64) - 1
 # How often a process is looked for in its parent.
 DEPTH = 20
 
@@ -53,6 +54,8 @@ class Maps:
             return
         self.paths.setdefault(match[5].decode(), match[6])
         start, length, offset = (int(match[i], 16) for i in (2, 3, 4))
+        if start + length > MOST:
+            return
         new = Map(start, start + length, offset, match[5].decode())
         maps = self.maps[int(match[1])]
         # Of two programs that a process has had at one place nobody knows which it was.
@@ -62,9 +65,10 @@ class Maps:
     def find(self, pid, address):
         """The Map of an address of a process; of one that was forked, its parent's."""
         for _ in range(DEPTH):
-            if pid not in self.sorted:
-                self.sorted[pid] = sorted(self.maps.get(pid, ()))
-            starts = self.sorted[pid]
+            # Of others, of which there may be any number, nothing is kept.
+            if pid in self.maps and pid not in self.sorted:
+                self.sorted[pid] = sorted(self.maps[pid])
+            starts = self.sorted.get(pid, ())
             at = bisect.bisect_right(starts, address) - 1
             found = self.maps[pid][starts[at]] if at >= 0 else None
             if found and address < found.end:

@@ -54,7 +54,7 @@ def get_list(where, key, kind, at_most):
 def get_file(where, key):
     """The name of one in the folder, or None."""
     name = get(where, key, str)
-    if name and (os.path.basename(name) != name or "\0" in name):
+    if name and (os.path.basename(name) != name or not name.isprintable()):
         raise Wrong(f"{key} are elsewhere")
     return name or None
 

@@ -9,8 +9,9 @@ from pvperf.report.profile import PARTS
 # Of a row, in the order in which CSV has them.
 FIELDS = ["table", "domain", "process", "thread", "vm", "function", "object", "part",
           "events", "percent", "inclusive", "inclusive_percent", "samples", "estimated"]
-# What spreadsheets take for a formula, if a cell begins with it: names are anybody's.
-FORMULA = "=+-@\t\r"
+# What spreadsheets take for a formula, if a cell begins with it, also in full width: names
+# are anybody's.
+FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 
 
 def percent(events, whole):
@@ -75,7 +76,7 @@ def as_json(session, accounts, others, notes, args):
 
 
 def cell(value):
-    if isinstance(value, str) and value[:1] in tuple(FORMULA):
+    if isinstance(value, str) and value.startswith(FORMULA):
         return "'" + value
     return value
 

@@ -11,8 +11,9 @@ import json
 from pvperf.report.frames import label
 
 VERSION = 24
-# Samples that a browser can show, of all.
+# Samples that a browser can show, of all; and functions of stacks, each kind once.
 SAMPLES = 2000000
+NODES = 600000
 THREADS = 4096
 # One for each kind of area; a frame has its number.
 CATEGORIES = [("host", "blue"), ("guest", "green"), ("other", "grey")]
@@ -38,19 +39,24 @@ class Thread:
         self.frames, self.prefixes = array.array("I"), array.array("l")
         self.stack, self.times = array.array("l"), array.array("d")
 
-    def add(self, names, time):
-        """names: the outermost first."""
+    def add(self, names, time, room):
+        """names: the outermost first, of which so many may be new here. Returns how much
+        room is left, less than 0 if names are left out."""
         at = -1
         for name in names:
-            frame = self.strings.setdefault(name, len(self.strings))
-            found = self.stacks.get((at, frame))
+            found = self.stacks.get((at, self.strings.get(name)))
             if found is None:
+                room -= 1
+                if room < 0:
+                    break
+                frame = self.strings.setdefault(name, len(self.strings))
                 found = self.stacks[at, frame] = len(self.frames)
                 self.prefixes.append(at)
                 self.frames.append(frame)
             at = found
         self.stack.append(at)
         self.times.append(time)
+        return room
 
     def describe(self):
         """In the order of time, as each format's reader wants it."""
@@ -81,6 +87,9 @@ class Writer:
         self.threads, self.pids = {}, {}
         self.used, self.count = collections.Counter(), collections.Counter()
         self.cut = collections.Counter()
+        # By a domain's title: what room there is for its stacks.
+        self.room = collections.defaultdict(lambda: NODES // shares)
+        self.short = 0
 
     def add(self, profile, sample, number):
         """A sample that is counted."""
@@ -94,8 +103,10 @@ class Writer:
         time = self.session.since_start(profile.domain.clock.host(sample.time))
         names, objects = profile.frames.names, profile.frames.objects
         thread = self.thread(title, profile.groups[number], sample)
-        thread.add([label(names[f], objects[f]) for f in reversed(sample.frames)],
-                   max(time, 0) * 1e3)
+        room = thread.add([label(names[f], objects[f]) for f in reversed(sample.frames)],
+                          max(time, 0) * 1e3, self.room[title])
+        self.short += room < 0
+        self.room[title] = max(room, 0)
 
     def thread(self, title, group, sample):
         owner = group.area if not group.vm else group.area.partition(" idle")[0]
@@ -116,7 +127,10 @@ class Writer:
                 len(self.threads) + 1, category)
         return found
 
-    def close(self, _):
+    def close(self, notes):
+        if self.short:
+            notes.append(f"there are more stacks than the Firefox profile has room for: "
+                         f"{self.short:,} samples have only the outermost functions")
         s = self.session
         try:
             began = datetime.datetime.fromisoformat(s.began).timestamp() * 1e3

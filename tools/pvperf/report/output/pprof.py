@@ -9,8 +9,8 @@ import datetime
 from pvperf.report.event import unit
 from pvperf.report.output.proto import message, number, varint
 
-# Of int64.
-MOST = (1 << 63) - 1
+# Of int64, and of addresses.
+MOST, MOST_ADDRESS = (1 << 63) - 1, (1 << 64) - 1
 
 # Fields of Profile.
 SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = 1, 2, 3, 4, 5, 6
@@ -82,7 +82,7 @@ class Writer:
         """The number of the location of an address whose function is not known; as in
         the process of it that came first."""
         mapping = self.mapping(name, place)
-        address += self.first[mapping] - place.start
+        address = min(address + self.first[mapping] - place.start, MOST_ADDRESS)
         found = self.functions.get((mapping, address))
         if found is None:
             found = self.functions[mapping, address] = len(self.functions) + 1
