@@ -21,7 +21,7 @@ nobody_left() {
 	! pgrep -g "$worker" >/dev/null
 }
 
-# interrupt NAME STATUS SIGNAL guard|worker
+# interrupt NAME STATUS SIGNAL guard|worker [SIGNAL]: a second one at once
 interrupt() {
 	rm -f noted
 	"$tree/selftests/qualify/guard-test" noted 60 >out &
@@ -29,8 +29,10 @@ interrupt() {
 	until_true begun
 	if [ "$4" = guard ]; then
 		kill -"$3" $guard
+		[ -z "${5-}" ] || kill -"$5" $guard
 	else
 		kill -"$3" "$worker"
+		[ -z "${5-}" ] || kill -"$5" "$worker"
 	fi
 	wait $guard 2>/dev/null
 	is "$1: status" $? "$2"
@@ -43,6 +45,10 @@ interrupt() {
 interrupt "Ctrl-C" 130 INT guard
 interrupt "SIGTERM" 130 TERM guard
 interrupt "SIGHUP" 130 HUP guard
+for n in 1 2 3; do
+	interrupt "two signals at once, $n" 130 TERM guard HUP
+	interrupt "two signals at once to the one that works, $n" 143 TERM worker TERM
+done
 interrupt "the one that waits is killed" 137 KILL guard
 interrupt "the one that works is told to end" 143 TERM worker
 interrupt "the one that works is killed" 137 KILL worker

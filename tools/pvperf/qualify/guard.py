@@ -31,15 +31,22 @@ def signal_group(leader, number):
         pass
 
 
-class Stopped(Exception):
-    """By a signal, to the process that waits."""
+def ignore_stops(*_):
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def leave(number, _):
+    """Once: another signal must not end what is being undone."""
+    ignore_stops()
+    sys.exit(128 + number)
 
 
 def work_alone(work, undo, parent):
     """In the process that works, which leads a group of its own."""
     os.setsid()
     for number in STOPS:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        signal.signal(number, leave)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     status = 1
@@ -51,15 +58,14 @@ def work_alone(work, undo, parent):
     finally:
         if os.getppid() != parent:
             # Nobody waits.
-            for number in STOPS:
-                signal.signal(number, signal.SIG_IGN)
+            ignore_stops()
             os.killpg(0, signal.SIGTERM)
             undo()
     return status
 
 
-def wait(child, seconds):
-    """Its status, or None."""
+def wait(child, seconds, signals=()):
+    """Its status, or None: after so many seconds, or when there are signals."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -68,7 +74,7 @@ def wait(child, seconds):
             return 0
         if pid:
             return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > end:
+        if signals or time.monotonic() > end:
             return None
         time.sleep(0.1)
 
@@ -100,26 +106,17 @@ def run(work, undo, seconds, say):
             # pylint: disable-next=protected-access
             os._exit(status if isinstance(status, int) else 1)
 
-    def stopped(number, _):
-        raise Stopped(signal.Signals(number).name)
-
+    # An exception could come at any place; a second one, before it is undone.
+    signals = []
     for number in STOPS:
-        signal.signal(number, stopped)
-    try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-        status = wait(child, seconds)
-        if status is None:
-            say(f"no end after {seconds} s: stopped")
-            stop(child)
-            status = 124
-    except Stopped as by:
-        for number in STOPS:
-            signal.signal(number, signal.SIG_IGN)
-        say(f"stopped by {by}")
+        signal.signal(number, lambda number, _: signals.append(signal.Signals(number).name))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    status = wait(child, seconds, signals)
+    ignore_stops()
+    if status is None:
+        say(f"stopped by {signals[0]}" if signals else f"no end after {seconds} s: stopped")
         stop(child)
-        status = 130
-    for number in STOPS:
-        signal.signal(number, signal.SIG_IGN)
+        status = 130 if signals else 124
     # What it has left: QEMU, a compiler.
     signal_group(child, signal.SIGKILL)
     undo()
