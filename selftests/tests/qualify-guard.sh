@@ -63,14 +63,22 @@ is "too long: undone once" "$(grep -c undone noted)" 1
 ok "too long: no process is left" nobody_left
 
 # Reports that somebody has sent.
-for text in '' '[]' '{}' '{"format": 2}' '{"format": 1, "cpu": {"name": 1}}' \
+deep=$(printf '%09999d' 0 | tr 0 '[')
+huge=$(printf '%09999d' 0 | tr 0 1)
+for text in '' '[]' '{}' '{"format": 2}' "$deep" $'{"format": "\\u001b[2J"}' \
+		'{"format": 1, "cpu": {"name": "x"}, "kernel": {"release": "y"}, "sentence": "z",
+		"checks": [], "costs": {"a": {"b": [1, '"$huge"']}}}' '{"format": 1, "cpu": {"name": 1}}' \
 		'{"format": 1, "cpu": {"name": "x"}, "kernel": {"release": "y"}, "sentence": "z",
 		"checks": [{"name": []}], "costs": {}}'; do
 	echo "$text" >report.json
 	"$tree/tools/pv-perf" qualify --table report.json >out 2>&1
 	is "a file that is no report: status" $? 1
 	has "a file that is no report: it is said" '^pv-perf: report.json: it' out
+	is "and a terminal obeys nothing of it" "$(grep -c $'\e' out)" 0
 done
+head -c 5000000 /dev/zero >report.json
+"$tree/tools/pv-perf" qualify --compare report.json report.json >out 2>&1
+has "a report that is too large" 'more than 4 MB' out
 python3 - >report.json <<-'END'
 	import json
 	print(json.dumps({"format": 1, "cpu": {"name": "A|B\x1b[2J"}, "kernel": {"release": "6.1"},
@@ -83,6 +91,10 @@ is "a terminal's commands and the table's marks are not in the table" "$(tail -n
 "$tree/tools/pv-perf" qualify --compare report.json <(sed 's/2.0/3.0/; s/"works"/"differs"/' report.json) >out
 has "two reports: a verdict" '^Counts: works, differs' out
 has "two reports: a cost" 'native, read: 2 ns, 3 ns .\+50%' out
+"$tree/tools/pv-perf" qualify --compare report.json \
+	<(sed 's/"name": "counts"/"name": "\\u001b[2J"/' report.json) >out
+has "two reports: a check that only one has" '^.\[2J: not there, works' out
+is "two reports: and a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
 is "the README has the table of reports" \
 	"$(sed -n '/^<!-- reports/,/^<!-- end/p' "$tree/results/real/README.md" | sed '1d;$d')" \
 	"$(shopt -s nullglob; "$tree/tools/pv-perf" qualify --table "$tree"/results/real/*.json)"

@@ -6,6 +6,9 @@ import json
 from pvperf.error import Error
 from pvperf.text import printable
 
+# Of a report that somebody has sent.
+SIZE = 4 << 20
+
 STYLE = """body { font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; vertical-align: top; padding: .3em .8em .3em 0;
@@ -87,21 +90,27 @@ def write(name, report):
 def load(path):
     """Of anybody: what is used of it is there, and of the right kind."""
     try:
-        with open(path) as f:
-            report = json.load(f)
+        with open(path, "rb") as f:
+            text = f.read(SIZE + 1)
+        if len(text) > SIZE:
+            raise Error(f"{path} has more than {SIZE >> 20} MB")
+        report = json.loads(text)
         if report["format"] != 1:
-            raise Error(f"{path}: its format is {report['format']}, not 1")
+            raise Error(f"{path}: its format is {printable(str(report['format']))}, not 1")
         return {
             "cpu": printable(report["cpu"]["name"]),
             "kernel": printable(report["kernel"]["release"]),
             "sentence": printable(report["sentence"]),
-            "checks": {c["name"]: tuple(printable(c[k]) for k in ("title", "verdict", "why"))
+            "checks": {printable(c["name"]):
+                       tuple(printable(c[k]) for k in ("title", "verdict", "why"))
                        for c in report["checks"]},
             "costs": {(printable(column), printable(name)): float(value[1])
                       for column, of in report["costs"].items()
                       for name, value in of.items() if isinstance(value, list)}}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise Error(f"{path}: it is no report of pv-perf qualify ({error})") from None
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError,
+            ValueError) as error:
+        raise Error(f"{path}: it is no report of pv-perf qualify "
+                    f"({printable(str(error))})") from None
 
 
 def table(paths):
