@@ -95,6 +95,22 @@ has "two reports: a cost" 'native, read: 2 ns, 3 ns .\+50%' out
 	<(sed 's/"name": "counts"/"name": "\\u001b[2J"/' report.json) >out
 has "two reports: a check that only one has" '^.\[2J: not there, works' out
 is "two reports: and a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
+
+qualify_module() {
+	/usr/bin/python3 -B -c "import sys
+sys.path.insert(0, '$tree/tools')
+from pvperf.qualify import guest, output, verdicts
+$1"
+}
+echo precious >precious
+ln -s precious linked.json
+qualify_module 'output.write("linked", {
+    "cpu": {}, "cpus": 1, "kernel": {"release": "", "version": ""}, "qemu": "",
+    "sentence": "", "checks": [], "costs": {}})'
+is "a report takes the place of a link, and is not written behind it" \
+	"$(cat precious; grep -c sentence linked.json)" "precious
+1"
+
 is "the README has the table of reports" \
 	"$(sed -n '/^<!-- reports/,/^<!-- end/p' "$tree/results/real/README.md" | sed '1d;$d')" \
 	"$(shopt -s nullglob; "$tree/tools/pv-perf" qualify --table "$tree"/results/real/*.json)"

@@ -4,6 +4,7 @@ import html
 import json
 
 from pvperf.error import Error
+from pvperf.report.output import file
 from pvperf.text import printable
 
 # Of a report that somebody has sent.
@@ -80,11 +81,10 @@ def page(report):
 
 
 def write(name, report):
-    with open(f"{name}.json", "w") as f:
-        json.dump(report, f, indent=1)
-        f.write("\n")
-    with open(f"{name}.html", "w") as f:
-        f.write(page(report))
+    for path, text in ((f"{name}.json", json.dumps(report, indent=1) + "\n"),
+                       (f"{name}.html", page(report))):
+        with file.create(path) as f:
+            f.write(text.encode("utf-8", "replace"))
 
 
 def load(path):
