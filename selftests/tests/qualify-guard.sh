@@ -96,12 +96,24 @@ has "two reports: a cost" 'native, read: 2 ns, 3 ns .\+50%' out
 has "two reports: a check that only one has" '^.\[2J: not there, works' out
 is "two reports: and a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
 
+# What a guest says: endlessly, with a terminal's commands, or figures that are none.
 qualify_module() {
 	/usr/bin/python3 -B -c "import sys
 sys.path.insert(0, '$tree/tools')
 from pvperf.qualify import guest, output, verdicts
 $1"
 }
+is "a guest that does not end is ended, and a terminal obeys nothing of it" "$(qualify_module '
+g = guest.Guest("kernel", "initrd", [], "console")
+g.words = ["yes", "\x1b[2J" + "x" * 10000]
+with g:
+    print(g.run(None)[1], sum(not line.isprintable() for line in g.console))')" \
+	"it has said more than 16 MB 0"
+is "figures that are none differ, and end nothing" "$(qualify_module '
+whole = {"passes": 1, "instructions": [2, 2], "branches": [1, 1]}
+for wrong in ({"instructions": []}, {"branches": None}):
+    print(*verdicts.judge_one(verdicts.CHECKS[0], {"counts": whole}, {"counts": whole | wrong},
+                              {}, None)[:1])' | uniq -c | tr -s " ")" " 2 differs"
 echo precious >precious
 ln -s precious linked.json
 qualify_module 'output.write("linked", {

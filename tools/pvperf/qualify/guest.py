@@ -9,10 +9,12 @@ import time
 
 from pvperf.error import Error
 from pvperf.qualify import guard
+from pvperf.text import printable
 
-# Of a guest's clock and of ours.
-BOOT = 120
+# How long it may be silent, in s.
 SILENCE = 120
+# What a guest may say, of which each line is kept.
+MOST = 16 << 20
 
 
 def entry(name, mode, data=b"", number=0):
@@ -64,7 +66,7 @@ class Guest:
             "-append", "console=ttyS0 panic=-1 loglevel=4 pci=lastbus=0 "
             f"cryptomgr.notests=1 qualify.checks={','.join(names)} {append}"]
         self.log = open(log, "ab")      # pylint: disable=consider-using-with
-        self.pending = b""
+        self.pending, self.left = b"", MOST
         self.console = []
 
     def __enter__(self):
@@ -85,17 +87,20 @@ class Guest:
     def pid(self):
         return self.process.pid
 
-    def lines(self, silence):
+    def lines(self):
         """What comes, until the guest's end."""
         while True:
             while b"\n" in self.pending:
                 line, self.pending = self.pending.split(b"\n", 1)
                 yield line.decode(errors="replace").strip()
-            if not self.selector.select(silence):
-                raise Died(f"it has said nothing for {silence} s")
+            if not self.selector.select(SILENCE):
+                raise Died(f"it has said nothing for {SILENCE} s")
             data = self.process.stdout.read(65536)
             if not data:
                 return
+            self.left -= len(data)
+            if self.left < 0:
+                raise Died(f"it has said more than {MOST >> 20} MB")
             self.log.write(data)
             self.log.flush()
             self.pending += data
@@ -108,9 +113,9 @@ class Guest:
         """Yields (WORD, REST) of each line that is for us.  Has the Helper do what the
         guest asks for.  Raises Died."""
         ended = False
-        for line in self.lines(BOOT):
+        for line in self.lines():
             if not line.startswith("@"):
-                self.console.append(line)
+                self.console.append(printable(line))
                 continue
             word, _, rest = line[1:].partition(" ")
             if word == "wait":

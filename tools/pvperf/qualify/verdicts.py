@@ -284,7 +284,7 @@ def judge_one(check, native, found, seen, reason):
             reference.get("impossible", reference.get("died", "no result")))
     try:
         return check.judge(reference, guest, seen)
-    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return DIFFERS, f"the guest's figures cannot be read: {error!r}"
 
 
