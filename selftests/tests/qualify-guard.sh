@@ -95,6 +95,9 @@ has "two reports: a cost" 'native, read: 2 ns, 3 ns .\+50%' out
 	<(sed 's/"name": "counts"/"name": "\\u001b[2J"/' report.json) >out
 has "two reports: a check that only one has" '^.\[2J: not there, works' out
 is "two reports: and a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
+"$tree/tools/pv-perf" qualify --checks counts,nonsense >out 2>&1
+is "a check that there is not is refused: status" $? 1
+has "and it is said which there are" 'no check .nonsense.' out
 
 # What a guest says: endlessly, with a terminal's commands, or figures that are none.
 qualify_module() {

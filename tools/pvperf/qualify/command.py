@@ -238,6 +238,13 @@ def make_folder():
     return FOLDER
 
 
+def check_names(args):
+    known = [c.name for c in verdicts.CHECKS] + ["costs"]
+    for name in args.checks.split(",") if args.checks else ():
+        if name not in known:
+            raise Error(f"--checks: there is no check {name!r}", "there are: " + ", ".join(known))
+
+
 def qualify(args):
     """On this machine."""
     lock = modules.Lock()
@@ -284,6 +291,7 @@ def run(args):
         os.makedirs(args.build, exist_ok=True)
         build.build(args.release, args.build)
         return 0
+    check_names(args)
     if os.geteuid():
         raise Error("only the administrator may exchange KVM's modules", "run it as root")
     if args.back:
