@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+from pvperf import doctor
 from pvperf.error import Error
 from pvperf.qualify import build, guest, modules
 from pvperf.qualify.modules import read
@@ -61,12 +62,11 @@ def cpu():
 
 
 def lines_of_doctor():
-    top = os.path.dirname(build.TOOLS)
-    built = os.path.join(top, "build", "pv-perf-doctor")
-    program = built if os.path.exists(built) else shutil.which("pv-perf-doctor")
-    if not program:
-        raise Error("there is no pv-perf-doctor", "apt install pv-perf-doctor, or make doctor")
-    result = subprocess.run([program, "--can-install", "host"], capture_output=True, text=True)
+    try:
+        result = subprocess.run([doctor.program(), "--can-install", "host"],
+                                capture_output=True, text=True, errors="replace")
+    except FileNotFoundError:
+        raise doctor.MISSING from None
     return [] if not result.returncode else result.stdout.splitlines()
 
 
@@ -131,9 +131,9 @@ def build_problems():
 def problems(args):
     """Why it cannot be done, and what to do; nothing has been changed."""
     found = []
-    doctor = lines_of_doctor()
-    if any("not ok" in line for line in doctor):
-        found += [line for line in doctor if line.startswith(("not ok", "   "))]
+    lines = lines_of_doctor()
+    if any("not ok" in line for line in lines):
+        found += [line for line in lines if line.startswith(("not ok", "   "))]
     found += kvm_problems()
     if not shutil.which("qemu-system-x86_64"):
         found.append("there is no QEMU. Remedy: apt install qemu-system-x86")
