@@ -1,19 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """What pv-perf asks libvirt for, with libvirt's own driver for tests."""
+import sys
 import types
 
 from pvperf.record import command, vmm
 from pvperf.record.transport import common, libvirt
+from vmlib.tap import Tap
 
-results = []
+tap = Tap()
 
 
 def check(name, got, want):
-    results.append(got == want)
-    if got != want:
-        print(f"# {name}: got {got!r}, want {want!r}")
-    print(f"{'' if got == want else 'not '}ok {len(results)} {name}")
+    tap.ok(got == want, name, f"{name}: got {got!r}, want {want!r}")
 
 
 class Unresponsive(Exception):
@@ -103,4 +102,4 @@ check("those that are given by name are not twice", record_all(given=["web1", "w
 check("a passive domain has its VMM", [d.pid for d in command.find_all(
     [connection], types.SimpleNamespace(only=["web2"], excepted=[], patience=5), set())[1]],
       [12])
-print(f"1..{len(results)}")
+sys.exit(tap.finish())

@@ -42,6 +42,6 @@ touch a-session
 is "files" "$(completed "$pv_perf" report a-s)" "a-session"
 has "and what runs after --" '(^| )gzip( |$)' <(completed "$pv_perf" record -- gzi)
 
-PYTHONPATH=$tree/tools /usr/bin/python3 -B "$tree/selftests/programs/libvirt_test.py" >libvirt.tap
-tap_file "libvirt" libvirt.tap
+ends_well libvirt env PYTHONPATH="$tree/tools:$tree/selftests" /usr/bin/python3 -B \
+	"$tree/selftests/programs/libvirt_test.py"
 finish
