@@ -10,24 +10,16 @@
 # seconds: 90
 self=$(realpath "$0")
 tree=${self%/selftests/*}
-# One session at a time on a machine: session.sh looks for all that is left of any.
-[ $# -gt 0 ] || [ -n "${LOCKED-}" ] ||
-	LOCKED=1 exec flock -o /run/pv-perf-session.lock "$self"
 . "$tree/selftests/tap.sh"
 . "$tree/selftests/report/functions"
+one_session "$@"
 begin fleet
 trap 'kill $receiver $vmm 2>/dev/null' EXIT
 
 sleep 10000 &
 vmm=$!
 mkdir bin receiver
-cat >bin/perf <<-'END'
-	#!/bin/bash
-	[[ $* = *-vv* ]] || set -- "${@/#cycles:H/cpu-clock/name=cycles/H}"
-	set -- "${@/#cycles:G/dummy:G}"
-	exec /usr/bin/perf "$@"
-END
-chmod +x bin/perf
+fake_cycles
 export PATH=$PWD/bin:$PATH
 # As tools/pv-perf, with that process for each domain's VMM, and less patience.
 cat >pv-perf <<-END

@@ -9,11 +9,9 @@
 # seconds: 200
 self=$(realpath "$0")
 tree=${self%/selftests/*}
-# One at a time on a machine, of which all that is left is looked for.
-[ $# -gt 0 ] || [ -n "${LOCKED-}" ] ||
-	LOCKED=1 exec flock -o /run/pv-perf-session.lock "$self"
 . "$tree/selftests/tap.sh"
 . "$tree/selftests/report/functions"
+one_session "$@"
 
 # Acts as ssh. A guest's name says how it fails; tests change files in $FAKES.
 fake_ssh() {
@@ -180,15 +178,8 @@ is "a perf that goes elsewhere for a moment does no harm" \
 rm bin/perf
 
 # A passive guest's symbols: of what the host has sampled, a sample of its kernel.
-# That takes a hardware event: cycles are the time that passes on the host to a perf
-# that makes them so, and guests have none.
-cat >bin/perf <<-'END'
-	#!/bin/bash
-	[[ $* = *-vv* ]] || set -- "${@/#cycles:H/cpu-clock/name=cycles/H}"
-	set -- "${@/#cycles:G/dummy:G}"
-	exec /usr/bin/perf "$@"
-END
-chmod +x bin/perf
+# That takes a hardware event.
+fake_cycles
 sleep 1000 &
 passive=$!
 cat >System.map <<-END

@@ -9,11 +9,9 @@
 # seconds: 60
 self=$(realpath "$0")
 tree=${self%/selftests/*}
-# One session at a time on a machine: session.sh looks for all that is left of any.
-[ $# -gt 0 ] || [ -n "${LOCKED-}" ] ||
-	LOCKED=1 exec flock -o /run/pv-perf-session.lock "$self"
 . "$tree/selftests/tap.sh"
 . "$tree/selftests/report/functions"
+one_session "$@"
 
 # All that is changed of this machine is changed for this process and its children.
 if [ "${1-}" != apart ]; then

@@ -29,9 +29,7 @@ coloured() {
 
 # shoot PAGE: a picture of it
 shoot() {
-	timeout 100 chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
-		--user-data-dir="$PWD/chromium" --window-size=1200,1400 \
-		--screenshot="$PWD/$1.png" "file://$PWD/$1" 2>>browser.log
+	browser --window-size=1200,1400 --screenshot="$PWD/$1.png" "$1"
 }
 
 # count PAGE EVENT: what the table of counts has of it, "count estimated missing"
