@@ -32,8 +32,8 @@ shoot() {
 	browser --window-size=1200,1400 --screenshot="$PWD/$1.png" "$1"
 }
 
-# count PAGE EVENT: what the table of counts has of it, "count estimated missing"
-count() {
+# counted PAGE EVENT: what the table of counts has of it, "count estimated missing"
+counted() {
 	sed -n '/class="counts"/,/<.table>/p' "$1" | sed -n "s|.*<th>$2</th><td>\(.*\)</td></tr>|\1|p" |
 		sed 's|</td><td>| |g'
 }
@@ -56,7 +56,7 @@ for form in csv json; do
 	is "$form: an event whose name has a comma" "$(cat out)" \
 		"gaps.$form.html: 1 events, 5 intervals
 $name: 1 intervals are perf's estimate, in 3 it was not counted"
-	is "$form: its counts, estimates and gaps" "$(count gaps.$form.html "$name")" "1,200 1 3"
+	is "$form: its counts, estimates and gaps" "$(counted gaps.$form.html "$name")" "1,200 1 3"
 	shoot gaps.$form.html
 	more "$form: intervals between two gaps are drawn as long as they are, in pixels" \
 		"$(coloured gaps.$form.html.png 1f77b4)" 250
@@ -64,7 +64,7 @@ done
 for label in CPU0 S0-D0-C0,2; do
 	sed "/,/s/,/,$label,/" gaps.csv >labelled.csv
 	"$pv_perf" timeline -o labelled.html labelled.csv >out
-	is "counts of ${label%,*} are read" "$(count labelled.html "$name")" "1,200 1 3"
+	is "counts of ${label%,*} are read" "$(counted labelled.html "$name")" "1,200 1 3"
 done
 
 # A program that sleeps has counted nothing.
@@ -75,9 +75,9 @@ for i in 1 2 3 4; do
 	echo "$i.0,<not supported>,,faults,0,100.00,,"
 done >sleeps.csv
 "$pv_perf" timeline -o sleeps.html sleeps.csv >out
-is "a task that sleeps has 0 events, which are known" "$(count sleeps.html cycles)" "200 0 0"
+is "a task that sleeps has 0 events, which are known" "$(counted sleeps.html cycles)" "200 0 0"
 is "an event that is not supported has none that are known" \
-	"$(count sleeps.html faults)" "0 0 4"
+	"$(counted sleeps.html faults)" "0 0 4"
 is "so its counts rise and fall with it" "$(grep -c '<td style=[^>]*>1.00</td>' sleeps.html)" 1
 
 # Two runs: in one a and b rise together, in the other one as the other falls.
