@@ -21,7 +21,7 @@ work=$tree/build/tests/ssh
 rm -rf "$work"
 mkdir -p "$work/tmp" "$work/home" /run/sshd
 cd "$work" || exit 1
-trap 'kill $(cat "$work/pid")' EXIT
+trap 'kill $(cat "$work/pid"); rm -f /run/pv-perf-test.pub' EXIT
 
 # Users by whom to log in: one may use sudo, one may not.
 {
@@ -90,7 +90,6 @@ record long --vm ssh://root@127.0.0.1:20023
 more "a long TMPDIR: samples" "$(samples long 127_0_0_1_20023)" 100
 none "nothing is left" "$(ls "$TMPDIR"; ls -d /tmp/pv-perf-ssh.* 2>/dev/null)"
 unset TMPDIR
-rm /run/pv-perf-test.pub
 
 # Where perf is missing, or is too old: what machine.sh says, by its distribution.
 machine=$tree/tools/pvperf/record/machine.sh
