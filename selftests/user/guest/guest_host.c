@@ -78,7 +78,7 @@ GUEST_TEST_UNLOADED(another_pmu_may_have_the_apic)
 	EXPECT_EQ(0x400, lvtpc[0]);
 }
 
-GUEST_TEST_UNLOADED(without_an_area_the_watch_asks)
+static void migrate_without_area(void)
 {
 	host.query.features &= ~(KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_COUNTS);
 	load();
@@ -86,6 +86,11 @@ GUEST_TEST_UNLOADED(without_an_area_the_watch_asks)
 	work(30);
 	perf_read(events[0]);
 	host_migrate();
+}
+
+GUEST_TEST_UNLOADED(without_an_area_the_watch_asks)
+{
+	migrate_without_area();
 	wait_ns(NSEC_PER_SEC / 4);
 	EXPECT_EQ(2, host_enabled(0));
 	work(100);
@@ -100,12 +105,7 @@ GUEST_TEST_UNLOADED(without_an_area_the_watch_asks)
 
 GUEST_TEST_UNLOADED(a_read_finds_another_host)
 {
-	host.query.features &= ~(KVM_PERF_FEATURE_AREA | KVM_PERF_FEATURE_COUNTS);
-	load();
-	open_some();
-	work(30);
-	perf_read(events[0]);
-	host_migrate();
+	migrate_without_area();
 	perf_read(events[0]);
 	EXPECT_EQ(2, host_enabled(0));
 	close_some();

@@ -187,40 +187,39 @@ static void note_flags(struct host_event *event, u32 old)
 	update_pmc(event, true);
 }
 
+/* The host needs a counter itself: the guest's event on it, if any, loses it. */
+static void take_counter(struct host_vcpu *vcpu, int counter)
+{
+	struct host_event *event = vcpu->hw[counter];
+	u32 old;
+
+	if (!event)
+		return;
+	old = flags_of(event);
+	put_counter(event);
+	note_flags(event, old);
+}
+
 void host_set_counters(int cpu, int n)
 {
 	struct host_vcpu *vcpu = &host.vcpus[cpu];
-	struct host_event *event;
-	u32 old;
 	int i;
 
 	vcpu->counters = n;
-	for (i = n; i < HOST_HW; i++) {
-		event = vcpu->hw[i];
-		if (!event)
-			continue;
-		old = flags_of(event);
-		put_counter(event);
-		note_flags(event, old);
-	}
+	for (i = n; i < HOST_HW; i++)
+		take_counter(vcpu, i);
 	host_deliver(cpu);
 }
 
 void host_set_no_fixed(int cpu, u32 fixed)
 {
 	struct host_vcpu *vcpu = &host.vcpus[cpu];
-	struct host_event *event;
-	u32 old;
 	int i;
 
 	vcpu->no_fixed = fixed;
 	for (i = 0; i < KVM_PERF_NR_FIXED_COUNTERS; i++) {
-		event = vcpu->hw[HOST_HW + i];
-		if (!event || !(fixed & BIT(i)))
-			continue;
-		old = flags_of(event);
-		put_counter(event);
-		note_flags(event, old);
+		if (fixed & BIT(i))
+			take_counter(vcpu, HOST_HW + i);
 	}
 	host_deliver(cpu);
 }
