@@ -7,7 +7,7 @@
 # machines: amd
 # needs: machine newer-perf build/clients
 # programs: loop longloop
-# packages: bpfcc-tools bpftrace iproute2 libjson-c5 libpcp-pmda3 libreadline8 pcp-conf libuv1 likwid papi-tools stress-ng sysprof
+# packages: bpfcc-tools bpftrace dbus iproute2 libjson-c5 libpcp-pmda3 libreadline8 pcp-conf libuv1 likwid papi-tools stress-ng sysprof
 # seconds: 1200
 #
 # selftests/clients has a script for each, whose output has to be the same. CLIENTS names
