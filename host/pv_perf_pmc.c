@@ -8,6 +8,7 @@
  */
 #include <linux/bitops.h>
 #include <linux/percpu.h>
+#include <linux/smp.h>
 #include <linux/version.h>
 
 #include <asm/msr.h>
@@ -91,34 +92,53 @@ static bool pv_perf_keeps_guest_only(u32 msr, u64 select)
 	return kept & AMD64_EVENTSEL_GUESTONLY;
 }
 
+struct pv_perf_guest_only {
+	unsigned int	general;
+	bool		tried;
+	bool		kept;
+};
+
+/* IRQs off, on the CPU whose counters are tried. */
+static void pv_perf_try_guest_only(void *info)
+{
+	struct pv_perf_guest_only *try = info;
+	unsigned int i;
+	u64 select;
+
+	for (i = 0; i < try->general && !try->tried; i++) {
+		u32 msr = MSR_F15H_PERF_CTL + 2 * i;
+
+		if (rdmsrq_safe(msr, &select) ||
+		    select & ARCH_PERFMON_EVENTSEL_ENABLE)
+			continue;
+		try->kept = pv_perf_keeps_guest_only(msr, select);
+		try->tried = true;
+	}
+}
+
 /**
  * pv_perf_pmc_has_guest_only - do event selects keep GuestOnly?
  * @general: number of general-purpose counters, with PERFCTR_CORE
  *
  * A hypervisor's PMU may drop the bit silently, like KVM's, and then counts this host
- * with its guests.
+ * with its guests.  The first counter that is free on any CPU tells.
  *
- * Return: false also if all counters count now, so that none is free to try it.
+ * Context: IRQs on. Waits for other CPUs.
+ *
+ * Return: false also if no CPU has a free counter.
  */
 bool pv_perf_pmc_has_guest_only(unsigned int general)
 {
-	unsigned long flags;
-	bool has = false;
-	unsigned int i;
-	u64 select;
+	struct pv_perf_guest_only try = { .general = general };
+	int cpu;
 
-	local_irq_save(flags);
-	for (i = 0; i < general; i++) {
-		if (rdmsrq_safe(MSR_F15H_PERF_CTL + 2 * i, &select) ||
-		    select & ARCH_PERFMON_EVENTSEL_ENABLE)
-			continue;
-		has = pv_perf_keeps_guest_only(MSR_F15H_PERF_CTL + 2 * i,
-					       select);
-		break;
+	for_each_online_cpu(cpu) {
+		smp_call_function_single(cpu, pv_perf_try_guest_only, &try, 1);
+		if (try.tried)
+			break;
 	}
-	local_irq_restore(flags);
 
-	return has;
+	return try.kept;
 }
 
 /**

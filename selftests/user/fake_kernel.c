@@ -34,7 +34,7 @@ u32 cpuid_fixed;
 u64 perf_capabilities, perf_metrics;
 bool cpu_has_metrics;
 bool cpu_has_hypervisor;
-u64 selects[NR_COUNTERS], select_drops;
+u64 selects[NR_CPUS][NR_COUNTERS], select_drops;
 struct x86_pmu_capability pmu_capability = {
 	.version = 2, .num_counters_gp = NR_COUNTERS, .bit_width_gp = 48,
 };
@@ -43,7 +43,8 @@ static u64 *select_of(u32 msr)
 {
 	unsigned int i = (msr - MSR_F15H_PERF_CTL) / 2;
 
-	return msr >= MSR_F15H_PERF_CTL && i < NR_COUNTERS ? &selects[i] : NULL;
+	return msr >= MSR_F15H_PERF_CTL && i < NR_COUNTERS ?
+	       &selects[smp_processor_id()][i] : NULL;
 }
 
 int rdmsrl_safe(u32 msr, u64 *p)
@@ -277,6 +278,15 @@ void irq_unlock(int cpu)
 	irqs_off = false;
 	acting_cpu = 0;
 	pthread_mutex_unlock(&cpus[cpu].irq);
+}
+
+int smp_call_function_single(int cpu, void (*func)(void *info), void *info, int wait)
+{
+	CHECK(wait && !irqs_off);
+	irq_lock(cpu);
+	func(info);
+	irq_unlock(cpu);
+	return 0;
 }
 
 bool irqs_are_off(void)

@@ -203,27 +203,35 @@ static int enable_cap(struct kvm *vm, u32 cap, u64 limit)
 static void test_guest_only(void)
 {
 	u64 used = ARCH_PERFMON_EVENTSEL_ENABLE | 0x76;
-	int i;
+	int i, cpu;
 
 	tasks[0] = task_create(0);
 	on(0);
 	cpu_has_hypervisor = true;
 	select_drops = AMD64_EVENTSEL_GUESTONLY;
-	selects[0] = used;
-	selects[1] = 0xc0;
+	selects[0][0] = used;
+	selects[0][1] = 0xc0;
 	is("not where a hypervisor drops GuestOnly", now_available(), false);
 	is("event selects are left as they were",
-	   selects[0] == used && selects[1] == 0xc0, true);
+	   selects[0][0] == used && selects[0][1] == 0xc0, true);
 	select_drops = 0;
-	for (i = 0; i < NR_COUNTERS; i++)
-		selects[i] = used;
-	is("nor where all counters count, so that nobody knows",
+	for (cpu = 0; cpu < NR_CPUS; cpu++)
+		for (i = 0; i < NR_COUNTERS; i++)
+			selects[cpu][i] = used;
+	is("not where all counters of all CPUs count, so that nobody knows",
 	   now_available(), false);
-	selects[2] = 0xc2;
-	is("where it keeps that", now_available(), true);
-	is("and the event select", selects[2], 0xc2);
-	selects[2] = used;
-	is("which is asked only once", pv_perf_available(), true);
+	selects[NR_CPUS - 1][0] = 0;
+	is("where another CPU has a free counter, which keeps GuestOnly",
+	   now_available(), true);
+	select_drops = AMD64_EVENTSEL_GUESTONLY;
+	is("not where the free counter of another CPU drops GuestOnly",
+	   now_available(), false);
+	select_drops = 0;
+	selects[0][2] = 0xc2;
+	is("where a free counter of this CPU keeps GuestOnly", now_available(), true);
+	is("the free counter's event select is left as it was", selects[0][2], 0xc2);
+	selects[0][2] = used;
+	is("the counters are tried only once", pv_perf_available(), true);
 	memset(selects, 0, sizeof(selects));
 	cpu_has_hypervisor = false;
 	task_put(tasks[0]);

@@ -197,6 +197,8 @@ struct cpu {
 };
 
 extern struct cpu cpus[NR_CPUS];
+#define for_each_online_cpu(cpu)	for ((cpu) = 0; (cpu) < NR_CPUS; (cpu)++)
+int smp_call_function_single(int cpu, void (*func)(void *info), void *info, int wait);
 extern __thread struct task_struct *current;
 extern u64 clock_ns;
 
@@ -359,7 +361,7 @@ extern bool cpu_has_metrics;
 #define FULL_WIDTH_WRITES	BIT(13)
 /* Event selects of AMD's; a hypervisor's PMU may drop bits. */
 extern bool cpu_has_hypervisor;
-extern u64 selects[NR_COUNTERS], select_drops;
+extern u64 selects[NR_CPUS][NR_COUNTERS], select_drops;
 int rdmsrl_safe(u32 msr, u64 *p);
 int wrmsrl_safe(u32 msr, u64 value);
 extern u32 cpuid_fixed;
