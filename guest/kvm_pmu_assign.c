@@ -102,20 +102,10 @@ void kvm_pmu_refuse(struct perf_event *event)
 	WRITE_ONCE(config->refused, true);
 }
 
-/**
- * kvm_pmu_is_refused - does the host refuse to count an event?
- * @event: the event
- *
- * The host has refused it less than a second ago, or is of another CPU model.
- */
+/* Has the host refused to count the event, less than a second ago? */
 static bool kvm_pmu_is_refused(struct perf_event *event)
 {
 	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
-
-	if (kvm_pmu_is_foreign(&config->attr)) {
-		kvm_pmu_warn(KVM_PMU_WARN_MODEL);
-		return true;
-	}
 
 	if (!READ_ONCE(config->refused))
 		return false;
@@ -307,12 +297,19 @@ kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	unsigned int limit = kvm_pmu_limit(cpu);
+	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
 	struct kvm_pmu_use use = cpu->use;
+
+	/* Until the event is opened again, the host would refuse it. */
+	if (kvm_pmu_is_foreign(attr)) {
+		kvm_pmu_warn(KVM_PMU_WARN_MODEL);
+		return false;
+	}
 
 	if (kvm_pmu_is_pinned(event))
 		return !kvm_pmu_host_is_gone(true);
 
-	kvm_pmu_add_use(&use, kvm_pmu_kind(&to_kvm_pmu_config(event)->attr));
+	kvm_pmu_add_use(&use, kvm_pmu_kind(attr));
 	return !kvm_pmu_host_is_gone(false) && !kvm_pmu_is_refused(event) &&
 	       kvm_pmu_use_fits(cpu, &use, limit);
 }

@@ -126,6 +126,40 @@ GUEST_TEST(another_host_is_asked_again)
 	unload();
 }
 
+/* A pinned event, too, for which the host is asked each time otherwise. */
+GUEST_TEST_UNLOADED(a_raw_event_of_another_model_is_named_in_the_log)
+{
+	struct perf_event_attr attr = raw_user(0xc0);
+	u64 opens;
+	int pinned;
+
+	for (pinned = 0; pinned < 2; pinned++) {
+		struct perf_event *event;
+
+		attr.pinned = pinned;
+		host.query.model = 1;
+		load();
+		event = open_task(attr, 0);
+		run(0);
+		work(100);
+		EXPECT_EQ(100, perf_read(event));
+		host.query.model = 2;
+		log_lines = 0;
+		host_migrate();
+		opens = host.ops[KVM_PERF_OP_OPEN];
+		run(-1);
+		run(0);
+		wait_ns(NSEC_PER_SEC);
+		work(100);
+		EXPECT_EQ(pinned ? PERF_EVENT_STATE_ERROR : PERF_EVENT_STATE_INACTIVE,
+			  event->state);
+		EXPECT_EQ(1, log_lines);
+		EXPECT_EQ(opens, host.ops[KVM_PERF_OP_OPEN]);
+		perf_close(event);
+		unload();
+	}
+}
+
 GUEST_TEST(configurations_are_remembered_but_not_for_ever)
 {
 	u64 opens;
