@@ -240,7 +240,7 @@ start_guest $system dies 1 &
 left_in_web >left
 is "nothing is left in a guest" "$(cat left)" "nothing else"
 is "nothing but the session is left on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
-	"db.samples.gz host.samples.gz old.kallsyms session.json web.samples.gz "
+	"$(echo {db,host,web}.{maps,samples}.gz old.kallsyms session.json) "
 is "all domains have the status ok" "$(field all "[x['status'] for x in s['domains']]")" \
 	"['ok', 'ok', 'ok', 'ok']"
 is "no sample is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
