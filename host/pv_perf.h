@@ -151,7 +151,23 @@ int pv_perf_check_extension(struct kvm *kvm, unsigned int cap);
 int pv_perf_enable_cap(struct kvm *kvm, const struct kvm_enable_cap *cap);
 
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu);
-void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret);
+void __pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret);
+
+/**
+ * pv_perf_vcpu_leave - KVM_RUN ends
+ * @vcpu: the vCPU
+ * @ret: what KVM_RUN returns; with 0, run->exit_reason says why
+ *
+ * If the VMM may save the guest's memory now, the records have to be up to date: it has
+ * interrupted the vCPU, or handles a halt, a debug event or a shutdown itself.  May
+ * sleep, with kvm->srcu held for reading.
+ */
+static inline void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
+{
+	if (unlikely(vcpu->arch.pv_perf))
+		__pv_perf_vcpu_leave(vcpu, ret);
+}
+
 void pv_perf_vcpu_reset(struct kvm_vcpu *vcpu);
 void pv_perf_vcpu_set_sregs(struct kvm_vcpu *vcpu,
 			    const struct kvm_sregs *sregs);

@@ -167,7 +167,8 @@ static bool pv_perf_run_area(struct kvm_vcpu *vcpu)
  * @vcpu: the vCPU, on the thread that is going to run it, with kvm->srcu held
  *	for reading
  *
- * May sleep.
+ * A vCPU that has made no call here may have had an area on another host, and may have to
+ * stop the events of another vCPU, which the thread ran before.  May sleep.
  */
 void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 {
@@ -249,19 +250,9 @@ static bool pv_perf_must_complete(u32 exit_reason)
 	}
 }
 
-/**
- * pv_perf_vcpu_leave - KVM_RUN ends
- * @vcpu: the vCPU
- * @ret: what KVM_RUN returns; with 0, run->exit_reason says why
- *
- * If the VMM may save the guest's memory now, the records have to be up to date: it has
- * interrupted the vCPU, or handles a halt, a debug event or a shutdown itself.  May
- * sleep, with kvm->srcu held for reading.
- */
-void pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
+void __pv_perf_vcpu_leave(struct kvm_vcpu *vcpu, int ret)
 {
-	if (!vcpu->arch.pv_perf ||
-	    (!ret && pv_perf_must_complete(READ_ONCE(vcpu->run->exit_reason))))
+	if (!ret && pv_perf_must_complete(READ_ONCE(vcpu->run->exit_reason)))
 		return;
 
 	if (pv_perf_vcpu_has_events(vcpu))

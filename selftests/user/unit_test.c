@@ -1673,8 +1673,15 @@ static void test_counts_faults(void)
 static void test_restored(void)
 {
 	struct kvm_lapic lapic = { .lvtpc = KVM_PERF_LVTPC };
+	struct kvm_vcpu *fresh;
 
 	setup();
+	fresh = vcpu_create(kvm, 2);
+	fresh->arch.apic = &lapic;
+	pv_perf_vcpu_run(fresh);
+	is("a vCPU that has not called here, but had an area elsewhere, gets an NMI",
+	   atomic_read(&fresh->arch.nmi_queued), 1);
+	vcpu_destroy(fresh);
 	vcpus[0]->arch.apic = &lapic;
 	vcpus[1]->arch.apic = &lapic;
 	pv_perf_vcpu_run(vcpus[0]);
