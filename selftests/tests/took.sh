@@ -10,14 +10,16 @@
 . "$VM_TREE/selftests/tap.sh"
 sysctl=/proc/sys/kernel
 
-# together FILE N: N events that overflow at the same instructions, 1,000 times
+# together FILE N: N events that overflow at the same instructions, 5,000 times; fails without
+# samples
 together() {
 	local events i
 
 	for ((i = 0; i < $2; i++)); do
 		events+=(-e instructions:u)
 	done
-	perf record -q -B -N "${events[@]}" -c 100000 -o "$1" "$T/longloop" 2>"$1.err"
+	perf record -q -B -N "${events[@]}" -c 100000 -o "$1" "$T/longloop" 2>"$1.err" &&
+		[ "$(samples_of "$1")" -ge 1000 ]
 }
 
 # rate_after N LEVEL: the host's rate after N such events on this level
@@ -29,8 +31,7 @@ rate_after() {
 		together data "$1"
 	else
 		"$vm" guest -- "$0" "$1" >&2
-	fi
-	cat $sysctl/perf_event_max_sample_rate
+	fi && cat $sysctl/perf_event_max_sample_rate
 }
 
 cd /dev/shm || exit 1
