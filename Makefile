@@ -4,7 +4,7 @@
 
 # The kernel line that host and guest run, and all that the host side knows.
 LINE ?= 6.1
-LINES := $(patsubst host/hooks/linux-%.patch,%,$(wildcard host/hooks/*.patch))
+LINES := $(patsubst host/hooks/linux-%,%,$(wildcard host/hooks/linux-*))
 # Guests may have another that Debian serves.
 GUEST_LINES := $(LINES) 7.2
 
@@ -226,7 +226,7 @@ results:
 # The patches for mainline, against the newest sources that Debian has.
 newest := $(lastword $(sort $(LINES)))
 series: $(B)/linux-$(newest)/release $(qemu)
-	@$(call install,unifdef patchutils)
+	@$(call install,unifdef)
 	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
 		series/write-kernel $(B)/linux-$(newest)/source $(B)/series/kernel
 	@$(stage) series-qemu 'writing the patches for QEMU, in $(B)/series/qemu' \
@@ -236,10 +236,10 @@ series: $(B)/linux-$(newest)/release $(qemu)
 with_series := $(B)/linux-$(newest)-series
 $(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config series.config) \
-		$(wildcard host/*.[ch] host/Makefile.pv_perf host/hooks/linux-$(newest).patch \
+		$(wildcard host/*.[ch] host/Makefile.pv_perf host/hooks/linux-$(newest)/*.patch \
 			abi/*.h Documentation/abi.rst guest/*.[ch] series/write-kernel \
 			$(addprefix series/kernel/*/,* tree/*/*))
-	@$(call install,unifdef patchutils libelf-dev)
+	@$(call install,unifdef libelf-dev)
 	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
 		series/write-kernel $(B)/linux-$(newest)/source $(B)/series/kernel
 	@$(stage) kernel-$(newest)-series 'building Linux with them (10 minutes)' \
@@ -318,7 +318,7 @@ $(B)/linux-%/agent-initrd: $(addprefix selftests/machine/,build-agent-initrd \
 
 # $(1): what is appended to the line's name
 define modules_built
-$(B)/linux-%$(1)/modules.built: $$$$(wildcard host/hooks/linux-$$$$*.patch) \
+$(B)/linux-%$(1)/modules.built: $$$$(wildcard host/hooks/linux-$$$$*/*.patch) \
 		$(B)/linux-%$(1)/release \
 		selftests/machine/build-modules host/build \
 		$(wildcard host/*.[ch] host/Makefile.pv_perf abi/*.h guest/*.[ch] guest/Kbuild) \

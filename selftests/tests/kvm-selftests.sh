@@ -6,7 +6,7 @@
 # tier: intel
 # machines: intel
 # needs: machine series
-# packages: unifdef patchutils uuid-dev libelf-dev
+# packages: unifdef uuid-dev libelf-dev
 # lines: 7.3
 # debug: no
 # seconds: 300

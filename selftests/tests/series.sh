@@ -7,7 +7,7 @@
 # tier: all
 # machines: amd
 # needs: qemu
-# packages: unifdef patchutils uuid-dev libelf-dev
+# packages: unifdef uuid-dev libelf-dev
 # lines: 7.3
 # debug: no
 # seconds: 300
