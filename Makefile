@@ -232,24 +232,29 @@ series: $(B)/linux-$(newest)/release $(qemu)
 	@$(stage) series-qemu 'writing the patches for QEMU, in $(B)/series/qemu' \
 		sh -c 'series/write-qemu $$(series/fetch-qemu) $(B)/series/qemu'
 
-# A kernel with all of them.
+# A kernel with all of them, and one with the first series alone.
 with_series := $(B)/linux-$(newest)-series
-$(with_series)/release: $(B)/linux-$(newest)/release selftests/machine/build-kernel \
+with_core := $(B)/linux-$(newest)-core
+$(with_core)/release: last = 1-core
+$(with_series)/release $(with_core)/release: $(B)/linux-$(newest)-%/release: \
+		$(B)/linux-$(newest)/release selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config series.config) \
 		$(wildcard host/*.[ch] host/Makefile.pv_perf host/hooks/linux-$(newest)/*.patch \
 			abi/*.h Documentation/abi.rst guest/*.[ch] series/write-kernel \
-			$(addprefix series/kernel/*/,* tree/*/*))
+			series/fill-cover $(addprefix series/kernel/*/*/,* tree/*/*))
 	@$(call install,unifdef libelf-dev)
-	@$(stage) series-kernel 'writing the patches for Linux, in $(B)/series/kernel' \
-		series/write-kernel $(B)/linux-$(newest)/source $(B)/series/kernel
-	@$(stage) kernel-$(newest)-series 'building Linux with them (10 minutes)' \
-		selftests/machine/build-kernel $(newest) series $(B)/series/kernel.tree
+	@$(stage) series-$* 'writing the patches for Linux, in $(B)/series/$*' \
+		series/write-kernel $(B)/linux-$(newest)/source $(B)/series/$* $(last)
+	@$(stage) kernel-$(newest)-$* 'building Linux with them (10 minutes)' \
+		selftests/machine/build-kernel $(newest) $* $(B)/series/$*.tree
 	@touch $@
 
 # Whether each builds, whether KVM's own tests end as they do without them, and
-# whether the kernel with all of them is a host and a guest.
+# whether the kernel with all of them is a host and a guest, and that with the first
+# series.
 series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built \
 		$(addprefix $(with_series)/,initrd modules.built) \
+		$(addprefix $(with_core)/,initrd modules.built) \
 		$(addprefix $(B)/tests/,hypercall_test loop)
 	@$(call install,uuid-dev libelf-dev)
 	@$(stage) series-build 'building each patch (5 minutes)' series/build-kernel \
@@ -257,6 +262,7 @@ series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.bu
 	@series/compare-selftests $(B)/series/kernel $(newest)
 	@selftests/matrix $(newest)-series/$(newest)-series
 	@VM_KERNEL=$(newest)-series selftests/run kexec took
+	@VM_KERNEL=$(newest)-core selftests/run stat record hypercall hostile limits
 
 # Every time, as it is quick when nothing is missing.
 groups := $(addprefix packages-,build user qemu bochs machine)
@@ -331,6 +337,7 @@ endef
 $(eval $(call modules_built,))
 $(eval $(call modules_built,-debug))
 $(eval $(call modules_built,-series))
+$(eval $(call modules_built,-core))
 
 # The tests' programs: each is a file.  Its folder says how it is built; what
 # follows `build:` at its beginning is added.
@@ -489,7 +496,7 @@ clean:
 		$(B)/linux-*/hypercall $(B)/linux-*/modules.built \
 		$(B)/linux-*/initrd $(B)/linux-*/memory-initrd \
 		$(B)/linux-*-debug $(B)/deb $(doctor) $(B)/tests $(B)/run $(B)/log \
-		$(B)/series $(B)/linux-*-series $(B)/docs
+		$(B)/series $(B)/linux-*-series $(B)/linux-*-core $(B)/docs
 
 distclean:
 	rm -rf $(B)

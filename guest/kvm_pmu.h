@@ -455,7 +455,11 @@ static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 	return event->pmu_private;
 }
 
-/* Functions of each file, from the bottom to the top: see guest/layers. */
+/*
+ * Functions of each file, from the bottom to the top: see guest/layers.
+ * The series for mainline brings each feature in patches of its own: until then, the
+ * driver is built without.
+ */
 
 /* kvm_pmu_perf.c */
 extern struct pmu *kvm_pmu;
@@ -590,6 +594,7 @@ void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_branches.c */
+#ifndef KVM_PMU_WITHOUT_BRANCHES
 unsigned int kvm_pmu_branches_possible(void);
 bool kvm_pmu_wants_branches(const struct perf_event *event);
 int kvm_pmu_branches_init_event(struct perf_event *event);
@@ -599,8 +604,48 @@ void kvm_pmu_branches_forget(void);
 void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu, struct perf_event *event,
 			   struct perf_sample_data *data);
 int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu);
+#else
+static inline unsigned int kvm_pmu_branches_possible(void)
+{
+	return 0;
+}
+
+static inline bool kvm_pmu_wants_branches(const struct perf_event *event)
+{
+	return false;
+}
+
+static inline int kvm_pmu_branches_init_event(struct perf_event *event)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline void kvm_pmu_branches_add(struct perf_event *event)
+{
+}
+
+static inline void kvm_pmu_branches_del(struct perf_event *event)
+{
+}
+
+static inline void kvm_pmu_branches_forget(void)
+{
+}
+
+static inline void kvm_pmu_branches_save(struct kvm_pmu_cpu *cpu,
+					 struct perf_event *event,
+					 struct perf_sample_data *data)
+{
+}
+
+static inline int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu)
+{
+	return 0;
+}
+#endif
 
 /* kvm_pmu_user.c */
+#ifndef KVM_PMU_WITHOUT_RDPMC
 int kvm_pmu_user_create(void);
 #ifdef MODULE
 void kvm_pmu_user_destroy(void);
@@ -615,6 +660,49 @@ void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm);
 void kvm_pmu_update_pages(void *info);
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 				 struct kvm_pmu_backing *backing);
+#else
+#define kvm_pmu_event_mapped	NULL
+#define kvm_pmu_event_unmapped	NULL
+
+static inline int kvm_pmu_user_create(void)
+{
+	return 0;
+}
+
+static inline bool kvm_pmu_user_possible(void)
+{
+	return false;
+}
+
+static inline bool kvm_pmu_user_allowed(void)
+{
+	return false;
+}
+
+static inline int kvm_pmu_user_allow(bool allowed)
+{
+	return allowed ? -EOPNOTSUPP : 0;
+}
+
+static inline u64 kvm_pmu_user_attr(void)
+{
+	return 0;
+}
+
+static inline void kvm_pmu_user_init_event(struct perf_event *event)
+{
+}
+
+static inline void kvm_pmu_update_pages(void *info)
+{
+}
+
+static inline unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
+					       struct kvm_pmu_backing *backing)
+{
+	return 0;
+}
+#endif
 #ifdef MODULE
 void kvm_pmu_user_page(struct perf_event *event,
 		       struct perf_event_mmap_page *page);

@@ -9,6 +9,7 @@
 #include "kvm_pmu.h"
 
 /* kvm_pmu_slot.c */
+#ifndef KVM_PMU_WITHOUT_SLOTS
 void kvm_pmu_hypervisor_update(struct perf_event *event);
 void kvm_pmu_hypervisor_start(struct perf_event *event, int flags);
 void kvm_pmu_hypervisor_stop(struct perf_event *event, int flags);
@@ -23,12 +24,37 @@ void kvm_pmu_counts_get(unsigned long counts);
 void kvm_pmu_counts_put(unsigned long counts);
 bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts);
 void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu);
+#else
+static inline void kvm_pmu_hypervisor_new_area(struct kvm_pmu_cpu *cpu)
+{
+}
+
+static inline u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu,
+				       struct pt_regs *regs)
+{
+	return 0;
+}
+
+static inline void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
+{
+}
+#endif
 
 /* kvm_pmu_hypervisor.c */
+#ifndef KVM_PMU_WITHOUT_HYPERVISOR
 void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_hypervisor_register(const char *no_sampling);
 #ifdef MODULE
 void kvm_pmu_hypervisor_unregister(void);
+#endif
+#else
+static inline void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
+{
+}
+
+static inline void kvm_pmu_hypervisor_register(const char *no_sampling)
+{
+}
 #endif
 
 #endif /* _KVM_PMU_HYPERVISOR_H */

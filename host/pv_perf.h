@@ -81,6 +81,7 @@ static inline void pv_perf_emulated(struct kvm_vcpu *vcpu, bool branch,
 		pv_perf_count_emulated(vcpu, branch, next_ip);
 }
 
+#ifndef PV_PERF_WITHOUT_COUNTS
 /**
  * pv_perf_exit - note why a vCPU has left the guest, if the guest counts exits
  * @vcpu: the vCPU, right after the exit, with interrupts off
@@ -94,7 +95,9 @@ static inline void pv_perf_exit(struct kvm_vcpu *vcpu)
 	if (pv && pv->at_entry & PV_PERF_AT_ENTRY_COUNTS)
 		pv_perf_note_exit(vcpu);
 }
+#endif
 
+#ifndef PV_PERF_WITHOUT_BRANCHES
 /**
  * pv_perf_save_branches - save the branches that led to an exit for an NMI
  * @vcpu: the vCPU, right after the exit, before pv_perf_exit(), with NMIs held off,
@@ -105,6 +108,7 @@ static inline void pv_perf_save_branches(struct kvm_vcpu *vcpu)
 	if (vcpu->arch.pv_perf_branches)
 		pv_perf_read_branches(vcpu);
 }
+#endif
 
 /* Where a vCPU enters the guest from. */
 enum pv_perf_entry {

@@ -31,7 +31,12 @@ written "the patches for the kernel" \
 	series/write-kernel "build/linux-$line/source" $out/kernel
 written "the patches for QEMU" series/write-qemu \
 	"$(echo build/download/qemu_*.orig.tar.xz)" $out/qemu
-for file in "$out"/kernel/000{1..8}-*.patch "$out"/qemu/000{1..3}-*.patch; do
+for folder in series/kernel/[0-9]*; do
+	name=${folder##*/}
+	is "$name: all its patches" "$(grep -c "/$name/" "$out/kernel/series")" \
+		"$(find "$folder" -mindepth 1 -maxdepth 1 -type d | wc -l)"
+done
+for file in "$out"/qemu/000{1..3}-*.patch; do
 	ok "${file##*/}" test -s "$file"
 done
 
