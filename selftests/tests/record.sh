@@ -268,8 +268,13 @@ ok "the guest's skid, $(skid guest), is no larger than the host's, $(skid host)"
 
 samples=$(samples_of guest.turns.1000)
 more "a task that another takes turns with, at 1,000 Hz: samples" "$samples" 300
-is "a task that another takes turns with: the other has no overflow" \
-	"$(cat guest.turns.1000.overflows)" "$samples"
+# With the first series for mainline alone, perf adapts periods on the host: then perf
+# shortens that of an event that waits for its task, too.
+case $VM_KERNEL in
+*-core)	;;
+*)	is "a task that another takes turns with: the other has no overflow" \
+		"$(cat guest.turns.1000.overflows)" "$samples" ;;
+esac
 
 perf report -i guest.calltree --stdio 2>/dev/null >out
 has "perf record in the guest loses no sample" 'Total Lost Samples: 0' out
