@@ -56,6 +56,9 @@ static inline u32 pv_perf_counts_vcpu(struct kvm_vcpu *vcpu)
 
 static inline int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted)
 {
+	if (wanted >> KVM_PERF_NR_COUNTS)
+		return -EINVAL;
+
 	return wanted ? -EOPNOTSUPP : 0;
 }
 

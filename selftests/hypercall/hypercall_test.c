@@ -7,6 +7,7 @@
  *
  * Usage: hypercall_test		the contract
  *	  hypercall_test --absent	a VM that has not the feature
+ *	  hypercall_test --core		a host without events of the hypervisor
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -1000,6 +1001,19 @@ static void test_counts(void)
 	expect_true("the reference event counts on", ref_counts());
 }
 
+static void test_no_counts(void)
+{
+	const uint64_t op = KVM_PERF_OP_SET_COUNTS;
+
+	expect("QUERY tells of no events of the hypervisor",
+	       shared->query.counts, 0);
+	expect("SET_COUNTS of one that there is not: EINVAL",
+	       call_addr(op, 1 << KVM_PERF_NR_COUNTS), -KVM_EINVAL);
+	expect("SET_COUNTS of one that the host does not have: EOPNOTSUPP",
+	       call_addr(op, 1 << KVM_PERF_COUNT_EXITS_IO), -KVM_EOPNOTSUPP);
+	expect("SET_COUNTS of none", call_addr(op, 0), 0);
+}
+
 static void test_reset(void)
 {
 	expect("OPEN", open_id(ID, &shared->record[1]), 0);
@@ -1069,7 +1083,10 @@ int main(int argc, char **argv)
 		test_move();
 		test_races();
 		test_area();
-		test_counts();
+		if (argc > 1 && !strcmp(argv[1], "--core"))
+			test_no_counts();
+		else
+			test_counts();
 		test_reset();
 	}
 
