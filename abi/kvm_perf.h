@@ -141,7 +141,7 @@
  *	guest_perf_query.  The guest sets its size; the host writes at most that
  *	many bytes.
  *
- *	* -KVM_EINVAL: the address is not 8-byte aligned, or size is below 112.
+ *	* -KVM_EINVAL: the address is not 8-byte aligned, or size is below 128.
  *	* -KVM_EFAULT: the host cannot read or write the struct.  If the struct is
  *	  in two pages, the host may have written the part in the first page.
  *
@@ -203,7 +203,7 @@
  *	vCPU removes the area without writing to it.
  *
  *	* -KVM_EINVAL: the address is not a multiple of 4096, or
- *	  guest_perf_area.size is below 8 or above 4096.
+ *	  guest_perf_area.size is below 1816 or above 4096.
  *	* -KVM_EFAULT: the area is outside the guest's memory or cannot be written.
  *
  * KVM_PERF_OP_SET_COUNTS (low, high)
@@ -212,8 +212,8 @@
  *	others.  SET_AREA, RESET and a reset of the vCPU select none.  If the host
  *	cannot write the area, it adds the counts when it can.
  *
- *	* -KVM_EINVAL: a bit is set for which there is no event; the vCPU has no
- *	  area, or its size is below GUEST_PERF_AREA_SIZE_VER1.
+ *	* -KVM_EINVAL: a bit is set for which there is no event, or the vCPU has no
+ *	  area.
  *	* -KVM_EOPNOTSUPP: a bit is set that guest_perf_query.counts does not have.
  */
 #define KVM_PERF_OP_OPEN		1
@@ -695,9 +695,7 @@ struct guest_perf_area {
 	struct guest_perf_branch	branch[KVM_PERF_MAX_BRANCHES];
 };
 
-#define GUEST_PERF_AREA_SIZE_VER0	8
-#define GUEST_PERF_AREA_SIZE_VER1	1040
-#define GUEST_PERF_AREA_SIZE_VER2	1816
+#define GUEST_PERF_AREA_SIZE_VER0	1816
 #define GUEST_PERF_AREA_ALIGN		4096
 
 /*
@@ -837,9 +835,7 @@ struct guest_perf_query {
 	__u32	model;
 };
 
-#define GUEST_PERF_QUERY_SIZE_VER0	112
-#define GUEST_PERF_QUERY_SIZE_VER1	120
-#define GUEST_PERF_QUERY_SIZE_VER2	128
+#define GUEST_PERF_QUERY_SIZE_VER0	128
 
 /**
  * DOC: For the VMM
@@ -892,18 +888,13 @@ KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, flags) == 48);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_event_param) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_op) == 24);
 KVM_PERF_ASSERT(sizeof(struct guest_perf_slot) == 32);
-KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER2);
-KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_area, nr_branches) ==
-		GUEST_PERF_AREA_SIZE_VER1);
-KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_area, slots) ==
-		GUEST_PERF_AREA_SIZE_VER0);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_area) == GUEST_PERF_AREA_SIZE_VER0);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_area, slots) == 8);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_area, nr_branches) == 1040);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_event, offset) == 56);
-KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER2);
-KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, branches) ==
-		GUEST_PERF_QUERY_SIZE_VER1);
+KVM_PERF_ASSERT(sizeof(struct guest_perf_query) == GUEST_PERF_QUERY_SIZE_VER0);
 KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, hw_config) == 32);
-KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, rdpmc) ==
-		GUEST_PERF_QUERY_SIZE_VER0);
+KVM_PERF_ASSERT(__builtin_offsetof(struct guest_perf_query, rdpmc) == 112);
 
 #undef KVM_PERF_ASSERT
 

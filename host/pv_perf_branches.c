@@ -219,8 +219,7 @@ int pv_perf_branches_tell(struct kvm_vcpu *vcpu, bool may_sleep)
 
 	lockdep_assert_held(&here->lock);
 
-	if (!here->area.epoch ||
-	    here->area.where.len < GUEST_PERF_AREA_SIZE_VER2)
+	if (!here->area.epoch)
 		return 0;
 
 	/* The area's address has to be looked up again, which may sleep. */

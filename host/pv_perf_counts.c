@@ -428,8 +428,7 @@ int pv_perf_counts_set(struct kvm_vcpu *vcpu, u64 wanted)
 	if (wanted & ~(u64)pv_perf_counts_vcpu(vcpu))
 		return -EOPNOTSUPP;
 
-	if (!READ_ONCE(here->area.epoch) ||
-	    here->area.where.len < GUEST_PERF_AREA_SIZE_VER1)
+	if (!READ_ONCE(here->area.epoch))
 		return -EINVAL;
 
 	pv_perf_counts_flush(vcpu);

@@ -259,8 +259,7 @@ static uint64_t area_addr(uint64_t *rng, struct mapping *m)
 {
 	static const uint32_t sizes[] = {
 		sizeof(struct guest_perf_area), sizeof(struct guest_perf_area),
-		GUEST_PERF_AREA_SIZE_VER0, GUEST_PERF_AREA_SIZE_VER1,
-		GUEST_PERF_AREA_SIZE_VER2 - 1, GUEST_PERF_AREA_SIZE_VER2 + 1,
+		GUEST_PERF_AREA_SIZE_VER0 - 1, GUEST_PERF_AREA_SIZE_VER0 + 1,
 	};
 	unsigned int offset = one_in(rng, 2) * GUEST_PERF_AREA_ALIGN;
 

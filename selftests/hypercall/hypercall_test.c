@@ -419,31 +419,16 @@ static void test_model(void)
 	expect_open_fails("a named event of a model: EINVAL", -KVM_EINVAL);
 }
 
-/* An older guest's is filled as far as it goes. */
-static void test_query_sizes(void)
+
+static void test_query_offer(void)
 {
-	struct guest_perf_query *q = &shared->query, now = *q;
+	struct guest_perf_query *q = &shared->query;
 
 	expect("QUERY tells branches, and the feature, or neither",
 	       !!(q->features & KVM_PERF_FEATURE_BRANCHES), !!q->branches);
 	expect_true("not more than there is room for",
 		    q->branches <= KVM_PERF_MAX_BRANCHES);
 	expect_true("QUERY tells the CPU's model", q->model);
-	q->branches = 77;
-	q->counts = 77;
-	q->size = GUEST_PERF_QUERY_SIZE_VER1;
-	expect("QUERY as it was before branches",
-	       call_addr(KVM_PERF_OP_QUERY, phys(q)), 0);
-	expect_true("does not tell them",
-		    q->size == GUEST_PERF_QUERY_SIZE_VER1 &&
-		    q->branches == 77 && q->counts == now.counts);
-	q->counts = 77;
-	q->size = GUEST_PERF_QUERY_SIZE_VER0;
-	expect("QUERY as it was first",
-	       call_addr(KVM_PERF_OP_QUERY, phys(q)), 0);
-	expect_true("tells no more than then",
-		    q->size == GUEST_PERF_QUERY_SIZE_VER0 && q->counts == 77);
-	*q = now;
 }
 
 static long open_branches(uint64_t flags)
@@ -941,7 +926,7 @@ static void test_area(void)
 	expect("SET_AREA of more than a page: EINVAL",
 	       call_addr(op, phys(area)), -KVM_EINVAL);
 	/* The size there is a right one. */
-	*(uint32_t *)((char *)area + 64) = GUEST_PERF_AREA_SIZE_VER0;
+	*(uint32_t *)((char *)area + 64) = sizeof(*area);
 	expect("SET_AREA in the middle of a page: EINVAL",
 	       call_addr(op, phys(area) + 64), -KVM_EINVAL);
 	*(uint32_t *)((char *)area + 64) = 0;
@@ -952,13 +937,6 @@ static void test_area(void)
 		    call_addr(op, 0xfffff000) == -KVM_EFAULT ||
 		    call_addr(op, 0xfffff000) == -KVM_EINVAL);
 	expect("none of these tells anything", area->epoch, 0);
-	area->size = GUEST_PERF_AREA_SIZE_VER1;
-	area->nr_branches = 77;
-	expect("SET_AREA of one without room for branches",
-	       call_addr(op, phys(area)), 0);
-	expect_true("leaves what is behind it alone",
-		    area->size == GUEST_PERF_AREA_SIZE_VER1 &&
-		    area->nr_branches == 77);
 	area->size = GUEST_PERF_AREA_ALIGN;
 	expect("SET_AREA", call_addr(op, phys(area)), 0);
 	expect("tells how much the host fills", area->size, sizeof(*area));
@@ -981,12 +959,8 @@ static void test_counts(void)
 	       (1 << KVM_PERF_NR_COUNTS) - 1);
 	expect("SET_COUNTS of one that there is not: EINVAL",
 	       call_addr(op, 1 << KVM_PERF_NR_COUNTS), -KVM_EINVAL);
-	area->size = GUEST_PERF_AREA_SIZE_VER1 - 1;
-	expect("SET_AREA without room for counts",
-	       call_addr(KVM_PERF_OP_SET_AREA, phys(area)), 0);
-	expect("SET_COUNTS then: EINVAL", call_addr(op, all), -KVM_EINVAL);
 	area->size = sizeof(*area);
-	expect("SET_AREA with it",
+	expect("SET_AREA",
 	       call_addr(KVM_PERF_OP_SET_AREA, phys(area)), 0);
 	expect("SET_COUNTS", call_addr(op, all), 0);
 	before = area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0];
@@ -1067,7 +1041,7 @@ int main(int argc, char **argv)
 		test_open_attr();
 		test_raw_filter();
 		test_query();
-		test_query_sizes();
+		test_query_offer();
 		test_model();
 		test_open_branches();
 		test_missing_event();

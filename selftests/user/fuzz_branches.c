@@ -147,10 +147,10 @@ void model_branches_tell(int vcpu)
 		struct guest_perf_branch branch[NR_BRANCHES];
 	} told = { .nr = m->nr };
 
-	if (!area[vcpu].epoch || area[vcpu].size < GUEST_PERF_AREA_SIZE_VER2)
+	if (!area[vcpu].epoch)
 		return;
 
 	memcpy(told.branch, m->branch, sizeof(told.branch));
-	model_write(area[vcpu].gpa + GUEST_PERF_AREA_SIZE_VER1, &told,
+	model_write(area[vcpu].gpa + offsetof(struct guest_perf_area, nr_branches), &told,
 		    8 + m->nr * sizeof(told.branch[0]));
 }

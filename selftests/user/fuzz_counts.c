@@ -314,7 +314,7 @@ int model_counts_set(int vcpu, u64 wanted)
 		return -KVM_EINVAL;
 	if (wanted & ~(u64)allowed)
 		return -KVM_EOPNOTSUPP;
-	if (!area[vcpu].epoch || area[vcpu].size < GUEST_PERF_AREA_SIZE_VER1)
+	if (!area[vcpu].epoch)
 		return -KVM_EINVAL;
 
 	model_counts_flush(vcpu);

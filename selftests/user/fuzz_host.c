@@ -1272,7 +1272,7 @@ static gpa_t put_area(void)
 	u8 odd = get(1);
 	gpa_t gpa = odd < 240 ? odd % NR_PAGES * PAGE_SIZE : get_gpa(1);
 	u32 size = odd == 240 ? get_number(4098) :
-		   odd % 16 == 7 ? GUEST_PERF_AREA_SIZE_VER1 :
+		   odd % 16 == 7 ? GUEST_PERF_AREA_ALIGN :
 				   sizeof(struct guest_perf_area);
 
 	if (odd != 241)
@@ -1288,8 +1288,7 @@ static bool has_address(u32 op)
 
 static gpa_t get_address(u32 op)
 {
-	u32 size = get(1) % 2 ? sizeof(struct guest_perf_query) :
-				GUEST_PERF_QUERY_SIZE_VER0;
+	u32 size = sizeof(struct guest_perf_query) + get(1) % 2 * 8;
 	gpa_t gpa;
 
 	if (op == KVM_PERF_OP_OPEN)
