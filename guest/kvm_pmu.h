@@ -375,7 +375,7 @@ static inline bool kvm_pmu_pend(struct kvm_pmu_cpu *cpu, enum kvm_pmu_pending wh
 }
 
 static inline struct kvm_pmu_backing *kvm_pmu_backing_of(struct kvm_pmu_cpu *cpu,
-						      const struct perf_event *event)
+							 const struct perf_event *event)
 {
 	return &cpu->backing[event->hw.idx];
 }

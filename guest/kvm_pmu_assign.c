@@ -118,9 +118,9 @@ static bool kvm_pmu_is_refused(struct perf_event *event)
 }
 
 static void kvm_pmu_set_event(struct kvm_pmu_cpu *cpu,
-				struct kvm_pmu_backing *backing,
-				struct perf_event *event,
-				enum kvm_pmu_event_state state)
+			      struct kvm_pmu_backing *backing,
+			      struct perf_event *event,
+			      enum kvm_pmu_event_state state)
 {
 	WRITE_ONCE(backing->event, event);
 	/* An NMI that throttles the group finds the event's backing event by hw.idx. */

@@ -69,7 +69,7 @@ static void kvm_pmu_take_count(struct kvm_pmu_backing *backing, u64 count)
  * @arg: as in struct guest_perf_op
  */
 static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing,
-		    u32 op, u64 arg)
+			   u32 op, u64 arg)
 {
 	if (WARN_ON_ONCE(cpu->flush.nr == KVM_PERF_BATCH_MAX))
 		return;
@@ -167,8 +167,8 @@ static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
  * a program that executes RDPMC, which would read the counter.
  */
 static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
-			    const struct kvm_pmu_backing *backing,
-			    struct kvm_pmu_use *use, unsigned int limit)
+			     const struct kvm_pmu_backing *backing,
+			     struct kvm_pmu_use *use, unsigned int limit)
 {
 	struct kvm_pmu_use with = *use;
 
@@ -209,7 +209,7 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 		if (kvm_pmu_is_parked(backing))
 			kvm_pmu_plan_parked(cpu, backing,
 					    kvm_pmu_may_park(cpu, backing, &use,
-							    limit));
+							     limit));
 	}
 
 	for (i = 0; i < cpu->nr_open; i++) {

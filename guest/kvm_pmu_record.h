@@ -11,7 +11,7 @@
 
 /* @field: a field of @record that the host writes under its sequence */
 static inline u64 kvm_pmu_read_field(const struct guest_perf_event *record,
-			      const u64 *field)
+				     const u64 *field)
 {
 	unsigned int tries = KVM_PMU_MAX_TRIES;
 	u32 sequence;
