@@ -8,6 +8,7 @@
 
 #include <linux/export.h>
 #include <linux/hrtimer.h>
+#include <linux/kvm_host.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 
