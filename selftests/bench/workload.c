@@ -5,8 +5,9 @@
  * Usage: workload MARK WORKLOAD:VARIANT:N...
  *
  * Runs each with N operations and prints a line: WORKLOAD VARIANT N, how long
- * the operations took by the machine's clock in ns and by the TSC, and how
- * many there were.  VARIANT is the number of events, the period of samples or
+ * the operations took by the machine's clock in ns and by the TSC, how many
+ * there were, and the mean and the longest latency of a server's answers in us.
+ * VARIANT is the number of events, the period of samples or
  * their frequency; 0 is the same without events.
  *
  * Operations that leave nothing to be done later are timed in pieces, of which the
@@ -45,6 +46,8 @@ static bool marking;
 static uint64_t started, elapsed, started_tsc, elapsed_tsc;
 /* Of the pieces. */
 static uint64_t least, least_tsc;
+/* Of a server's answers, in us; 0 for others. */
+static double mean_latency, max_latency;
 
 static void mark(unsigned int which)
 {
@@ -394,6 +397,42 @@ static long run_sample(long period, long n)
 	return n;
 }
 
+#define INTERVAL	2500000
+
+/*
+ * Intervals of INTERVAL instructions of user mode, at whose ends @nr events are read, as by
+ * "perf record -c 2500000 -e '{instructions,...}:S'": in groups of 4, which take turns, of
+ * instructions and three events that differ between the groups.  The operations are the
+ * intervals.  No pieces: that groups take turns is a part of the cost.
+ */
+static long run_intervals(long nr, long n)
+{
+	uint64_t left = n * (INTERVAL / 2);
+	int leader = -1, i;
+
+	for (i = 0; i < nr; i++) {
+		struct perf_event_attr attr = {
+			.type = PERF_TYPE_RAW, .config = 0xc0 | i << 24,
+			.read_format = PERF_FORMAT_GROUP,
+		};
+
+		if (i % 4) {
+			open_event(&attr, leader);
+			continue;
+		}
+		attr.type = PERF_TYPE_HARDWARE;
+		attr.config = PERF_COUNT_HW_INSTRUCTIONS;
+		attr.sample_period = INTERVAL;
+		attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_READ;
+		leader = open_event(&attr, -1);
+	}
+	start();
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left));
+	stop();
+	close_events();
+	return n;
+}
+
 /* An exit that does little, and that a nested guest's hypervisor handles. */
 static long run_exit(long nr, long n)
 {
@@ -422,8 +461,14 @@ static long run_program(const char *name, long frequency, long n)
 		 getenv("VM_TREE"), name, frequency, n);
 	start();
 	output = popen(command, "r");
-	if (!output || fscanf(output, "%ld %llu", &ops, &ns) != 2 ||
-	    pclose(output)) {
+	if (!output || fscanf(output, "%ld %llu", &ops, &ns) != 2) {
+		fprintf(stderr, "failed: %s\n", command);
+		exit(1);
+	}
+	/* A server says this, too. */
+	if (fscanf(output, "%lf %lf", &mean_latency, &max_latency) != 2)
+		mean_latency = max_latency = 0;
+	if (pclose(output)) {
 		fprintf(stderr, "failed: %s\n", command);
 		exit(1);
 	}
@@ -451,6 +496,8 @@ static long run(const char *workload, long variant, long n)
 		return run_fork(variant, n);
 	if (!strcmp(workload, "sample"))
 		return run_sample(variant, n);
+	if (!strcmp(workload, "intervals"))
+		return run_intervals(variant, n);
 	if (!strcmp(workload, "exit"))
 		return run_exit(variant, n);
 	if (!strcmp(workload, "server") || !strcmp(workload, "callchain"))
@@ -491,10 +538,12 @@ int main(int argc, char **argv)
 			continue;
 		/* What the last one has left running is stopped by then. */
 		usleep(300000);
+		mean_latency = max_latency = 0;
 		ops = run(workload, variant, n);
-		printf("%s %ld %ld %llu %llu %ld\n", workload, variant, n,
+		printf("%s %ld %ld %llu %llu %ld %.0f %.0f\n", workload, variant, n,
 		       (unsigned long long)elapsed,
-		       (unsigned long long)elapsed_tsc, ops);
+		       (unsigned long long)elapsed_tsc, ops, mean_latency,
+		       max_latency);
 		fflush(stdout);
 	}
 	return 0;
