@@ -298,20 +298,19 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	unsigned int limit = kvm_pmu_limit(cpu);
 	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
+	bool foreign = kvm_pmu_is_foreign(attr);
 	struct kvm_pmu_use use = cpu->use;
 
-	/* Until the event is opened again, the host would refuse it. */
-	if (kvm_pmu_is_foreign(attr)) {
+	if (foreign)
 		kvm_pmu_warn(KVM_PMU_WARN_MODEL);
-		return false;
-	}
 
+	/* After a migration the known model may be the last host's. */
 	if (kvm_pmu_is_pinned(event))
 		return !kvm_pmu_host_is_gone(true);
 
 	kvm_pmu_add_use(&use, kvm_pmu_kind(attr));
-	return !kvm_pmu_host_is_gone(false) && !kvm_pmu_is_refused(event) &&
-	       kvm_pmu_use_fits(cpu, &use, limit);
+	return !foreign && !kvm_pmu_host_is_gone(false) &&
+	       !kvm_pmu_is_refused(event) && kvm_pmu_use_fits(cpu, &use, limit);
 }
 
 /**
