@@ -203,7 +203,7 @@ static u32 pv_perf_branches_decode(const struct pv_perf_branches *branches,
  *	for reading
  * @may_sleep: false if page faults are disabled
  *
- * A guest whose area has no room for branches is told of none.
+ * A guest without an area is told of no branches.
  *
  * Return: 0, -EFAULT, or -EAGAIN if it would have to wait; then the guest may have
  * been told of some.
