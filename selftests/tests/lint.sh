@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Shell scripts pass shellcheck, Python passes pylint, pv-perf needs nothing that Python 3.9
+# Shell scripts pass shellcheck and end no pipe early, Python passes pylint, pv-perf needs nothing that Python 3.9
 # does not have, and text passes codespell; each finds a planted fault.
 # vm: none
 # tier: quick
@@ -17,8 +17,9 @@ printf '"""Has a fault."""\nprint(%s)\n' nobody_defines_this >"$dir/pylint"
 printf 'import itertools\nprint(*itertools.pairwise([1, 2]))\n' >"$dir/python39"
 printf '%s%s\n' 'A word that is re' 'cieved.' >"$dir/codespell"
 printf '#!/bin/bash\nfor f in $(%s); do echo $f; done; unused=1\n' 'ls' >"$dir/shellcheck"
+printf '#!/bin/bash\nset -euo pipefail\n%s | awk "{ print; exit }"\n' 'seq 3' >"$dir/pipes"
 
-for linter in shellcheck pylint python39 codespell; do
+for linter in shellcheck pipes pylint python39 codespell; do
 	selftests/lint $linter >"$dir/out" 2>&1
 	status=$?
 	head -n 40 "$dir/out" | sed 's/^/# /'
