@@ -179,18 +179,18 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
 /**
  * pv_perf_freq_set - let an event overflow at another frequency
  * @event: the event, its home locked
- * @hz: overflows per second
+ * @hz: overflows per second, at most the rate of the vCPU
  *
  * Scales the current period to the new frequency.  May sleep.
  *
- * Return: 0, or -EINVAL if @hz is 0 or exceeds the rate of the vCPU.
+ * Return: 0, or -EINVAL if @hz is 0.
  */
 int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
 {
 	struct perf_event *backing = event->backing;
 	u64 period = min_t(u64, pv_perf_backing_period(backing), U32_MAX);
 
-	if (!hz || hz > pv_perf_rate_allowed(event->home->vcpu->kvm))
+	if (!hz)
 		return -EINVAL;
 
 	period = div_u64(period * event->freq.hz, hz);

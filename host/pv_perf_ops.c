@@ -212,6 +212,10 @@ static int pv_perf_set_period_locked(struct pv_perf_event *event, u64 period)
 	if (!is_sampling_event(event->backing))
 		return -EINVAL;
 
+	if ((event->flags & KVM_PERF_ATTR_FREQ) &&
+	    period > pv_perf_rate_allowed(event->home->vcpu->kvm))
+		return -EINVAL;
+
 	if (pv_perf_has_freq(event))
 		return pv_perf_features.set_freq(event, period);
 

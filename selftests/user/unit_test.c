@@ -359,6 +359,11 @@ static void test_nested_host(void)
 	   event(1)->backing->attr.sample_freq == 1000, true);
 	is("SET_PERIOD above this host's", call3(7, 1, max_sample_rate + 1, 0),
 	   -KVM_EINVAL);
+	*param_pv_perf_max_rate = 5000;
+	is("SET_PERIOD above the vCPU's rate, of a frequency that perf adapts",
+	   call3(7, 1, 5001, 0), -KVM_EINVAL);
+	is("SET_PERIOD to the vCPU's rate", call3(7, 1, 5000, 0), 0);
+	*param_pv_perf_max_rate = 100000;
 	is("SET_PERIOD to it", call3(7, 1, max_sample_rate, 0), 0);
 	is("is the new one", event(1)->backing->attr.sample_freq,
 	   max_sample_rate);
