@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * pv-perf-doctor: do paravirtual perf events work on this machine, and if not,
- * what is to be done?
+ * pv-perf-doctor: says whether paravirtual perf events work on this machine, and if
+ * not, what to do.
  *
- * Looks at what the kernel shows, asks KVM and perf themselves, and changes
- * nothing.  Everything is checked in the order in which it has to be put
- * right; what depends on something that is not is left out.
+ * The doctor reads files of the kernel, and asks KVM and perf.  It changes nothing.  The
+ * order of the checks is the order in which the user has to mend what fails.  If a check
+ * fails, the doctor leaves out the checks that depend on it.
  */
 #include <cpuid.h>
 #include <dirent.h>
@@ -34,11 +34,11 @@
 #define MODULE		"/sys/module/"
 #define PMU		"/sys/bus/event_source/devices/"
 
-/* The sampling period, and how many samples are asked for. */
+/* The sampling period, and the number of samples to take. */
 #define PERIOD		100000
 #define SAMPLES		10
 
-/* How many exits are made to see whether perf counts them. */
+/* The number of VM exits that the doctor causes, to see whether perf counts them. */
 #define EXITS		100
 
 #ifndef VERSION
@@ -48,10 +48,9 @@
 static struct utsname kernel;
 static bool failed;
 
-/*
- * With --json: where that goes, while the text goes nowhere; and what the checks are of.
- */
+/* With --json, the JSON object goes here, and stdout is /dev/null.  Otherwise NULL. */
 static FILE *json;
+/* "host" or "guest" */
 static const char *role;
 static unsigned int json_checks, json_remedies;
 
@@ -79,8 +78,8 @@ static void json_check(const char *id, bool good, const char *text)
 }
 
 /*
- * A line of the result; what to do about a "not ok" follows it.  @id names the check for
- * programs, and does not change.
+ * Prints a line of the result.  If @good is false, the caller prints the remedy next, by
+ * advise().  Programs know the check by its @id, which must not change.
  */
 static bool check(const char *id, bool good, const char *format, ...)
 {
@@ -97,7 +96,7 @@ static bool check(const char *id, bool good, const char *format, ...)
 	return good;
 }
 
-/* What to do: lines, indented. */
+/* Prints the lines of a remedy, indented. */
 static void advise(const char *format, ...)
 {
 	char text[2048], *line, *next = text;
@@ -120,7 +119,7 @@ static bool exists(const char *path)
 	return !access(path, F_OK);
 }
 
-/* The first line of a file, empty if there is none. */
+/* The first line of a file, or "". */
 static const char *first_line(const char *path)
 {
 	static char line[256];
@@ -141,7 +140,7 @@ static bool is_yes(const char *path)
 	return first_line(path)[0] == 'Y' || first_line(path)[0] == '1';
 }
 
-/* Does the file have this text in a line? */
+/* Does a line of the file contain this text? */
 static bool has_text(const char *path, const char *text)
 {
 	FILE *file = fopen(path, "r");
@@ -156,10 +155,10 @@ static bool has_text(const char *path, const char *text)
 	return found;
 }
 
-/* What the package pv-perf-host-kmod, of built modules, brings. */
+/* A script of the package pv-perf-host-kmod, which contains built modules. */
 #define HOST_KMOD	"/usr/lib/pv-perf/host-kmod"
 
-/* Is it installed for the kernel that runs, by DKMS or by that package? */
+/* Is the module installed for the running kernel, by DKMS or by pv-perf-host-kmod? */
 static bool is_installed(const char *module)
 {
 	char pattern[512];
@@ -185,7 +184,7 @@ static uint32_t cpuid(uint32_t leaf, char reg)
 	return reg == 'a' ? a : reg == 'b' ? b : reg == 'c' ? c : d;
 }
 
-/* The base of KVM's leaves, 0 if this is no guest of KVM. */
+/* The first of KVM's CPUID leaves, or 0 if this machine is not a guest of KVM. */
 static uint32_t kvm_base(void)
 {
 	uint32_t base, signature[4] = { 0 };
@@ -209,7 +208,10 @@ static bool is_amd(void)
 	return !memcmp(&b, "Auth", 4) || !memcmp(&b, "Hygo", 4);
 }
 
-/* Others have VMX and an architectural PMU, too, but perf counts no guest alone there. */
+/*
+ * Other vendors' CPUs have VMX and an architectural PMU, too, but perf cannot count guests
+ * alone on these CPUs.
+ */
 static bool is_intel(void)
 {
 	uint32_t b = cpuid(0, 'b');
@@ -252,13 +254,13 @@ static uint64_t read_and_close(int fd)
 	return count;
 }
 
-/* Two instructions each time. */
+/* Executes 2 * n instructions. */
 static void loop(unsigned long n)
 {
 	asm volatile("1: dec %0; jnz 1b" : "+r" (n));
 }
 
-/* How many instructions the CPU counts for 2,000,000, or -errno. */
+/* The number of instructions that perf counts for 2,000,000, or -errno. */
 static long count_instructions(void)
 {
 	int fd = open_instructions(0);
@@ -269,7 +271,7 @@ static long count_instructions(void)
 	return read_and_close(fd);
 }
 
-/* How many samples there are of SAMPLES, or -errno. */
+/* The number of samples that perf takes, at best SAMPLES, or -errno. */
 static long take_samples(void)
 {
 	size_t size = sysconf(_SC_PAGESIZE), offset = 0;
@@ -297,7 +299,7 @@ static long take_samples(void)
 	return samples;
 }
 
-/* Only the privileged may use perf at all. */
+/* If perf refuses this user, prints the remedy. */
 static bool is_denied(long error)
 {
 	if (error != -EACCES && error != -EPERM)
@@ -309,10 +311,10 @@ static bool is_denied(long error)
 }
 
 /*
- * What host and guest have in common
+ * For the host and the guest
  */
 
-/* The hypervisor's events, as the guest's perf names them, by KVM_PERF_COUNT_*. */
+/* The names of the hypervisor's events in the guest's perf, by KVM_PERF_COUNT_*. */
 static const char *const counts[KVM_PERF_NR_COUNTS] = {
 	[KVM_PERF_COUNT_EXITS_OTHER]	= "exits-other",
 	[KVM_PERF_COUNT_EXITS_IO]	= "exits-io",
@@ -335,7 +337,7 @@ static const char *const counts[KVM_PERF_NR_COUNTS] = {
 
 #define ALL_COUNTS	((1U << KVM_PERF_NR_COUNTS) - 1)
 
-/* Lines, indented. */
+/* Prints the names of the events in @mask, in indented lines. */
 static void list_counts(uint32_t mask)
 {
 	unsigned int i, column = 0;
@@ -363,7 +365,7 @@ static const char *locked_down(void)
 	return NULL;
 }
 
-/* The first line that a shell's command prints, empty if there is none. */
+/* The first line that a shell command prints, or "". */
 static const char *first_of(const char *command)
 {
 	static char line[512];
@@ -380,8 +382,8 @@ static const char *first_of(const char *command)
 }
 
 /*
- * The certificate of the key that signs the modules: that of the package of built modules;
- * else dkms's own, or an organisation's that dkms is set up for.
+ * Finds the certificate of the key that signs the modules.  pv-perf-host-kmod contains its
+ * own certificate.  Otherwise dkms's configuration names the certificate.
  */
 #define CERTIFICATE \
 	"[ -e " HOST_KMOD " ] && mok_certificate=/usr/lib/pv-perf/kmod/certificate || { " \
@@ -390,9 +392,9 @@ static const char *first_of(const char *command)
 	"[ ! -e \"$f\" ] || . \"$f\"; done >/dev/null 2>&1; }; "
 
 /*
- * The kernel shows its keys by their identifiers, or the serial numbers of certificates
- * that have none.  Without openssl or the certificate only names are known: those that
- * Debian and Ubuntu give dkms's keys.
+ * /proc/keys shows the key identifier of a certificate, or its serial number if the
+ * certificate has no identifier.  Without openssl or the certificate, search for the names
+ * that Debian and Ubuntu give dkms's keys.
  */
 static bool key_is_trusted(void)
 {
@@ -419,21 +421,21 @@ static bool signatures_ok(void)
 	return key_is_trusted();
 }
 
-/* The package of built modules brings the certificate of their key, if they are signed. */
+/* If the modules of pv-perf-host-kmod are signed, the package contains the certificate. */
 static void advise_kmod_key(const char *state)
 {
 	const char *certificate = "/usr/lib/pv-perf/kmod/certificate";
 
-	advise("It takes signed modules only (%s%s), by keys that it knows.",
+	advise("The kernel loads only modules with a trusted signature (%s%s).",
 	       state ? "lockdown: " : "module.sig_enforce", state ? : "");
 	if (exists(certificate))
-		advise("Have the firmware trust their key, once:\n"
+		advise("Have the firmware trust the key of the modules, once:\n"
 		       " 1. mokutil --import %s    # asks for a new password\n"
-		       "    (openssl x509 -outform DER makes that of a PEM file)\n"
-		       " 2. Reboot. A blue screen comes up: Enroll MOK, and that password.\n"
+		       "    (If the file is PEM, convert it first: openssl x509 -outform DER)\n"
+		       " 2. Reboot. In the blue screen, choose Enroll MOK and give the password.\n"
 		       " 3. %s update", certificate, HOST_KMOD);
 	else
-		advise("The modules of pv-perf-host-kmod are not signed: where it was made,\n"
+		advise("The modules of pv-perf-host-kmod are not signed: build the package with\n"
 		       "make kmod-deb KMOD_KEY=FILE KMOD_CERT=FILE");
 }
 
@@ -453,8 +455,8 @@ static bool check_signatures(void)
 	snprintf(certificate, sizeof(certificate), "%.255s",
 		 first_of(CERTIFICATE "echo $mok_certificate"));
 
-	advise("It takes signed modules only (%s%s), by keys that it knows.\n"
-	       "dkms signs with a key of its own. Have the firmware trust it, once:\n"
+	advise("The kernel loads only modules with a trusted signature (%s%s).\n"
+	       "dkms signs with its own key. Have the firmware trust this key, once:\n"
 	       " 1. apt install dkms openssl mokutil",
 	       state ? "lockdown: " : "module.sig_enforce", state ? : "");
 	if (!exists(certificate))
@@ -462,16 +464,16 @@ static bool check_signatures(void)
 		       "        -subj '/CN=DKMS module signing key' -outform DER \\\n"
 		       "        -keyout /var/lib/dkms/mok.key -out /var/lib/dkms/mok.pub");
 	advise(" 2. mokutil --import %s    # asks for a new password\n"
-	       " 3. Reboot. A blue screen comes up: Enroll MOK, and that password.\n"
+	       " 3. Reboot. In the blue screen, choose Enroll MOK and give the password.\n"
 	       " 4. Run this again.\n"
-	       "If an organisation's key is enrolled already, have dkms sign with that:\n"
-	       "mok_signing_key and mok_certificate in /etc/dkms/framework.conf.\n"
+	       "If the firmware trusts a key of your organisation, have dkms sign with that key:\n"
+	       "set mok_signing_key and mok_certificate in /etc/dkms/framework.conf.\n"
 	       "Without Secure Boot: remove lockdown= or module.sig_enforce from the\n"
 	       "kernel's command line.", certificate);
 	return false;
 }
 
-/* The processes that have a VM. */
+/* Prints the processes that have a VM; returns their number. */
 static unsigned int list_vms(void)
 {
 	char path[512], target[64];
@@ -498,7 +500,7 @@ static unsigned int list_vms(void)
 	return n;
 }
 
-/* As long as there is a VM, KVM's modules stay. */
+/* While a VM exists, KVM's modules cannot be unloaded. */
 static bool check_no_vms(void)
 {
 	long users = atol(first_line(MODULE "kvm_amd/refcnt")) +
@@ -506,9 +508,9 @@ static bool check_no_vms(void)
 
 	if (check("no-vms", !users, "no VM runs, so KVM can be exchanged"))
 		return true;
-	advise("Shut these down first, or move them to another host:");
+	advise("Shut down these VMs first, or move them to another host:");
 	if (!list_vms())
-		advise("    processes that only root can see: run it as root");
+		advise("    Only root can see their processes: run this as root");
 	return false;
 }
 
@@ -547,8 +549,8 @@ static bool check_host_counts(void)
 		return true;
 	if (!is_denied(count))
 		advise("%s. The pair counts with the host's own perf, which has to\n"
-		       "work first. Is there a PMU (dmesg | grep -i pmu)? Has another\n"
-		       "program, or a VM with the mediated virtual PMU, taken the PMU?",
+		       "work first. Does the host have a PMU (dmesg | grep -i pmu)? Does another\n"
+		       "program, or a VM with the mediated virtual PMU, use the PMU?",
 		       count < 0 ? strerror(-count) : "perf counts nothing");
 	return false;
 }
@@ -560,12 +562,12 @@ static bool check_mediated(void)
 
 	if (check("no-mediated-pmu", !on, "no VM may take the whole PMU (mediated virtual PMU)"))
 		return true;
-	advise("With the mediated virtual PMU no VM has the pair. Load %s with\n"
+	advise("With the mediated virtual PMU, the pair works in no VM. Load %s with\n"
 	       "enable_mediated_pmu=0.", vendor_module());
 	return false;
 }
 
-/* Why it was not built: what the package's own script says. */
+/* Prints the reason for which DKMS cannot build the modules, from the package's script. */
 static void advise_source(void)
 {
 	char command[512], line[512];
@@ -585,7 +587,7 @@ static void advise_source(void)
 
 #define STATE	"/var/lib/pv-perf-host/"
 
-/* The version of the kernel's package, of the kernel that runs. */
+/* The version of the running kernel's package, or "". */
 static const char *kernel_version(void)
 {
 	const char *debian = strstr(kernel.version, "Debian ");
@@ -602,8 +604,8 @@ static const char *kernel_version(void)
 }
 
 /*
- * KVM's modules with the pair are of one version of the kernel's package, of which
- * several have the same release: those of an older one lack what was mended in KVM.
+ * Several versions of the kernel's package can have the same release.  If KVM's modules with
+ * the pair are built from an older version, they lack the newer version's fixes of KVM.
  */
 static bool check_host_source(void)
 {
@@ -616,7 +618,7 @@ static bool check_host_source(void)
 		if (!exists(MODULE "kvm/parameters/pv_perf"))
 			return true;
 		check("modules-installed", false,
-		      "KVM's modules that are loaded are those that are installed");
+		      "the loaded modules of KVM are the installed modules");
 		advise("The pair's modules were removed: %s\n"
 		       "With no VM running: modprobe -r %s kvm && modprobe %s\n"
 		       "or reboot.", state + 6, vendor_module(), vendor_module());
@@ -629,9 +631,9 @@ static bool check_host_source(void)
 	if (check("modules-source", !version[0] || !strcmp(version, made_from),
 		  "KVM's modules are built from the source of this kernel"))
 		return true;
-	advise("They are built from %s, and the kernel is %s:\n"
+	advise("The modules are built from %s, and the kernel is %s:\n"
 	       "they may lack fixes of this kernel's KVM. If a newer kernel is installed, reboot\n"
-	       "into that kernel; else: %s update, and reboot",
+	       "into that kernel. Otherwise run %s update, and reboot.",
 	       made_from, version, exists(HOST_KMOD) ? HOST_KMOD :
 	       "/usr/lib/pv-perf/host-modules");
 	return false;
@@ -660,9 +662,9 @@ static bool check_host_module(void)
 		snprintf(path, sizeof(path), STATE "%s", kernel.release);
 		advise("pv-perf-host-kmod is installed, but not for this kernel:\n"
 		       "%s\n"
-		       "Get or make one that is: make kmod-deb KERNELS=%s",
+		       "Get or build a package for it: make kmod-deb KERNELS=%s",
 		       !strncmp(first_line(path), "stock ", 6) ? first_line(path) + 6 :
-		       "it has not been configured", kernel.release);
+		       "the package has not been configured", kernel.release);
 	} else if (exists("/usr/share/doc/pv-perf-host-dkms")) {
 		char path[512];
 
@@ -679,7 +681,7 @@ static bool check_host_module(void)
 	return false;
 }
 
-/* What the VMM may let a VM have; 0 where KVM does not know of it. */
+/* The bits of a capability that a VMM may enable; 0 if KVM does not have the capability. */
 static unsigned int kvm_allows(unsigned int capability)
 {
 	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), allows;
@@ -691,7 +693,7 @@ static unsigned int kvm_allows(unsigned int capability)
 	return allows < 0 ? 0 : allows;
 }
 
-/* -1 if KVM cannot be asked. */
+/* 0, 1, or -1 if /dev/kvm cannot be opened. */
 static int kvm_offers_feature(void)
 {
 	struct {
@@ -719,23 +721,23 @@ static bool check_host_feature(void)
 
 	if (offers < 0) {
 		check("dev-kvm", false, "/dev/kvm can be opened");
-		advise("%s. Run it as root, or as a member of the group kvm.",
+		advise("%s. Run this as root, or as a member of the group kvm.",
 		       strerror(errno));
 		return false;
 	}
 	if (check("kvm-offers", offers, "KVM offers the feature to VMs"))
 		return true;
 	if (!is_yes(MODULE "kvm/parameters/pv_perf"))
-		advise("kvm is loaded with pv_perf=0, its default. For all VMs to have the\n"
-		       "feature, with no VM running:\n"
+		advise("kvm is loaded with pv_perf=0, its default. To offer the feature to all\n"
+		       "VMs, with no VM running:\n"
 		       "    echo options kvm pv_perf=1 >/etc/modprobe.d/pv-perf.conf\n"
 		       "    modprobe -r %s kvm && modprobe %s\n"
 		       "%s",
 		       vendor_module(), vendor_module(),
 		       kvm_allows(KVM_CAP_PV_PERF_EVENTS) ?
-		       "With pv_perf=0 only a VM has the feature whose VMM asks for it: QEMU with the\n"
+		       "With pv_perf=0, a VM has the feature only if its VMM asks for it: QEMU with the\n"
 		       "pair's patches asks by -accel kvm,pv-perf-events=64." :
-		       "With enable_pmu=0, as kvm is loaded, no VMM may ask for it, either.");
+		       "kvm is loaded with enable_pmu=0, so that no VMM may ask for the feature, either.");
 	else
 		advise("KVM was loaded when the host had no PMU. With no VM running:\n"
 		       "    modprobe -r %s kvm && modprobe %s",
@@ -756,10 +758,11 @@ static void tell_host_rdpmc(void)
 		       "a guest learns of its host by RDPMC.\n");
 		return;
 	}
-	/* Its bit 2 lets them see the watchdog's counter. */
+	/* Bit 2 of pv_perf_rdpmc lets guests see the watchdog's counter. */
 	if (is_yes("/proc/sys/kernel/nmi_watchdog") &&
 	    !(atoi(first_line(MODULE "kvm/parameters/pv_perf_rdpmc")) & 4))
-		printf("While the NMI watchdog has a counter, guests cannot read by RDPMC. Turn it off:\n"
+		printf("While the NMI watchdog has a counter, guests cannot read by RDPMC. Turn the\n"
+		       "watchdog off:\n"
 		       "    sysctl kernel.nmi_watchdog=0\n"
 		       "or let guests see the watchdog's counter: kvm with pv_perf_rdpmc=5.\n");
 }
@@ -776,9 +779,9 @@ static void tell_host_counts(void)
 
 	if (!kept) {
 		printf("\nGuests may count all events of the hypervisor (kvm/exits/), which tell how busy\n"
-		       "this host is. To allow fewer of them: kvm with pv_perf_counts=MASK; for one VM,\n"
+		       "this host is. To allow fewer events: kvm with pv_perf_counts=MASK; for one VM,\n"
 		       "QEMU with the pair's patches has: -accel kvm,pv-perf-counts=MASK.\n"
-		       "Documentation/abi.rst has the bits.\n");
+		       "Documentation/abi.rst explains the bits of MASK.\n");
 		return;
 	}
 	if (kept == ALL_COUNTS) {
@@ -787,7 +790,7 @@ static void tell_host_counts(void)
 		printf("\nGuests may count events of the hypervisor (kvm/exits/), but none of these:\n");
 		list_counts(kept);
 	}
-	printf("kvm is loaded with pv_perf_counts=%#x; without it guests may count all events.\n",
+	printf("kvm is loaded with pv_perf_counts=%#x; by default guests may count all events.\n",
 	       ALL_COUNTS & ~kept);
 }
 
@@ -799,12 +802,12 @@ static void tell_host_branches(void)
 		printf("\nThis CPU records branches. Guests' samples %s (perf record -b): kvm is\n"
 		       "loaded with%s pv_perf_branches=1. Read Documentation/bringup.rst first.\n",
 		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
-		       "have them" : "have none",
+		       "have branches" : "have no branches",
 		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
 		       "" : "out");
 	else
-		printf("\nGuests' samples have no branches (perf record -b): the CPU has to be AMD's,\n"
-		       "from Zen 4 on.\n");
+		printf("\nGuests' samples have no branches (perf record -b): these need an AMD CPU from\n"
+		       "Zen 4 on.\n");
 }
 
 static void check_host(bool can_install)
@@ -830,13 +833,14 @@ static void check_host(bool can_install)
 	if (!is_amd())
 		printf("If QEMU says that LBR is unsupported without pmu=on, add lbr-fmt=0.\n");
 	if (is_amd() && is_yes(MODULE "kvm/parameters/enable_pmu"))
-		printf("If pv-perf-doctor in the guest says that another PMU has perf's events, load kvm\n"
-		       "with enable_pmu=0: some versions of QEMU do not turn AMD's virtual PMU off.\n");
+		printf("If pv-perf-doctor in the guest says that another PMU has perf's hardware events,\n"
+		       "load kvm with enable_pmu=0: some versions of QEMU do not turn AMD's virtual PMU\n"
+		       "off.\n");
 	printf("Install pv-perf-guest-dkms in the guest, and run pv-perf-doctor there.\n");
 	tell_host_rdpmc();
 	tell_host_counts();
 	tell_host_branches();
-	printf("\nThe pair has been tried only on emulated CPUs, AMD's and Intel's.\n"
+	printf("\nThe pair has been tested only on emulated CPUs of AMD and Intel.\n"
 	       "Documentation/bringup.rst says what to verify on this CPU.\n");
 }
 
@@ -844,7 +848,7 @@ static void check_host(bool can_install)
  * The guest
  */
 
-/* The last line in the kernel's log from this text on, or NULL. */
+/* The last line of the kernel's log that contains @text, from @text on, or NULL. */
 static char *last_message(const char *text)
 {
 	int size = klogctl(10, NULL, 0);	/* SYSLOG_ACTION_SIZE_BUFFER */
@@ -861,7 +865,7 @@ static char *last_message(const char *text)
 	return last;
 }
 
-/* The last that the module has said. */
+/* Prints the last message of the guest's module. */
 static void advise_last_message(void)
 {
 	char *last = last_message("kvm_pmu: ");
@@ -889,19 +893,19 @@ static bool check_guest_module(void)
 	return false;
 }
 
-/* Also that its place as "cpu" was free. */
+/* The guest's module registers as "cpu" only if no other PMU has this name. */
 static bool check_guest_pmu(void)
 {
 	bool ours = !strcmp(first_line(PMU "cpu/caps/pmu_name"), "kvm_pmu");
 
 	if (check("pmu", ours, "perf's hardware events are the pair's"))
 		return true;
-	advise("Another PMU has them: the VM has a virtual PMU. Start the VM without it,\n"
-	       "with QEMU: -cpu host,migratable=no,pmu=off\n"
+	advise("Another PMU has perf's hardware events: the VM has a virtual PMU. Start the VM\n"
+	       "without a virtual PMU, with QEMU: -cpu host,migratable=no,pmu=off\n"
 	       "If QEMU has pmu=off already, the host's CPU is AMD's, and this QEMU does not\n"
 	       "turn AMD's virtual PMU off: load kvm with enable_pmu=0 on the host.");
 	if (exists(PMU "kvm_pmu"))
-		advise("Until then the pair is: perf stat -e kvm_pmu/instructions/");
+		advise("Until then, name the pair's PMU: perf stat -e kvm_pmu/instructions/");
 	return false;
 }
 
@@ -914,30 +918,29 @@ static bool check_guest_counts(void)
 	if (!is_denied(count)) {
 		advise("%s.", count < 0 ? strerror(-count) : "perf counts nothing");
 		advise_last_message();
-		advise("Run pv-perf-doctor on the host. The host's PMU may be taken by perf's events\n"
-		       "that are pinned to CPUs, or by a VM with the mediated virtual PMU.");
+		advise("Run pv-perf-doctor on the host. Pinned events of the host's CPUs, or a VM with\n"
+		       "the mediated virtual PMU, may use the host's PMU.");
 	}
 	return false;
 }
 
-/* Nothing is wrong without. */
+/* RDPMC and branches are optional: a guest without them passes. */
 static void tell_guest_rdpmc(void)
 {
 	const char *reads = first_line(PMU "cpu/caps/reads");
 
 	if (!strcmp(reads, "kernel user"))
-		printf("\nCounters are read without VM exits, by RDPMC, also by programs themselves.\n");
+		printf("\nThe kernel and programs read counters without VM exits, by RDPMC.\n");
 	else if (!strcmp(reads, "kernel"))
-		printf("\nCounters are read by RDPMC, but not in user mode: %s.\n",
+		printf("\nThe kernel reads counters by RDPMC, but programs cannot: %s.\n",
 		       locked_down() ? "the module finds no functions of a kernel that is locked down" :
 		       "the host or the module is an older version, or kprobes cannot be used");
 	else if (reads[0])
-		printf("\nEach reading of a counter asks the host%s.\n"
+		printf("\nEach read of a counter asks the host%s.\n"
 		       "To read without VM exits, by RDPMC, run pv-perf-doctor on the host.\n",
 		       reads + strlen("none"));
 }
 
-/* Nor without these. */
 static void tell_guest_branches(void)
 {
 	const char *branches = first_line(PMU "cpu/caps/branches");
@@ -946,7 +949,8 @@ static void tell_guest_branches(void)
 		printf("\nSamples have up to %s branches (perf record -b).\n", branches);
 	else
 		printf("\nSamples have no branches (perf record -b). pv-perf-doctor on the host says why.\n"
-		       "In a kernel that is locked down the module does not find what it needs.\n");
+		       "In a kernel that is locked down, the module does not find the functions that\n"
+		       "branches need.\n");
 }
 
 static bool check_guest_samples(void)
@@ -956,11 +960,12 @@ static bool check_guest_samples(void)
 	if (check("samples", samples > 0, "perf takes samples"))
 		return true;
 	if (samples == -EOPNOTSUPP)
-		advise("The module counts only: it has to find a function of the kernel by a\n"
-		       "kprobe. %s.", locked_down() ? "Lockdown may forbid it: use lockdown=integrity" :
+		advise("The module can only count: for samples it has to find a function of the\n"
+		       "kernel by a kprobe. %s.", locked_down() ?
+		       "Lockdown may forbid kprobes: use lockdown=integrity" :
 		       "Use a kernel with CONFIG_KPROBES");
 	else if (!is_denied(samples))
-		advise("%s.", samples < 0 ? strerror(-samples) : "None came");
+		advise("%s.", samples < 0 ? strerror(-samples) : "perf took no sample");
 	return false;
 }
 
@@ -972,7 +977,7 @@ static bool has_event(const char *pmu, const char *event)
 	return exists(path);
 }
 
-/* Which of the hypervisor's events the PMU has. */
+/* The mask of the hypervisor's events that a PMU has; 0 if @pmu is NULL. */
 static uint32_t counts_of(const char *pmu)
 {
 	uint32_t has = 0;
@@ -985,14 +990,17 @@ static uint32_t counts_of(const char *pmu)
 	return has;
 }
 
-/* The PMU that has them, or NULL.  Where kvm is another's, they have a second name. */
+/*
+ * The PMU with the hypervisor's events, or NULL.  If another PMU is named kvm, the guest's
+ * module uses the name kvm_hypervisor.
+ */
 static const char *counts_pmu(void)
 {
 	return counts_of("kvm_hypervisor") ? "kvm_hypervisor" :
 	       counts_of("kvm") ? "kvm" : NULL;
 }
 
-/* How many perf counts of EXITS, or -errno. */
+/* The number of VM exits that perf counts for EXITS CPUID instructions, or -errno. */
 static long count_exits(const char *pmu, const char *event)
 {
 	uint64_t type, config;
@@ -1016,7 +1024,7 @@ static long count_exits(const char *pmu, const char *event)
 	return read_and_close(fd);
 }
 
-/* There need not be any, or the host may keep some, see tell_guest_hypervisor(). */
+/* The host may offer no events of the hypervisor, or only some: tell_guest_hypervisor(). */
 static bool check_guest_hypervisor(void)
 {
 	const char *pmu = counts_pmu(), *event = "exits";
@@ -1029,8 +1037,8 @@ static bool check_guest_hypervisor(void)
 			return true;
 		check("hypervisor-events", false, "perf has events of the hypervisor");
 		advise("The kernel's log says: %s\n"
-		       "If the error is -17, other PMUs have the names: see which have kvm and\n"
-		       "kvm_hypervisor in " PMU ". Unload one of these, then:\n"
+		       "If the error is -17, other PMUs have the names kvm and kvm_hypervisor: see\n"
+		       PMU ". Unload one of these PMUs, then:\n"
 		       "    modprobe -r kvm_pmu && modprobe kvm_pmu", message);
 		free(message);
 		return false;
@@ -1038,7 +1046,7 @@ static bool check_guest_hypervisor(void)
 
 	if (!has_event(pmu, event))
 		event = counts[KVM_PERF_COUNT_EXITS_CPUID];
-	/* What else there may be is not sure to happen. */
+	/* The doctor cannot cause the other events. */
 	if (!has_event(pmu, event))
 		return true;
 
@@ -1047,33 +1055,33 @@ static bool check_guest_hypervisor(void)
 		  pmu, event))
 		return true;
 	if (!is_denied(count)) {
-		advise("%s.", count < 0 ? strerror(-count) : "perf misses some");
+		advise("%s.", count < 0 ? strerror(-count) : "perf does not count all VM exits");
 		advise_last_message();
-		advise("If the VM has migrated here: does this host let guests count them?\n"
+		advise("If the VM has migrated: does this host let guests count the events?\n"
 		       "On the host: pv-perf-doctor host");
 	}
 	return false;
 }
 
-/* Nothing is wrong without. */
+/* These events are optional: a guest without them passes. */
 static void tell_guest_hypervisor(void)
 {
 	const char *pmu = counts_pmu();
 	uint32_t kept = ALL_COUNTS & ~counts_of(pmu);
 
 	if (!pmu) {
-		printf("\nThere are no events of the hypervisor (kvm/exits/): the host or its VMM keeps\n"
-		       "them, or the host or the module is an older version. To have them, run\n"
-		       "pv-perf-doctor on the host.\n");
+		printf("\nThere are no events of the hypervisor (kvm/exits/): the host or the VMM does not\n"
+		       "allow them, or the host or the module is an older version. pv-perf-doctor on the\n"
+		       "host says how to get them.\n");
 		return;
 	}
 	if (strcmp(pmu, "kvm"))
 		printf("\nAnother PMU is named kvm: the hypervisor's events are %s/exits/ etc.\n",
 		       pmu);
 	if (kept) {
-		printf("\nThe host or its VMM keeps these events of the hypervisor:\n");
+		printf("\nThe host or the VMM does not allow these events of the hypervisor:\n");
 		list_counts(kept);
-		printf("To have them, run pv-perf-doctor on the host.\n");
+		printf("pv-perf-doctor on the host says how to get them.\n");
 	}
 }
 
@@ -1109,7 +1117,7 @@ static void check_guest(bool can_install)
 		tell_guest_hypervisor();
 }
 
-/* All that is printed from then on is this object; checks have keys, and no order. */
+/* The caller then prints nothing but the JSON object.  The order of the checks is free. */
 static bool begin_json(void)
 {
 	json = fdopen(dup(STDOUT_FILENO), "w");
@@ -1135,8 +1143,8 @@ static void usage(void)
 {
 	printf("pv-perf-doctor [--json|--can-install|--signatures|--no-vms] [host|guest]\n\n"
 	       "Says whether paravirtual perf events work on this machine, and if not,\n"
-	       "what to do. Its exit status is 0 if they work. Without host or guest, the doctor\n"
-	       "finds out which this machine is; a guest whose KVM is the pair's is both.\n\n"
+	       "what to do. If they work, the exit status is 0. Without host or guest, the doctor\n"
+	       "finds out what this machine is. A guest with the pair's KVM is both.\n\n"
 	       "--json         print the checks as one JSON object\n"
 	       "--can-install  check only whether the modules can be installed here\n"
 	       "--signatures   check only whether the kernel loads modules signed by dkms\n"

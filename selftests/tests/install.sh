@@ -80,7 +80,7 @@ on_debian() {
 	said "without headers" 0 \
 		"Linux $release: its headers are not installed" \
 		"Remedy: apt install linux-headers-$release" \
-		"not for Linux $release, which keeps its own KVM" -- \
+		"Linux $release keeps its own KVM" -- \
 		in_debian apt-get install -y "$tree"/build/deb/pv-perf-{doctor,host,guest}*.deb
 	is "the kernel keeps its own KVM" "$(place kvm)" kernel/arch/x86/kvm
 	said "headers, but no source" 0 \
@@ -182,7 +182,7 @@ update_kernel() {
 	# A source that does not build.
 	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
 	mv "$debian/usr/bin/patch" "$debian/srv/patch"
-	said "a source that does not build" 0 'keeps its own KVM: they do not build' -- \
+	said "a source that does not build" 0 'keeps its own KVM: the modules do not build' -- \
 		in_debian /usr/lib/pv-perf/host-modules update "$release"
 	is "and the stock KVM is back" "$(place kvm)" kernel/arch/x86/kvm
 	mv "$debian/srv/patch" "$debian/usr/bin/patch"
@@ -242,9 +242,9 @@ on_kmod() {
 	none "nothing is done" "$(cat out)"
 	install_image "$new" >out
 	has "a kernel's update of the same release: it is said" \
-		"it is $new, and the modules are built from: kernel $version " out
+		"the kernel is $new, and the modules are built from: kernel $version " out
 	is "KVM's modules of the older one do not hide it" "$(place kvm)" kernel/arch/x86/kvm
-	has "and why" "^stock it is $new" <(built_from)
+	has "and why" "^stock the kernel is $new" <(built_from)
 	# A package for the update, which comes later.
 	dpkg-deb -R "$tree"/build/deb/pv-perf-host-kmod_*.deb kmod
 	sed -i "s/^kernel $version /kernel $new /" "kmod/usr/lib/pv-perf/kmod/$release/built-from"
@@ -253,7 +253,7 @@ on_kmod() {
 	said "its package" 0 "is built from linux-source $new" -- in_debian dpkg -i /srv/kmod_new.deb
 	is "modprobe takes the pair's again" "$(place kvm)" updates/pv-perf
 	rm -r "$debian/usr/lib/pv-perf/kmod/$release"
-	said "a package without modules for this kernel" 0 'has no modules for it' -- \
+	said "a package without modules for this kernel" 0 'has no modules for this kernel' -- \
 		in_debian /usr/lib/pv-perf/host-kmod update
 	is "the kernel has its own KVM" "$(place kvm)" kernel/arch/x86/kvm
 	install_image "$version" >/dev/null
@@ -346,7 +346,7 @@ offered() {
 vpmu() {
 	in_debian modprobe kvm_pmu
 	said "doctor" 1 "^not ok .* perf's hardware events are the pair's" \
-		'Another PMU has them' 'pmu=off' 'perf stat -e kvm_pmu/' -- doctor
+		"Another PMU has perf's" 'pmu=off' 'perf stat -e kvm_pmu/' -- doctor
 }
 
 # On a host with Linux 7.3, which has the mediated virtual PMU.

@@ -47,7 +47,7 @@ is "a newer kernel without the pair: from the next boot on" "$(taken_away)" "now
 kernel 9999.1.0-9-amd64 "kernel 1-1 source 0"
 is "and that is the newest by number" "$(taken_away)" "now 0,next boot 1"
 kernel 9999.1.0-10-amd64 "kernel 1-1 source 0"
-kernel "$running" "stock it is 1-2, and the modules are built from: kernel 1-1 source 0"
+kernel "$running" "stock the kernel is 1-2, and the modules are built from: kernel 1-1 source 0"
 is "an update of the release that runs: now" "$(taken_away)" "now 1,next boot 0"
 kernel "$running" "kernel 1-1 source 0"
 rm "modules/$running/updates/dkms/kvm.ko.xz"
