@@ -55,7 +55,7 @@ for form in csv json; do
 	"$pv_perf" timeline -o gaps.$form.html gaps.$form >out 2>&1
 	is "$form: an event whose name has a comma" "$(cat out)" \
 		"gaps.$form.html: 1 events, 5 intervals
-$name: 1 intervals are perf's estimate, in 3 it was not counted"
+$name: 1 intervals are perf's estimate, 3 were not counted"
 	is "$form: its counts, estimates and gaps" "$(counted gaps.$form.html "$name")" "1,200 1 3"
 	shoot gaps.$form.html
 	more "$form: intervals between two gaps are drawn as long as they are, in pixels" \
@@ -119,7 +119,7 @@ printf '%b' '{"interval": 1, "event": ["\\e[2J"], "counter-value": {}, "pcnt-run
 for file in bad deep odd; do
 	"$pv_perf" timeline -o bad.html $file >out 2>&1
 	is "JSON that is not perf's is refused: $file" $? 1
-	has "$file: it says why" 'no line of perf stat' out
+	has "$file: it says why" 'not a line of perf stat' out
 done
 
 # perf itself: a program that sleeps most of the time.

@@ -147,8 +147,8 @@ ok "the package has a manual page" test -s installed/usr/share/man/man1/pv-perf.
 is "the doctor is a command of pv-perf" \
 	"$("$pv_perf" doctor --help | sed -n '1s/ .*//p')" pv-perf-doctor
 
-refused "what perf has not written" 'no line of perf stat' 'hello\n'
-refused "what is no number" 'no line of perf stat' \
+refused "what perf has not written" 'not a line of perf stat' 'hello\n'
+refused "what is no number" 'not a line of perf stat' \
 	'nan,5,,cycles,100,100.00,,\n'
 refused "what is code for a terminal" 'interval of .\[2Jcycles' \
 	'1,5,,\033[2Jcycles,100,100.00,,\n1,5,,\033[2Jcycles,100,100.00,,\n'

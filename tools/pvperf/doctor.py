@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The program pv-perf-doctor: here in the tree, or where it is installed."""
+"""The program pv-perf-doctor: the one built in the source tree, or the installed one."""
 import json
 import os
 import subprocess
@@ -17,8 +17,8 @@ def program():
 
 
 def checks(role):
-    """[{role, id, ok, text, remedy}] of --json; role: host, guest, or None for what it
-    finds out."""
+    """[{role, id, ok, text, remedy}] of --json; role: host, guest, or None if the doctor
+    shall find out the role."""
     try:
         result = subprocess.run([program(), "--json", *([role] if role else [])],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)

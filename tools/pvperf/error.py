@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What ends a command of pv-perf."""
+"""The exception that ends a command of pv-perf."""
 
 
 class Error(Exception):
-    """What is wrong, and what to do about it; with what status pv-perf ends."""
+    """what: what is wrong; remedy: what to do about it; status: pv-perf's exit status."""
 
     def __init__(self, what, remedy=None, status=1):
         super().__init__(what + (f"\nRemedy: {remedy}" if remedy else ""))

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Text from anybody, without what a terminal, or a file system, would obey."""
+"""Makes untrusted text harmless to terminals and file systems."""
 import re
 
-# Bytes of a name that are looked at.
+# The rest of a longer name, in bytes, is dropped.
 LONGEST = 800
 
 
 def printable(text):
-    """It, and not too long."""
+    """The first 200 characters, with ? in place of unprintable ones."""
     return "".join(c if c.isprintable() else "?" for c in text[:200])
 
 
 def line(data):
-    """One line of what a machine has said."""
+    """The output of a machine in one printable line."""
     text = " ".join(data.decode(errors="replace").split())
     return "".join(c if c.isprintable() else "?" for c in text)[:300]
 
 
 def name(data):
-    """Of a process, a function or a file."""
+    """The printable name of a process, a function or a file."""
     result = data[:LONGEST].decode("utf-8", "replace")
-    # As most is, and quicker.
+    # The fast path for most names.
     return result[:200] if result.isprintable() else printable(result)
 
 
 def file_name(text):
-    """What a file can be called for a domain of this name."""
+    """The name of a domain as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text)[:60]

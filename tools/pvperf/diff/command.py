@@ -15,24 +15,24 @@ process and function, per unit of work (takes as long as a report of each)"""
 
 DESCRIPTION = """Says what has changed from session A to session B, by domain, process and
 function: events per unit of work in A and in B, and the difference, the largest first.
---work says how much work was done in each, as in --work request=10000,12000; without it,
-the unit is a second. Numbers of a session that are in doubt have a ~."""
+--work gives the amount of work in each session, such as --work request=10000,12000.
+Without --work, the unit is a second. Numbers that may be wrong have a ~."""
 
 
 def add_command(commands):
     parser = commands.add_parser("diff", help=HELP, description=DESCRIPTION)
     a = parser.add_argument
-    a("--work", metavar="UNIT=A,B", type=work, help="how much work was done in A and "
-      "in B, as in request=1000,1200 (default: the seconds of each)")
+    a("--work", metavar="UNIT=A,B", type=work, help="the amount of work in A and in B, "
+      "such as request=1000,1200 (default: the seconds of each session)")
     a("--top", metavar="N", type=report.count, default=20, help="show at most N "
       "processes and functions, 0 for all (default: 20)")
     a("--json", action="store_true", help="print one object of JSON")
     a("--vm", metavar="NAME", action="append", default=[], help="only this VM")
     a("--comm", metavar="NAME", action="append", default=[],
-      help="only processes of this name, in which * stands for anything")
+      help="only processes of this name; * matches anything")
     a("--threads", action="store_true", help="tell the threads of each process apart")
     a("a", metavar="A", help="a session")
-    a("b", metavar="B", help="another one")
+    a("b", metavar="B", help="another session")
     parser.set_defaults(run=run)
 
 
@@ -40,7 +40,7 @@ def work(word):
     match = re.fullmatch(r"([^=]{1,40})=(\d{1,18}(?:\.\d{1,9})?),(\d{1,18}(?:\.\d{1,9})?)",
                          word)
     if not match or not float(match[2]) or not float(match[3]):
-        raise argparse.ArgumentTypeError(f"{word!r} is not as request=1000,1200")
+        raise argparse.ArgumentTypeError(f"{word!r} is not of the form request=1000,1200")
     return printable(match[1]), float(match[2]), float(match[3])
 
 
@@ -56,7 +56,7 @@ def read(folder, args):
         for name, rows in (("domain", found.by_domain()),
                            ("process", [*found.of(found.processes), *found.unseen()]),
                            ("function", [*found.of(found.symbols), *found.unseen()])):
-            # Those of other hosts have names of their own.
+            # Guests of other hosts may have the same names.
             tables.setdefault(name, {}).update(
                 ((where + r.words[0], *r.words[1:]), r) for r in rows if r.events)
     return session, tables, notes
@@ -74,7 +74,7 @@ def compare(a, b, units):
 
 
 def number(n):
-    """With four digits that say something."""
+    """A number with four significant digits."""
     return f"{n:,.0f}" if abs(n) >= 1000 or n == int(n) else f"{n:.4g}"
 
 
@@ -83,7 +83,7 @@ def ratio(before, after):
 
 
 def table(name, event, unit, rows, top):
-    """For a terminal; all is before it is cut."""
+    """A table for a terminal: the first top rows; "all" is the sum of all rows."""
     whole = [sum(r[i] for r in rows) for i in (1, 2)]
     rest = rows[top:] if top else []
     rows = rows[:len(rows) - len(rest)]
@@ -110,7 +110,7 @@ def table(name, event, unit, rows, top):
 def run(args):
     (first, a, notes_a), (second, b, notes_b) = (read(f, args) for f in (args.a, args.b))
     if plain(first.event) != plain(second.event):
-        raise Error(f"A is of {first.event}, and B of {second.event}",
+        raise Error(f"A has samples of {first.event}, and B of {second.event}",
                     "record both with the same -e")
     unit, *units = args.work or ("second", first.seconds, second.seconds)
     compared = {name: compare(a[name], b[name], units) for name in a}

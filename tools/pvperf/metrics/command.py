@@ -18,7 +18,7 @@ what pv-perf service has done. --textfile writes a file for the node exporter.""
 def add_command(commands):
     parser = commands.add_parser("metrics", help=HELP, description=DESCRIPTION)
     a = parser.add_argument
-    a("--textfile", metavar="FILE", help="write FILE whole or not at all, as in "
+    a("--textfile", metavar="FILE", help="write FILE, in one step, such as "
       "/var/lib/prometheus/node-exporter/pv-perf.prom")
     a("--config", metavar="FILE", default=config.DEFAULT_PATH,
       help=f"the configuration of the service (default: {config.DEFAULT_PATH})")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a monitoring system is told of the pair on this machine."""
+"""The metrics of the pair on this machine, for a monitoring system."""
 import collections
 import glob
 import json
@@ -11,7 +11,7 @@ from pvperf import doctor
 from pvperf.error import Error
 from pvperf.service import config
 
-# Of pv-perf-host-dkms and pv-perf-host-kmod: what KVM's modules of a kernel are built from.
+# The file RELEASE in this folder says which source the modules of KVM were built from.
 STATE = "/var/lib/pv-perf-host"
 MODULES = "/lib/modules"
 
@@ -20,12 +20,12 @@ Metric = collections.namedtuple("Metric", "name kind help samples")
 
 
 def order(release):
-    """By which 6.1.0-9 comes before 6.1.0-10."""
+    """A sort key, with which 6.1.0-9 comes before 6.1.0-10."""
     return [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", release)]
 
 
 def kernels():
-    """Of the kernels that are installed, {release: has it the pair's KVM}; none on a
+    """{release: does this kernel have the pair's KVM?} of the installed kernels; {} on a
     machine without a package of the host side."""
     if not os.path.isdir(STATE):
         return {}
@@ -43,8 +43,8 @@ def kernels():
 
 
 def taken_away():
-    """{"now": ..., "next boot": ...}: whether the kernel that runs, and the newest, which
-    boots next, have lost the feature."""
+    """{"now": bool, "next boot": bool}: whether the running kernel, and the newest kernel,
+    which boots next, have lost the feature."""
     found = kernels()
     if not found:
         return {}
@@ -81,21 +81,21 @@ def of_service(path):
                 ("failed", "failed_total", "counter", "Windows that were not recorded."),
                 ("sent", "sent_total", "counter", "Profiles that the server has taken."),
                 ("refused", "refused_total", "counter",
-                 "Times that the server has not taken a profile."),
+                 "Attempts to send a profile that the server has refused."),
                 ("unsent", "unsent", "gauge", "Profiles that wait to be sent."),
-                ("bytes", "profile_bytes", "gauge", "What the profiles take on the disk."),
+                ("bytes", "profile_bytes", "gauge", "Bytes of the profiles on the disk."),
                 ("cpu_seconds", "cpu_seconds_total", "counter",
                  "CPU time that the service has used on this host."),
                 ("last", "last_window_timestamp_seconds", "gauge",
-                 "When a window last went well, or the service began.")):
+                 "Time of the last recorded window, or of the service's start.")):
             yield Metric(f"pv_perf_service_{name}", kind, text, [({}, float(state[key]))])
     except (OSError, ValueError, KeyError, TypeError):
         return              # no service here
 
 
 def state_file(path):
-    """Where the service with this configuration writes what it has done; if there is none,
-    or a wrong one, where one would that ran before."""
+    """The state file of the service with this configuration.  If the configuration is
+    missing or wrong, the default: a service may have written that file before."""
     try:
         return config.read(path).files.state
     except Error:
@@ -103,7 +103,7 @@ def state_file(path):
 
 
 def collect(role=None, path=config.DEFAULT_PATH):
-    """[Metric], those without samples left out; path: the service's configuration."""
+    """[Metric], without those that have no samples.  path: the service's configuration."""
     found = [*of_doctor(doctor.checks(role)), *of_kernels(),
              *of_service(state_file(path))]
     return [m for m in found if m.samples]

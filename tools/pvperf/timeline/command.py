@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""pv-perf timeline: events over time, one below another, and which rise together."""
+"""pv-perf timeline: draws events over time, and shows which events rise together."""
 import os
 import signal
 import subprocess
@@ -12,16 +12,16 @@ from pvperf.timeline import series
 
 EVENTS = "cycles,instructions,cache-misses,branch-misses"
 
-HELP = """draw events over time, and which rise and fall together: runs COMMAND under
-perf stat -I, or reads perf's output in each FILE (takes as long as COMMAND, and some
-seconds)"""
+HELP = """draw events over time, and show which events rise and fall together: runs COMMAND
+under perf stat -I, or reads perf's output in each FILE (takes as long as COMMAND, and
+some seconds)"""
 
 DESCRIPTION = """Draws events over time, one below another, and shows how they
 correlate: which events rise and fall together. Runs COMMAND under perf stat, or reads
 FILE: the output of perf stat -I with -j or -x, or the file of perf record with a group
-that is sampled (-e '{cycles,cache-misses}:S'). Several FILEs are drawn over each other,
-and each one's correlations are compared with those of the first. Writes a web page that
-needs no other file, and with --png a picture."""
+that is sampled (-e '{cycles,cache-misses}:S'). Draws several FILEs over each other, and
+compares each FILE's correlations with the first FILE's. Writes a web page that needs no
+other file, and with --png a picture."""
 
 
 def add_command(commands):
@@ -40,19 +40,19 @@ def add_command(commands):
     a("--png", metavar="FILE.png", help="the picture")
     a("--title", help="the title of page and picture (default: COMMAND, or FILEs)")
     a("what", nargs="+", metavar="FILE | COMMAND",
-      help="COMMAND after --, or one or more FILEs; NAME=FILE says what is shown of it")
+      help="COMMAND after --, or one or more FILEs; with NAME=FILE, the page shows NAME")
     parser.set_defaults(run=run)
 
 
 def count(args, file):
-    """Has perf stat count a command, to a file."""
+    """Runs a command under perf stat, which writes to file."""
     if args.I < 1:
         raise Error(f"-I {args.I}: an interval has at least 1 ms")
     command = ["perf", "stat", "-j", "-I", str(args.I), "-e", args.e,
                *(["-a"] if args.a else []), "--log-fd", str(file.fileno()),
                "--", *args.what]
-    print(f"pv-perf: {' '.join(args.what)} runs; Ctrl-C ends it, and what was "
-          "counted is drawn", file=sys.stderr, flush=True)
+    print(f"pv-perf: {' '.join(args.what)} runs; Ctrl-C ends it, and pv-perf draws the "
+          "counts until then", file=sys.stderr, flush=True)
     try:
         perf = subprocess.Popen(command, pass_fds=[file.fileno()])
     except FileNotFoundError:
@@ -60,10 +60,10 @@ def count(args, file):
     try:
         status = perf.wait()
     except KeyboardInterrupt:
-        # perf has got it, too, and ends with what it has.
+        # perf has got SIGINT, too, and writes the counts until now.
         status = perf.wait()
     except SystemExit:
-        # Perf ends with it.
+        # perf ends when the command ends.
         with open(f"/proc/{perf.pid}/task/{perf.pid}/children") as f:
             for pid in f.read().split():
                 os.kill(int(pid), signal.SIGTERM)
@@ -93,11 +93,11 @@ def take(args):
         for name in names:
             if names.count(name) > 1:
                 raise Error(f"there are two FILEs of the name {name}",
-                            "NAME=FILE gives each a name of its own")
+                            "give each FILE its own name: NAME=FILE")
         return (printable(args.title or ", ".join(names)),
                 [series.Run(name, series.read(path)) for name, path in files])
 
-    # Without a name, which somebody would have to remove.
+    # A file without a name, so that nobody has to remove it.
     with tempfile.TemporaryFile() as f:
         count(args, f)
         title = printable(args.title or " ".join(args.what))
@@ -106,7 +106,7 @@ def take(args):
 
 def run(args):
     try:
-        # Not before it is known that this is wanted: it takes a while.
+        # Only here: this import is slow.
         from pvperf.timeline import draw
     except ModuleNotFoundError as error:
         raise Error(f"there is no {error.name}",
@@ -123,6 +123,6 @@ def run(args):
         for s in one.series:
             if s.scaled() or s.missing():
                 print(f"{f'{one.name}: ' if len(runs) > 1 else ''}{s.name}: "
-                      f"{s.scaled()} intervals are perf's estimate, in "
-                      f"{s.missing()} it was not counted")
+                      f"{s.scaled()} intervals are perf's estimate, "
+                      f"{s.missing()} were not counted")
     return 0

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 from pvperf.error import Error
 from pvperf.timeline.series import correlations, length, names
 
-# A name is no formula; and text in a page can be searched for.
+# Do not parse names as formulas, and keep text in a page searchable.
 STYLE = {"text.parse_math": False, "svg.fonttype": "none", "font.size": 9,
          "axes.spines.top": False, "axes.spines.right": False}
 
@@ -32,9 +32,10 @@ svg {{ max-width: 100%; height: auto; }}
 <body>
 <h1>{title}</h1>
 {chart}
-<h2>Which rise and fall together</h2>
-<p>Pearson's correlation of the rates: 1 together, 0 independently, -1 one as the
-other falls. A dash where an event does not change.</p>
+<h2>Which events rise and fall together</h2>
+<p>Pearson's correlation of the rates: 1 if two events rise and fall together, 0 if they
+are independent, -1 if one event rises while the other falls. A dash means that an event
+does not change.</p>
 {runs}
 </body>
 </html>
@@ -51,8 +52,8 @@ RUN = """{heading}
 
 
 def steps(series):
-    """(times, rates) of a line that is level in each interval; not a number where it
-    was not counted, for a gap."""
+    """(times, rates) of a line that is level in each interval.  If an event was not counted
+    in an interval, its rate is NaN, which makes a gap."""
     times, rates, end = [], [], None
     for i in series.intervals:
         if end is not None and i.start > end:
@@ -68,7 +69,7 @@ def steps(series):
 def draw_series(ax, series, colour, label):
     """Returns whether there are estimates."""
     ax.plot(*steps(series), color=colour, linewidth=1, label=label)
-    # Perf's estimates are no measurements.
+    # Hollow marks for perf's estimates.
     guessed = [p for p, n in zip(series.rates(), series.intervals)
                if p[1] is not None and n.percent < 100]
     ax.plot([t for t, _ in guessed], [r for _, r in guessed], "o",
@@ -77,7 +78,7 @@ def draw_series(ax, series, colour, label):
 
 
 def figure(runs):
-    """A chart for each event, on a common time, with a colour for each run."""
+    """A chart for each event, on a common time axis, with a colour for each run."""
     events = names(runs)
     several = len(runs) > 1
     end = max(i.end for run in runs for s in run.series for i in s.intervals)
@@ -102,7 +103,7 @@ def figure(runs):
             ax.set_title(f"{name}, {unit + ' ' if unit else ''}"
                          f"per second{note}", loc="left", fontsize=9)
         if several:
-            # Beside the charts: over a line it would hide it.
+            # Outside of the charts, where the legend hides no line.
             lines = [plt.Line2D([], [], color=f"C{j % 10}", label=run.name)
                      for j, run in enumerate(runs)]
             axes[0, 0].legend(handles=lines, loc="lower right", fontsize=8,
@@ -142,7 +143,7 @@ def number(n):
 
 
 def row(first, cells, tag="td"):
-    """Of a table; a cell is its text, or (style, text)."""
+    """A row of a table.  A cell is its text, or (style, text)."""
     def one(cell):
         style, text = cell if isinstance(cell, tuple) else ("", cell)
         return f'<{tag} style="{style}">{text}</{tag}>' if style \
@@ -152,7 +153,7 @@ def row(first, cells, tag="td"):
 
 
 def coloured(value, most=1):
-    """A correlation: red where two rise together, blue where one falls."""
+    """The cell of a correlation: red if positive, blue if negative."""
     if value is None:
         return "&ndash;"
     weak = 255 - round(120 * abs(value) / most)
@@ -170,19 +171,19 @@ def matrix(found, events, ident, most=1):
 
 
 def differences(first, found):
-    """What has changed since the first run, where both have a correlation."""
+    """The differences from the first run, if both runs have a correlation."""
     return {key: value - first[key] for key, value in found.items()
             if None not in (value, first.get(key))}
 
 
 def part(run, first, several):
-    """Of a run in the page."""
+    """The part of the page about one run."""
     found = correlations(run)
     events = [s.name for s in run.series]
     text = matrix(found, events, "correlation")
     if run is not first:
-        text += f"\n<p>The same, minus that of {html.escape(first.name)}, from -2 to 2: " \
-            "where the two differ.</p>\n" + matrix(
+        text += "\n<p>The differences of these correlations from those of " \
+            f"{html.escape(first.name)}, from -2 to 2.</p>\n" + matrix(
                 differences(correlations(first), found), events, "difference", 2)
     heading = f"<h3>{html.escape(run.name)}</h3>" if several else ""
     return RUN.format(heading=heading, intervals=length(run), matrix=text,

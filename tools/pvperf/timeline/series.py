@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Events over time: the counts of intervals, as perf stat -I prints them (-j or -x,),
-or as perf record has them of a group that is sampled (:S)."""
+"""Events over time: the counts of intervals in the output of perf stat -I (-j or -x,), or
+in a file of perf record with a group that is sampled (:S)."""
 import collections
 import json
 import math
@@ -10,16 +10,17 @@ import subprocess
 from pvperf.error import Error
 from pvperf.text import printable
 
-# What perf.data begins with.
+# The first bytes of perf.data.
 MAGIC = b"PERFILE2"
-# The keys of perf stat -j that say of which CPUs, thread or group a count is.
+# The keys of perf stat -j for the CPUs, the thread or the cgroup of a count.
 LABELS = ("cpu", "core", "cluster", "die", "cache", "socket", "node", "thread", "cgroup")
 
 Interval = collections.namedtuple("Interval", "start end count percent")
-Interval.__doc__ = """What an event has counted from start to end, in seconds.
+Interval.__doc__ = """The count of an event from start to end, in seconds.
 
-count is None where it was not counted; percent says for how much of the interval
-it was: with less than 100, count is perf's estimate for all of it."""
+If the event was not counted, count is None.  percent is the part of the interval in which
+the event was counted.  If percent is less than 100, count is perf's estimate for the whole
+interval."""
 
 
 class Series:
@@ -31,7 +32,7 @@ class Series:
         self.intervals = []
 
     def rates(self):
-        """(middle of the interval, count per second, or None) of each."""
+        """[(middle of the interval, count per second or None)]"""
         return [((i.start + i.end) / 2,
                  None if i.count is None else i.count / (i.end - i.start))
                 for i in self.intervals]
@@ -40,12 +41,12 @@ class Series:
         return sum(i.count or 0 for i in self.intervals)
 
     def scaled(self):
-        """How many intervals perf has estimated."""
+        """The number of intervals with perf's estimate."""
         return sum(i.count is not None and i.percent < 100
                    for i in self.intervals)
 
     def missing(self):
-        """In how many it was not counted."""
+        """The number of intervals in which the event was not counted."""
         return sum(i.count is None for i in self.intervals)
 
 
@@ -54,7 +55,7 @@ Run.__doc__ = """The [Series] of one file or command."""
 
 STAT = re.compile(
     r"([\d.]+),"                        # seconds
-    # Of which CPU or thread, and of cores the number of their CPUs.
+    # CPU or thread; for cores also the number of their CPUs
     r"(?:([^,<]*),(?:\d+,(?=[\d.]+,|<not ))?)??"
     r"([\d.]+|<not (?:counted|supported)>),"
     r"([^,]*),"                         # unit
@@ -64,7 +65,7 @@ STAT = re.compile(
 
 
 def parse_csv(line):
-    """The fields of a line of perf stat -x, -I."""
+    """The fields of a line of perf stat -I -x,"""
     match = STAT.fullmatch(line)
     if not match:
         raise ValueError
@@ -72,7 +73,7 @@ def parse_csv(line):
 
 
 def parse_json(line):
-    """The same of perf stat -j -I; None of what is no count, but a metric."""
+    """The fields of a line of perf stat -I -j; None for a metric."""
     found = json.loads(line)
     if "event" not in found:
         return None
@@ -94,7 +95,7 @@ def parse_stat_line(line):
         end, label, count, unit, event, percent = found
         end, percent = float(end), float(percent)
         if count == "<not counted>" and percent == 100:
-            # The task has not run: nothing was there to be counted.
+            # The task has not run.
             count = 0.0
         else:
             count = None if str(count).startswith("<") else float(count)
@@ -102,13 +103,13 @@ def parse_stat_line(line):
             raise ValueError
         return end, label, count, unit, event, percent
     except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError):
-        raise Error("this is no line of perf stat -I with -j or -x,: "
+        raise Error("this is not a line of perf stat -I with -j or -x,: "
                     f"{printable(repr(line))}",
                     "perf stat -j -I 100 -o FILE -- COMMAND") from None
 
 
 def parse_stat(lines):
-    """[Series] of what perf stat -I has printed."""
+    """[Series] of the output of perf stat -I."""
     parsed = [p for p in map(parse_stat_line, lines) if p]
     several = len({label for _, label, *_ in parsed}) > 1
     result, last = {}, {}
@@ -117,8 +118,8 @@ def parse_stat(lines):
         series = result.setdefault(name, Series(name, unit))
         start = last.get(name, 0.0)
         if end <= start:
-            raise Error(f"an interval of {printable(name)} ends at {end} s, and the one "
-                        f"before at {start} s",
+            raise Error(f"an interval of {printable(name)} ends at {end} s, and the "
+                        f"previous interval at {start} s",
                         "take the output of one perf stat")
         series.intervals.append(Interval(start, end, count, percent))
         last[name] = end
@@ -126,11 +127,10 @@ def parse_stat(lines):
 
 
 def parse_script(lines):
-    """[Series] of what perf script -F time,period,event has printed.
+    """[Series] of the output of perf script -F time,period,event.
 
-    What a sample of the leader comes with is what each member has counted since
-    the last. The first is of the time before, of which perf does not say how long
-    it was."""
+    Each sample of a group's leader has the count of each member since the last sample.  The
+    first sample is left out, because perf does not say when its interval began."""
     found = collections.defaultdict(dict)
     for line in lines:
         match = re.match(
@@ -168,7 +168,7 @@ def read_record(path):
 
 
 def read(path):
-    """[Series] of a file, of which at least one has three intervals."""
+    """[Series] of a file.  At least one has three intervals."""
     try:
         with open(path, "rb") as f:
             record = f.read(len(MAGIC)) == MAGIC
@@ -181,23 +181,23 @@ def read(path):
         raise Error(f"{path}: {error.strerror}") from None
     if max((len(s.intervals) for s in result), default=0) < 3:
         raise Error(f"{path} has less than three intervals",
-                    "shorter ones (-I), or a program that runs longer")
+                    "use shorter intervals (-I), or a program that runs longer")
     return result
 
 
 def length(run):
-    """How many intervals it has."""
+    """The number of intervals of a run."""
     return max(len(s.intervals) for s in run.series)
 
 
 def names(runs):
-    """Of the events of all, in their order."""
+    """The names of all runs' events, in their order."""
     return list(dict.fromkeys(s.name for run in runs for s in run.series))
 
 
 def correlation(a, b):
-    """Pearson's, of the rates of two series where both were counted; None where one
-    does not change, or there are less than three."""
+    """Pearson's correlation of the rates of two series, over the intervals in which both
+    were counted; None if one rate does not change, or there are less than three intervals."""
     rates = dict((t, r) for t, r in a.rates() if r is not None)
     pairs = [(rates[t], r) for t, r in b.rates()
              if r is not None and t in rates]
