@@ -120,5 +120,5 @@ is "what a guest says too much is scaled in a part of it, too" \
 copy nowhere 's["domains"][1]["clock"] = []'
 "$pv_perf" report --time 0-1 nowhere >out
 has "a guest whose clock is not known is in no part" \
-	'guest web: its clock is not known, so that it is not in a part' out
+	'guest web: its clock is not known, so that --time leaves out its samples' out
 finish

@@ -21,7 +21,7 @@ is "the numbers of a guest that says more than the CPUs did are marked" \
 # A guest cannot have executed more than its VMM did in guest mode.
 copy lies 's["domains"][1]["counted"] = 10**9; s["domains"][2]["counted"] = 2200 * 10**6'
 said "a guest that says more than its VMM did" \
-	'guest web says 2,000,000,000 of itself, .* 1,000,000,000: its numbers are scaled' lies
+	'guest web says that it had 2,000,000,000 events, .* only 1,000,000,000 .* scaled' lies
 is "the numbers of a guest that says more than its VMM did are scaled and marked" \
 	"$(for what in user kernel idle; do
 	shown 1 "guest web $what"; done | paste -sd' ')" "~500$M ~300$M ~200$M"
@@ -34,13 +34,13 @@ is "percentages are of what was counted" "$(awk '/ host user$/ { print $2; exit 
 go tool pprof -top -tagfocus vm=web lies.pb.gz >top 2>&1
 has "a scaled guest is in a profile for pprof" 'ngx_http_parse' top
 copy odd2 's["domains"][1]["clock"] = [[1, 1, 1], [0, 0, 0]]; s["domains"][1]["lost"] = "x"'
-said "a clock that goes back" 'guest web: session.json: clock does not go on' odd2
+said "a clock that goes back" 'guest web: session.json: clock does not advance' odd2
 copy odd3 's["event"] = "instructions"'
 refused "a session of another event" 'no sample of instructions' odd3
 copy odd4 's["domains"][1]["samples"] = "../session/web.samples.gz"'
-refused "a file elsewhere" 'samples are elsewhere' odd4
+refused "a file elsewhere" 'samples is not the name of a file' odd4
 copy odd5 's["domains"][1]["samples"] = "\x1b[2J"'
-refused "a file whose name a terminal obeys" 'samples are elsewhere' odd5
+refused "a file whose name a terminal obeys" 'samples is not the name of a file' odd5
 is "a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
 copy odd5 's["domains"] = [{"name": "x", "kind": "host", "status": "\x1b[2Jno perf"}]'
 refused "a session without samples" '.\[2Jno perf' odd5
@@ -68,19 +68,19 @@ head -c 5000 short/web.samples.gz | hostile
 said "a file that is cut" 'guest web: web.samples.gz: it is cut short' hostile
 more "what is before is counted, and marked" "$(shown 1 'guest web user' | tr -d '~')" 100$M
 { head -c -8 short/web.samples.gz; echo 1234567; } | hostile
-said "a file with another checksum" 'no gzip, or broken' hostile
+said "a file with another checksum" 'not a gzip file, or it is broken' hostile
 echo hello | hostile
-said "a file that is no gzip" 'no gzip, or broken' hostile
+said "a file that is no gzip" 'not a gzip file, or it is broken' hostile
 ln -sf /etc/passwd hostile/web.samples.gz
 said "a link" 'web.samples.gz: ' hostile
 rm hostile/web.samples.gz
 mkfifo hostile/web.samples.gz
-said "a pipe" 'is no regular file' hostile
+said "a pipe" 'is not a regular file' hostile
 zcat short/web.samples.gz |
 	sed 's/ 1000000 cycles/ 18446744073709551615 cycles/' | gzip -1 | hostile
-said "samples of more than there is time" 'can be, left out: 2,050$' hostile
+said "samples of more than there is time" 'can count, left out: 2,050$' hostile
 zcat short/web.samples.gz | tac | gzip -1 | hostile
-said "what is upside down" 'guest web: lines that are none of pv-perf record.s' hostile
+said "what is upside down" 'guest web: lines that are not of pv-perf record' hostile
 
 # Names that are code: for a terminal, a page, and for what reads them here.
 cat >evil.py <<-'END'
@@ -112,7 +112,7 @@ go tool pprof -top evil.pb.gz >top 2>&1
 is "pprof reads names that are code" $? 0
 
 head -c 1000000000 /dev/zero | gzip -1 | hostile
-said "a gigabyte of one line" 'guest web: lines that are none' hostile
+said "a gigabyte of one line" 'guest web: lines that are not' hostile
 small "a gigabyte of one line takes little memory" 60 "$pv_perf" report hostile
 
 # What is small and packed well, as anybody may send it: little comes out of it.
@@ -127,11 +127,11 @@ echo "# $(stat -c %s hostile/web.samples.gz) bytes become $(stat -c %s blown.jso
 ok "a timeline has no more than its share of a guest" \
 	test "$(stat -c %s blown.json)" -lt $((40 << 20))
 has "a timeline that leaves something out says so" \
-	'guest web: of the timeline only its first 24 MB' out
+	'guest web: the timeline has only its first 24 MB' out
 ok "a timeline that leaves something out is JSON" \
 	/usr/bin/python3 -c 'import json; json.load(open("blown.json"))'
 yes x | head -n 50000000 | gzip | hostile
-said "a hundred million bytes of lines that are nothing" 'the rest of it is not read' hostile
+said "a hundred million bytes of lines that are nothing" 'the rest is not read' hostile
 cpu_ms=$( { TIMEFORMAT='%U %S'; time "$pv_perf" report hostile >out; } 2>&1 |
 	awk '{ printf "%.0f", ($1 + $2) * 1000 }')
 echo "# $cpu_ms ms of CPU"

@@ -118,7 +118,7 @@ cp work "$evil/y"
 session forged "./$evil/y"
 is "a forged line is found" "$(zcat forged/host.maps.gz | tail -n 1 | cut -d' ' -f1)" forged
 "$pv_perf" report --debug debug forged >out 2>&1
-has "and none is believed then" 'host.maps.gz: a file has a name .*: it is not believed' out
+has "and none is believed then" 'host.maps.gz: the name of a file has lines .*: the maps are ignored' out
 none "so no name is wrong" "$(of_function out 'user +hidden')"
 # And what a guest may send.
 cp -r stripped hostile
@@ -130,7 +130,7 @@ print("m 1 0 0 0 zz y", "m " * 100000, "\udc80".encode("utf-8", "surrogateescape
 END
 gzip -1 <maps >hostile/host.maps.gz
 small "many lines take little memory" 200 "$pv_perf" report hostile
-has "what is not read is said" 'only 200,000 lines of it are read' out
+has "what is not read is said" 'only its first 200,000 lines are read' out
 printf 'm 1 %s 1 0 %s x\nm 2 1000 1000 0 %s y\n' ffffffffffffffff $id $id | gzip >one.maps.gz
 is "nothing is beyond 64 bits, nor kept of processes that have no mapping" "$(/usr/bin/python3 -B -c "
 import sys

@@ -80,7 +80,7 @@ is "a guest of another host has a table of its own" \
 is "the percentages of a guest of another host are of its own table" \
 	"$(grep -E ' guest web user$' elsewhere.out | awk '{ print $2 }')" 50.00%
 has "report leaves out samples from before all recorded" \
-	'guest web: samples from before or after all recorded, left out: 50$' out
+	'guest web: samples from outside the time when all domains recorded, left out: 50$' out
 has "report leaves out what guests have sampled themselves" \
 	'sampled themselves, left out: 1,000$' out
 "$pv_perf" report session | head -n 1 >/dev/null
@@ -268,7 +268,7 @@ s["domains"] = s["domains"][:1]; s["host"]["counted"] = s["window"] = None'
 	has "$name: and of one that is no UTF-8" 'host user +a��b\\"' out
 	is "$name: no sample is forged" "$(grep -cE 'user +f$|kernel +f$' out)" 0
 	has "$name: a function with a name like that" 'host user +g\?   f 1/1' out
-	is "$name: no line is left" "$(grep -c 'none of pv-perf record' out)" 0
+	is "$name: no line is left" "$(grep -c 'not of pv-perf record' out)" 0
 }
 if perf record -q -a -e cpu-clock -F 500 -o data true 2>/dev/null; then
 	real perf ""

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All of a session's events: those that samples stand for, and those that they do
-not."""
+"""All events of a session: the sampled events, and the events without samples."""
 import collections
 
 from pvperf.report.profile import GUEST, PARTS, Tally
 
-# Symbols kept of samples files once they are read, in all.
+# The number of symbols that stay in memory when a samples file is read, for all files.
 KEPT = 80000
-# How far two counts may be apart that should be one.
+# The allowed difference of two counts that should be equal, as a ratio.
 SLACK = 0.02
 MODES = ("kernel", "user", "idle", "guests", "unknown mode")
 
 Row = collections.namedtuple("Row", "words events samples mark inclusive",
                              defaults=[None])
-Row.__doc__ = """words: what it is of; mark: "~" where the numbers may be wrong;
-inclusive: of a function, its events with those of all that it called, where stacks are
-known."""
+Row.__doc__ = """words: the names in the row; mark: "~" if the numbers may be wrong;
+inclusive: the events of a function and of all functions that it called, or None without
+call chains."""
 
 
 class Accounts:
-    """By domain, process and symbol."""
+    """The events by domain, process and symbol."""
 
     def __init__(self, session, shares, domains):
-        """shares: how many samples files there are for the memory; domains: those whose
-        events these are."""
+        """shares: the number of samples files that share the memory; domains: the domains
+        of these events."""
         self.session, self.kept = session, max(KEPT // shares, 10)
         self.domains = domains
         self.areas = collections.defaultdict(Tally)
@@ -31,19 +30,19 @@ class Accounts:
         self.symbols = collections.defaultdict(Tally)
         self.inclusive = collections.Counter()
         self.costs = collections.defaultdict(collections.Counter)
-        self.owner = {}             # of an area: the domain's title
-        self.marked = set()         # titles of domains with numbers in doubt
+        self.owner = {}             # {area: the domain's title}
+        self.marked = set()         # titles of domains whose numbers may be wrong
         self.missing = []           # (what, events, samples, estimated)
         self.doubts = []
         self.counted = None
 
     def add(self, profile):
-        """What there is of a samples file."""
+        """Adds the Profile of a samples file."""
         said, can_be = profile.limit()
         if said > can_be * (1 + SLACK):
             self.doubts.append(
-                f"{profile.domain.title()} says {said:,} of itself, and its VMM was in "
-                f"guest mode for {can_be:,}: its numbers are scaled to that")
+                f"{profile.domain.title()} says that it had {said:,} events, but its VMM had "
+                f"only {can_be:,} in guest mode: the guest's numbers are scaled down")
             self.marked.add(profile.domain.title())
         if profile.domain.doubtful:
             self.marked.add(profile.domain.title())
@@ -66,7 +65,7 @@ class Accounts:
             self.symbols[key].add(tally.events, tally.samples)
             if frame != frames.other:
                 self.inclusive[key] += inclusive.pop((area, frame), 0)
-        # Functions that have no sample of their own.
+        # Functions without samples of their own.
         for (area, frame), events in sorted(
                 inclusive.items(), key=lambda i: -i[1])[:max(self.kept - len(kept), 0)]:
             key = area, frames.names[frame], frames.objects[frame]
@@ -75,7 +74,7 @@ class Accounts:
 
     @staticmethod
     def owner_of(profile, group):
-        """Whose count has a group's samples in it."""
+        """The title of the domain whose count contains a group's samples."""
         for domain in profile.session.domains:
             if domain.name == group.vm and \
                     group.area.startswith(domain.title() + " "):
@@ -84,7 +83,7 @@ class Accounts:
             else profile.domain.title()
 
     def sampled(self, title):
-        """Of a domain."""
+        """The Tally of a domain."""
         result = Tally()
         for area, tally in self.areas.items():
             if self.owner[area] == title:
@@ -92,8 +91,8 @@ class Accounts:
         return result
 
     def close(self, counted, part):
-        """All is read: what is missing of what the CPUs counted? Of a part of it nobody
-        knows."""
+        """After all Profiles: finds the events that the CPUs counted, but that no domain
+        has.  In a part of the session nobody knows these events."""
         if part:
             return
         total = sum(max(self.balance(d), 0) for d in self.domains)
@@ -101,8 +100,8 @@ class Accounts:
         self.counted = counted
         if counted is None:
             self.doubts.append(
-                "what the CPUs counted in all is not known: the whole is what "
-                "the domains say")
+                "the count of the host's CPUs is not known: the whole is the sum of "
+                "what the domains say")
         elif counted > total:
             self.missing.append(("not sampled, or of no domain in this session",
                                  counted - total, 0, ""))
@@ -114,10 +113,10 @@ class Accounts:
                                if d.kind == "guest" and d.counted is None)
 
     def balance(self, domain):
-        """What a domain has done in all, as far as one knows."""
+        """The events of a domain, with an estimate of those whose samples perf lost."""
         title, sampled = domain.title(), self.sampled(domain.title())
         if domain.lost and sampled.samples:
-            # As many events each as those that are there.
+            # A lost sample has the mean number of events of the other samples.
             rest = domain.lost * sampled.events // sampled.samples
             self.missing.append((f"lost: {title}", rest, domain.lost, "~"))
             if domain.kind != "host":
@@ -126,7 +125,7 @@ class Accounts:
         return sampled.events
 
     def whole(self):
-        """What percentages are of."""
+        """The number of events that is 100 percent."""
         return self.counted or sum(t.events for t in self.areas.values()) + \
             sum(events for _, events, _, _ in self.missing)
 
@@ -165,7 +164,7 @@ class Accounts:
             yield Row(words, tally.events, tally.samples, self.mark(words[0]))
 
     def functions(self, by_inclusive):
-        """Rows, the largest first, by their own events or with what they called."""
+        """Rows, the largest first, by the functions' own events or by inclusive events."""
         rows = self.of(self.symbols)
         if not self.session.callgraph:
             return rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""pv-perf report: where the time of a host and its guests went."""
+"""pv-perf report: says where the time of a host and its guests went."""
 import argparse
 import contextlib
 import fnmatch
@@ -22,9 +22,9 @@ record (takes minutes for a session of an hour)"""
 
 DESCRIPTION = """Says where the time of a host and its guests went: by domain (the
 host's kernel, the VMMs, each guest's kernel and user mode), by process and by
-function, in events and in percent of all that the CPUs counted. Time
-without samples has lines of its own. ~ marks numbers that may be wrong; the reason is
-below the tables. DIR is a session of pv-perf record."""
+function, in events and in percent of all that the CPUs counted. Time without samples
+has its own lines. ~ marks numbers that may be wrong; the reason is below the tables.
+DIR is a session of pv-perf record."""
 
 
 def add_command(commands):
@@ -37,8 +37,8 @@ def add_command(commands):
                       "object of JSON")
     form.add_argument("--csv", action="store_true", help="print the tables as CSV, all "
                       "with the same columns")
-    a("--inclusive", action="store_true", help="show functions in the order of their "
-      "events with those of all that they called, if there are call chains")
+    a("--inclusive", action="store_true", help="if there are call chains, sort functions "
+      "by their events together with those of all functions that they called")
     a("--threads", action="store_true", help="tell the threads of each process apart")
     a("--flamegraph", metavar="FILE.html", help="a page with a flame graph: "
       "domain, process, stack")
@@ -48,12 +48,12 @@ def add_command(commands):
     a("--firefox", metavar="FILE.json", help="the samples over time, for "
       "https://profiler.firefox.com; with gzip if FILE ends with .gz")
     a("--folded", metavar="FILE", help="folded stacks, for flamegraph.pl and others")
-    a("--time", metavar="FROM-TO", type=part, help="only what was in this time, in "
+    a("--time", metavar="FROM-TO", type=part, help="only samples of this time, in "
       "seconds since the beginning of the session")
     a("--vm", metavar="NAME", action="append", default=[], help="only this VM: the "
       "guest, its VMM, and what the host did for it; repeat it for more")
     a("--comm", metavar="NAME", action="append", default=[], help="only processes of "
-      "this name, in which * stands for anything; repeat it for more")
+      "this name; * matches anything; repeat it for more")
     a("--pprof", metavar="FILE.pb.gz", help="a profile for pprof and other "
       "readers of profile.proto, with the labels domain, vm, vcpu and process")
     a("--kallsyms", metavar="NAME=FILE", action="append", default=[],
@@ -70,7 +70,7 @@ def add_command(commands):
 
 def count(word):
     if not re.fullmatch(r"\d{1,9}", word):
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from 0 on")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number of at least 0")
     return int(word)
 
 
@@ -78,17 +78,17 @@ def part(word):
     match = re.fullmatch(r"(\d+(?:\.\d+)?)?-(\d+(?:\.\d+)?)?", word)
     result = (float(match[1] or 0), float(match[2] or "inf")) if match else ()
     if not result or result[0] >= result[1]:
-        raise argparse.ArgumentTypeError(f"{word!r} is not as 1.5-2")
+        raise argparse.ArgumentTypeError(f"{word!r} is not of the form 1.5-2")
     return result
 
 
 def read_kallsyms(session, given):
-    """{name: Kallsyms} of guests whose samples are the host's."""
+    """{name: Kallsyms} of the guests that have not sampled themselves."""
     passive = [d for d in session.domains
                if d.kind != "host" and not d.samples]
     paths = {}
     for domain in passive:
-        # Those that record has kept, or somebody has put there.
+        # Files that pv-perf record or the user has put there.
         base = file_name(domain.name)
         for name in (domain.symbols, f"{base}.kallsyms", f"{base}.System.map"):
             path = os.path.join(session.folder, name or "")
@@ -106,7 +106,7 @@ def read_kallsyms(session, given):
 
 
 class Only:
-    """The part of a session that is wanted: all outputs have that alone."""
+    """The part of a session that the user wants.  All outputs have only this part."""
 
     def __init__(self, args, session):
         self.time, self.vms, self.comms = args.time, args.vm, args.comm
@@ -115,17 +115,17 @@ class Only:
             if name not in names:
                 raise Error(f"--vm {printable(name)}: there is no such guest in "
                             f"{session.folder}", ", ".join(names) or
-                            "it has the host alone")
+                            "the session has only the host")
 
     def __bool__(self):
         return bool(self.time or self.vms or self.comms)
 
     def in_time(self, time):
-        """Of the session, in seconds since its start."""
+        """Is a time wanted?  time: in seconds since the session's start."""
         return not self.time or self.time[0] <= time <= self.time[1]
 
     def wants(self, group):
-        """Are its samples a part of it?"""
+        """Are the samples of a Group wanted?"""
         if self.vms and group.vm not in self.vms:
             return False
         names = [group.process, group.process.removesuffix(f" ({group.vm})")]
@@ -134,16 +134,16 @@ class Only:
             for name in names for pattern in self.comms)
 
     def note(self):
-        """What it says of itself."""
+        """A note about the part, for the outputs."""
         words = [f"--time {self.time[0]:g}-{self.time[1]:g}"] if self.time else []
         words += [f"--vm {printable(v)}" for v in self.vms]
         words += [f"--comm {printable(c)}" for c in self.comms]
-        return f"a part of the session, of which percentages are: {' '.join(words)}; " \
-            "what was lost, or not sampled, is not in it"
+        return f"only a part of the session, which is 100 percent: {' '.join(words)}; " \
+            "events that were lost, or not sampled, are not in it"
 
 
 class Options:
-    """What of a samples file is wanted."""
+    """The parts of samples files that the outputs need."""
 
     def __init__(self, args, session):
         self.only = Only(args, session)
@@ -156,13 +156,13 @@ class Options:
 
 
 class Files:
-    """What is written beside the tables."""
+    """The files that the report writes, apart from the tables."""
 
     def __init__(self, args, session, shares, stack, only):
         def create(path, packed=False):
             return stack.enter_context(file.create(path, packed))
 
-        # Those that take profiles, and those that take each sample.
+        # A writer in profiles takes each Profile, a writer in streams takes each sample.
         self.profiles, self.streams = [], []
         if args.flamegraph:
             self.profiles.append(flamegraph.Writer(create(args.flamegraph),
@@ -194,7 +194,7 @@ class Files:
 
 
 def read_all(session, options, files):
-    """The Accounts of what there is."""
+    """(Accounts of this host, Accounts of other hosts)"""
     domains = [d for d in session.domains if d.samples]
     if not domains:
         raise Error(f"{session.folder} has no samples: " + "; ".join(
@@ -209,7 +209,7 @@ def read_all(session, options, files):
                               files.streams)
         (others if domain.is_elsewhere() else accounts).add(profile)
         files.add(profile)
-        # Not two at a time.
+        # Free the memory before the next Profile.
         del profile
     accounts.close(session.counted, options.only)
     others.close(None, options.only)
@@ -220,7 +220,7 @@ def read_all(session, options, files):
 
 
 def notes_of(session, accounts):
-    notes = ["it was interrupted"] if session.interrupted else []
+    notes = ["the session was interrupted"] if session.interrupted else []
     for domain in session.domains:
         notes += [f"{domain.title()}: {n}" for n in domain.notes]
         if domain.lost:
@@ -242,7 +242,7 @@ def run(args):
         lines = [*report(args), ""]
     except KeyboardInterrupt:
         raise Error("interrupted: nothing is written") from None
-    # Of any locale, and as much of it as somebody reads.
+    # Names may not fit the locale.  The reader may close the pipe early.
     sys.stdout.reconfigure(errors="replace")
     try:
         print("\n".join(lines), end="", flush=True)
@@ -252,7 +252,7 @@ def run(args):
 
 
 def read(folder, args):
-    """(Session, Accounts of this host and of others, notes), without any file written."""
+    """(Session, Accounts of this host, Accounts of other hosts, notes); writes no file."""
     session = Session(folder)
     options = Options(args, session)
     accounts, others = read_all(session, options, Files(args, session, 1, None, None))
@@ -261,7 +261,7 @@ def read(folder, args):
 
 
 def report(args):
-    """Writes the files; what is to be printed, in parts."""
+    """Writes the files; returns the parts of the text to print."""
     session = Session(args.dir)
     options = Options(args, session)
     shares = sum(bool(d.samples) for d in session.domains) or 1
@@ -272,7 +272,7 @@ def report(args):
         notes += notes_of(session, accounts)
         if options.finder.too_large:
             notes.append(f"debug symbols of {options.finder.too_large:,} files are not read: "
-                         f"all have more than {debug.SIZE >> 20} MB")
+                         f"the symbols of all files may have {debug.SIZE >> 20} MB")
         notes += [f"{printable(k.path)}: {k.outside:,} of the kernel's "
                   "addresses are in none of its functions"
                   for k in options.kallsyms.values() if k.outside]

@@ -2,7 +2,7 @@
 """Names of events, as perf prints them."""
 import re
 
-# What perf takes with any event, and what is behind its name.
+# Terms that perf takes with any event, and the modifiers behind its name.
 TERMS = re.compile(r"(name|period|freq|time|call-graph|stack-size|inherit|"
                    r"no-inherit|overwrite|no-overwrite|max-stack|nr|percore|"
                    r"aux-[a-z-]+)(=.*)?$")
@@ -11,7 +11,7 @@ SAME = {"cpu-cycles": "cycles", "branches": "branch-instructions"}
 
 
 def plain(name):
-    """Without modifiers, terms, and the PMU of an event that has a name."""
+    """The event without modifiers and terms, and without the PMU if the event has a name."""
     name = MODIFIERS.sub("", name)
     match = re.match(r"([^/]+)/(.*)/$", name)
     if match:
@@ -26,6 +26,6 @@ def plain(name):
 
 
 def unit(name):
-    """As pprof has it."""
+    """The unit of an event in pprof."""
     return "nanoseconds" if plain(name) in ("cpu-clock", "task-clock") \
         else "count"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The functions of a samples file, each once, and no more than memory has room for."""
+"""The functions of a samples file, each once, in bounded memory."""
 from pvperf import text
 
 UNKNOWN = (b"", b"[unknown]")
-# Where perf's own kernel idles: tools/perf/util/symbol.c, symbol__is_idle(), and
-# what newer kernels have.
+# The idle functions that perf knows (symbol__is_idle() in tools/perf/util/symbol.c), and
+# those of newer kernels.
 IDLE = frozenset("""acpi_idle_do_entry acpi_processor_ffh_cstate_enter arch_cpu_idle
     cpu_idle cpu_startup_entry idle_cpu intel_idle intel_idle_ibrs
     intel_idle_irq default_idle native_safe_halt pv_native_safe_halt
@@ -15,23 +15,23 @@ IDLE = frozenset("""acpi_idle_do_entry acpi_processor_ffh_cstate_enter arch_cpu_
 
 
 def label(name, where):
-    """Where it is not clear what it is, with the object."""
+    """The name of a function; with the object if the name is not a function's."""
     return f"{name} ({where})" if where and name.startswith("[") else name
 
 
 class Frames:
-    """A frame's number is its place in names and objects."""
+    """A frame is a number, the index in names and objects."""
 
     def __init__(self, limit):
         self.limit = limit
         self.names, self.objects, self.ids = [], [], {}
-        self.dropped = 0            # for want of room
+        self.dropped = 0            # frames for which there was no room
         self.none = self.add("[no address]")
         self.more = self.add("[more]")
         self.other = self.add("[other symbols]")
-        self.left = limit // 2      # addresses
-        # (address, object) of those whose function is not known yet; of those that stay
-        # so, {frame: (Map, address)} and {frame: the frame of the object's other ones}.
+        self.left = limit // 2      # room for addresses
+        # (address, object) of the addresses that are not resolved yet.  For addresses that
+        # cannot be resolved: {frame: (Map, address)}, {frame: the object's frame [unknown]}.
         self.unresolved, self.places, self.bases = [], {}, {}
 
     def add(self, name, where=""):
@@ -48,8 +48,8 @@ class Frames:
         return len(self.names) - 1
 
     def intern(self, address, symbol, where, passive):
-        """For script.Parser: its number; ~address of a passive guest, and ~place in
-        unresolved of one that is not resolved here."""
+        """For script.Parser: the frame of an address.  If the address is not resolved yet,
+        ~address for a passive guest, otherwise ~index in unresolved."""
         if symbol not in UNKNOWN:
             return self.add(text.name(symbol), text.name(where))
         if passive:
@@ -60,13 +60,13 @@ class Frames:
         return self.unknown(where)
 
     def unknown(self, where, place=None, address=0):
-        """Of a file, it has one frame for tables; and one for each address, where it is
-        known which."""
+        """The frame of an unknown function.  Each file has one such frame for tables.  If
+        place is known, each address in the file has its own frame."""
         where = "" if where in UNKNOWN else text.name(where)
         base = self.add("[unknown]", where)
         if place is None:
             return base
-        # Each process has it elsewhere.
+        # Processes map the file at different addresses.
         key = place.build_id, address - place.start + place.offset
         found = self.ids.get(key)
         if found is None:
@@ -80,7 +80,8 @@ class Frames:
         return found
 
     def resolve(self, number, maps, pid, finder):
-        """Of what intern has not resolved: its number now."""
+        """The frame of an address that intern() has not resolved.  number: the index in
+        unresolved."""
         address, where = self.unresolved[number]
         place = maps.find(pid, address) if maps else None
         if place and where in UNKNOWN:
@@ -90,7 +91,8 @@ class Frames:
             else self.unknown(where, place, address)
 
     def passive(self, address, kallsyms):
-        """Of a kernel that somebody has given the symbols of, or an address."""
+        """The frame of an address in a passive guest: the function by kallsyms, if there is
+        any, otherwise the address."""
         found = kallsyms and kallsyms.find(address)
         if found:
             return self.add(*found)

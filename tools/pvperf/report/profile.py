@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a samples file says: whose time it was, by process and function."""
+"""The samples of one file, counted by process and function."""
 import collections
 
 from pvperf import text
@@ -9,22 +9,22 @@ from pvperf.report.input.maps import Maps
 from pvperf.report.input.script import is_passive
 from pvperf.report.tree import Tree
 
-# In all, for an hour of many domains in less than 500 MB.
+# For all files: an hour of many domains takes less than 500 MB.
 NODES, FRAMES, GROUPS = 600000, 160000, 80000
 CACHED, CPUS = 20000, 8192
 
 Group = collections.namedtuple("Group", "area vm vcpu process part thread",
                                defaults=[None])
-Group.__doc__ = """Whose samples are together. area is what is shown of domain and
-mode; vm and vcpu are None where it is nobody's in particular; part is what of the
-cost of vm it is: one of PARTS, or None; thread is "PID/TID" where threads are wanted."""
-# The guest, its VMM in user mode, the host's kernel for the VMM, and other processes
-# and threads of the kernel that work for it.
+Group.__doc__ = """Samples that are counted together.  area is the domain and mode, as the
+tables show them.  vm and vcpu are None if the samples are not of one VM or vCPU.  part is the
+part of vm's cost: one of PARTS, or None.  thread is "PID/TID" if threads are wanted."""
+# The guest, its VMM in user mode, the host's kernel for the VMM, and other processes and
+# kernel threads that work for the VM.
 PARTS = GUEST, VMM, KERNEL, HELPERS = "guest", "VMM", "host kernel", "helpers"
 
 
 def shares(values, numerator, denominator):
-    """Each times that ratio, rounded so that their sum is that of all."""
+    """Yields each value times numerator / denominator.  The rounding keeps the sum exact."""
     done = before = 0
     for value in values:
         before += value
@@ -34,7 +34,7 @@ def shares(values, numerator, denominator):
 
 
 class Tally:
-    """How many events, and by how many samples one knows."""
+    """The number of events, and of the samples that stand for them."""
     __slots__ = ("events", "samples")
 
     def __init__(self, events=0, samples=0):
@@ -46,12 +46,12 @@ class Tally:
 
 
 class Profile:
-    """Of one samples file, of the host or a guest."""
+    """The profile of one samples file, of the host or a guest."""
 
     def __init__(self, session, domain, shares, options):
-        """shares: how many there are for the memory; options has stacks: keep them;
-        vcpus and threads: keep them apart; kallsyms: {name of a passive guest:
-        Kallsyms}."""
+        """shares: the number of Profiles that share the memory.  options: stacks: keep call
+        chains; vcpus, threads: count each vCPU or thread apart; kallsyms: {name of a passive
+        guest: Kallsyms}."""
         self.session, self.domain = session, domain
         self.vcpus, self.threaded = options.vcpus, options.threads
         self.kallsyms = options.kallsyms
@@ -66,14 +66,14 @@ class Profile:
         self.symbols = collections.defaultdict(Tally)
         self.notes = collections.Counter()
         self.event = plain(session.event)
-        self.events = {}            # those seen: are they the session's?
+        self.events = {}            # {event: is it the session's event?}
         self.most = session.most()
         self.window = domain.clock and session.window
         self.only = options.only
-        self.kept = []              # of each group: is it wanted?
+        self.kept = []              # for each group: is it wanted?
         self.said, self.said_samples = 0, 0
         self.time = 0.0
-        self.last = {}              # of each CPU: time and tid
+        self.last = {}              # {CPU: (time, tid) of the last sample}
         self.owners, self.threads, self.helpers = {}, {}, {}
         for d in session.domains if domain.kind == "host" else ():
             if d.pid:
@@ -84,7 +84,7 @@ class Profile:
                 self.helpers[pid] = d
 
     def wanted(self, event):
-        """Is it the session's?"""
+        """Is event the session's event?"""
         if event not in self.events:
             if len(self.events) >= 1000:
                 return False
@@ -92,7 +92,7 @@ class Profile:
         return self.events[event]
 
     def add(self, sample):
-        """Counts it; its Group's number, or None where it is not to be counted."""
+        """Counts a sample.  Returns the number of its Group, or None if it is left out."""
         if not self.wanted(sample.event):
             self.notes["other"] += 1
             return None
@@ -131,9 +131,9 @@ class Profile:
         return number
 
     def note_twice(self, sample):
-        """A sample that comes while perf record looks for new ones is in its file
-        twice (perf_mmap__push(), as of Linux 7.3).  Both count, as a clock may stand
-        still."""
+        """If a sample arrives while perf record reads the buffer, perf may write the sample
+        twice (perf_mmap__push(), in Linux 7.3).  Both samples count, because a clock that
+        stands still looks the same."""
         this = sample.time, sample.tid
         if self.last.get(sample.cpu) == this:
             self.notes["twice"] += 1
@@ -142,7 +142,7 @@ class Profile:
         self.last[sample.cpu] = this
 
     def in_part(self, time):
-        """Of the session, in seconds since its start."""
+        """Is a time of the domain's clock in the wanted part of the session?"""
         if not self.only.time:
             return True
         if self.domain.clock is None:
@@ -183,7 +183,7 @@ class Profile:
         return found
 
     def number(self, group):
-        """Of a Group."""
+        """The number of a Group."""
         found = self.numbers.get(group)
         if found is not None:
             return found
@@ -203,7 +203,7 @@ class Profile:
         return self.number(group._replace(area=f"{owner} idle"))
 
     def find(self, sample):
-        """The number of a sample's Group; None where another file has it."""
+        """The number of a sample's Group, or None if the guest's own file has the sample."""
         group = self.on_host(sample) if self.domain.kind == "host" \
             else self.in_guest(sample)
         if group is None:
@@ -238,14 +238,14 @@ class Profile:
         return Group(area, None, None, name, None)
 
     def in_guest(self, sample):
-        """The same, where the guest has sampled itself."""
+        """The Group of a sample that a guest has taken itself."""
         return Group(f"{self.domain.title()} {mode_of(sample.misc)}",
                      self.domain.name, sample.cpu, comm(sample), GUEST)
 
     def limit(self):
-        """Of a guest: no more than its VMM has done in guest mode, by the host's count.
-        Returns what it has said, with the samples that it has lost, and what of that
-        can be."""
+        """Scales a guest's events down to the host's count of the VMM in guest mode.  Returns
+        the number that the guest has said, with its lost samples, and the number that is
+        possible."""
         said, samples = self.said, self.said_samples
         whole = said + (self.domain.lost * said // samples if samples else 0)
         counted = self.domain.counted
@@ -261,8 +261,8 @@ class Profile:
 
 
     def inclusive(self):
-        """{(area, frame): events with those of all that it called}; a function that
-        calls itself has them once."""
+        """{(area, frame): events of the function and of all functions that it called}.  The
+        events of a recursive function count once."""
         result = collections.Counter()
         if not self.tree:
             return result
@@ -284,7 +284,7 @@ class Profile:
 
 
 def mode_of(misc):
-    """A guest that is a host itself may see its guests' modes."""
+    """The mode of a sample.  A guest that runs guests itself has samples of guest mode."""
     if is_passive(misc):
         return "guests"
     return "kernel" if b"K" in misc else \
@@ -292,7 +292,7 @@ def mode_of(misc):
 
 
 def comm(sample):
-    """What is shown of it: a process that perf knows no name of has its number."""
+    """The name of a sample's process.  If perf does not know the name, it prints :PID."""
     name = sample.comm
     if not name or name[:1] == b":" and name[1:].lstrip(b"-").isdigit():
         return "[no name]"

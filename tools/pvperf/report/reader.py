@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads a samples file, once, into a Profile; says what is not to be relied on."""
+"""Reads a samples file, once, into a Profile; notes which numbers may be wrong."""
 import sys
 
 from pvperf.report.input.lines import Lines
 from pvperf.report.input.script import DEPTH, Parser
 from pvperf.report.profile import Profile
 
-# Samples between two words on how far it is.
+# Samples between two updates of the progress.
 STEP = 50000
 
-# What a Profile has counted, and whether a table's numbers may be wrong by it.
+# The notes of a Profile: may the tables' numbers be wrong, and the text.
 COUNTED = {
     "other": (False, "samples of other events, left out: {}"),
-    "impossible": (True, "samples that stand for more than there can be, left "
+    "impossible": (True, "samples with more events than the CPUs can count, left "
                    "out: {}"),
-    "period": (True, "samples of another period than was asked for: {}"),
-    "outside": (False, "samples from before or after all recorded, left out: {}"),
+    "period": (True, "samples with another period than the session's: {}"),
+    "outside": (False, "samples from outside the time when all domains recorded, left "
+                "out: {}"),
     "twice": (True, "samples of one thread at one time, which perf record may have "
               "written twice: {}"),
     "back": (False, "samples that go back in time: {}"),
     "double": (False, "samples of guests that have sampled themselves, left "
                "out: {}"),
-    "untimed": (False, "its clock is not known, so that it is not in a part of the "
-                "session's time: samples left out: {}"),
-    "processes": (False, "there are too many processes: samples among "
+    "untimed": (False, "its clock is not known, so that --time leaves out its samples: {}"),
+    "processes": (False, "there are too many processes: samples counted as "
                   "[others]: {}"),
 }
 
 
 class Progress:
-    """How much of the files is read, on a terminal."""
+    """Prints on a terminal how much of the file is read."""
 
     def __init__(self, lines, title):
         self.lines, self.title = lines, title
@@ -46,8 +46,8 @@ class Progress:
 
 
 def read(session, domain, shares, options, streams):
-    """The Profile of a domain's own samples. options: as Profile has them, and
-    limit; each of streams has each sample."""
+    """The Profile of a domain's own samples.  options: as for Profile, and limit.  Gives
+    each sample to each of streams."""
     profile = Profile(session, domain, shares, options)
     lines = Lines(session.path(domain), options.limit)
     parser = Parser(lines, profile.frames.intern)
@@ -67,23 +67,23 @@ def read(session, domain, shares, options, streams):
 
 
 def explain(profile, lines, parser, streams):
-    """Adds to the domain's notes; and to its doubts, which mark its numbers."""
+    """Adds to the domain's notes.  A note with a doubt marks the domain's numbers."""
     domain = profile.domain
     unread = parser.unread + lines.too_long
     for wrong, doubt, text in (
             (lines.problem, True, f"{domain.samples}: {lines.problem}"),
-            (unread, True, f"lines that are none of pv-perf record's: {unread:,}"),
-            (parser.stopped, True, "the rest of it is not read, for these"),
+            (unread, True, f"lines that are not of pv-perf record: {unread:,}"),
+            (parser.stopped, True, "the rest is not read, because of these lines"),
             (parser.cut, False,
-             f"addresses left out, of stacks with more than {DEPTH}: "
+             f"addresses left out, of stacks with more than {DEPTH} addresses: "
              f"{parser.cut:,}"),
             (profile.frames.dropped, False,
-             f"there are more functions than there is memory for: "
-             f"{profile.frames.dropped:,} times one is among [other symbols]"),
+             f"there are more functions than there is memory for: [other symbols] "
+             f"replaces functions {profile.frames.dropped:,} times"),
             (profile.tree and profile.tree.cut, False,
-             f"there are more stacks than there is memory for: "
-             f"{profile.tree.cut if profile.tree else 0:,} samples have the "
-             "rest of it as [more]")):
+             f"there are more stacks than there is memory for: in "
+             f"{profile.tree.cut if profile.tree else 0:,} samples, [more] is the "
+             "rest of the stack")):
         if wrong:
             note(domain, doubt, text)
     explain_symbols(profile)
@@ -91,18 +91,18 @@ def explain(profile, lines, parser, streams):
         doubt, text = COUNTED[key]
         note(domain, doubt, text.format(f"{count:,}"))
     if domain.clock is None and profile.session.window:
-        note(domain, True, "its clock is not known: what it did before and after "
-             "all recorded is not left out")
+        note(domain, True, "its clock is not known: its samples from outside the time "
+             "when all domains recorded are not left out")
     for stream in streams:
         if stream.cut[domain.title()]:
-            note(domain, False, f"of {stream.WHAT}, --time takes another part; "
+            note(domain, False, f"{stream.WHAT}; --time writes another part; "
                  f"samples left out: {stream.cut[domain.title()]:,}")
     if streams and domain.kind == "guest":
         explain_clock(domain)
 
 
 def explain_symbols(profile):
-    """Which files had none, and how to get them."""
+    """Notes which files had no symbols, and how to get the symbols."""
     domain, frames = profile.domain, profile.frames
     if domain.maps and profile.maps.problem:
         note(domain, False, f"{domain.maps}: {profile.maps.problem}")
@@ -114,7 +114,7 @@ def explain_symbols(profile):
             f"{where} (build ID {build_id})"
             for build_id, where in list(missing.items())[:5]) +
             (f" and {len(missing) - 5:,} more" if len(missing) > 5 else "") +
-            ": have their debug symbols here (--debug, DEBUGINFOD_URLS)")
+            ": give their debug symbols (--debug, DEBUGINFOD_URLS)")
 
 
 def note(domain, doubt, text):
@@ -127,12 +127,12 @@ def explain_clock(domain):
     if clock is None:
         note(domain, False, "its clock is not known: it is not in the timeline")
         return
-    note(domain, False, "its times are put on the host's clock by "
-         f"{len(clock.pairs)} pairs of times, exact to {clock.error() * 1e6:,.1f} "
-         "microseconds at these")
+    note(domain, False, "its times are converted to the host's clock by "
+         f"{len(clock.pairs)} pairs of times, each exact to {clock.error() * 1e6:,.1f} "
+         "microseconds")
     if clock.drift() > 1e-3:
         note(domain, False, f"its clock and the host's differ by "
              f"{100 * clock.drift():,.2g} % in rate: its times may be wrong")
     if clock.beyond:
-        note(domain, False, f"{clock.beyond:,} of its samples are a second or "
-             "more from all of these")
+        note(domain, False, f"{clock.beyond:,} of its samples are more than a second "
+             "away from all pairs of times")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Stacks that begin the same, kept once."""
+"""A tree of stacks: common beginnings are kept once."""
 import array
 
 
 class Tree:
-    """Nodes in the order in which they came: each behind its parent.
+    """Nodes in the order of their creation: each node comes after its parent.
 
-    The children of node 0 are groups; frames has the number of a group there, and
-    of a frame elsewhere. More than limit are not kept: then the rest of a stack is
-    one node, of the frame more."""
+    The children of node 0 are groups: frames has the group's number for these nodes, and
+    the frame for the other nodes.  If there are limit nodes, the rest of a new stack is one
+    node of the frame more."""
 
     def __init__(self, limit, more):
         self.limit, self.more = limit, more
@@ -16,7 +16,7 @@ class Tree:
         self.parents = array.array("I", [0])
         self.frames = array.array("I", [0])
         self.events, self.samples = [0], array.array("L", [0])
-        self.cut = 0                # samples without all of their stack
+        self.cut = 0                # samples with a cut stack
 
     def new(self, key, parent, frame):
         node = self.ids[key] = len(self.parents)
@@ -27,11 +27,11 @@ class Tree:
         return node
 
     def group(self, number):
-        """Its node."""
+        """The node of a group."""
         return self.ids.get(number) or self.new(number, 0, number)
 
     def add(self, node, frames, events):
-        """A sample of a group's node; frames are the innermost first."""
+        """Counts a sample below a group's node.  frames: the innermost first."""
         find = self.ids.get
         for frame in reversed(frames):
             key = node << 32 | frame
@@ -48,7 +48,7 @@ class Tree:
         self.samples[node] += 1
 
     def totals(self):
-        """Of each node, with all behind it."""
+        """The events of each node, with those of all nodes below it."""
         result = list(self.events)
         for node in range(len(result) - 1, 0, -1):
             result[self.parents[node]] += result[node]

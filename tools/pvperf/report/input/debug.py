@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Functions of programs by their build ID: from files of debug symbols on this machine, or
-from debuginfod, where DEBUGINFOD_URLS is set."""
+"""Finds functions of programs by build ID: in files of debug symbols on this machine, or
+through debuginfod if DEBUGINFOD_URLS is set."""
 import array
 import bisect
 import os
@@ -13,24 +13,24 @@ from pvperf.error import Error
 from pvperf.report.input.lines import open_file
 
 FOLDER = "/usr/lib/debug"
-# Build IDs are guests': what tables of symbols may have in all, in bytes, how many files
-# are looked for, how many of these debuginfod is asked for, and how long an answer and all
-# may take, in s.
+# Build IDs come from guests, so everything has a limit: the bytes of all symbol tables, the
+# number of build IDs, the number of requests to debuginfod, and the time of one request and
+# of all, in s.
 SIZE, FILES, ASKED, PATIENCE, TIME = 64 << 20, 100000, 200, 60, 300
-# Of ELF: segments that are loaded and executed, symbols, and functions.
+# ELF: loadable and executable segments, symbol tables, and functions.
 PT_LOAD, PF_X, SHT_SYMTAB, SHT_DYNSYM, STT_FUNC = 1, 1, 2, 11, 2
 PAGE = 4095
 
 
 class TooLarge(Exception):
-    """There is no room for the symbols of a file."""
+    """There is no room left for the symbols of a file."""
 
 
 class Symbols:
-    """Of an ELF file of 64 bits, little endian."""
+    """The functions of an ELF file of 64 bits, little endian."""
 
     def __init__(self, path, room):
-        """room: how many bytes its tables may have; left says what is over."""
+        """room: the number of bytes that the tables may have; left is the rest of it."""
         self.left = room
         self.code = None            # address of the first page of code
         self.starts, self.ends = array.array("Q"), array.array("Q")
@@ -80,7 +80,7 @@ class Symbols:
             self.names.append(names[name:name + text.LONGEST].partition(b"\0")[0])
 
     def find(self, offset):
-        """The name of the function so far behind the first page of code."""
+        """The name of the function at this offset from the first page of code, or None."""
         if self.code is None:
             return None
         address = self.code + offset
@@ -96,7 +96,7 @@ class Finder:
         self.folders = [*folders, FOLDER]
         self.found = {}
         self.room = SIZE
-        self.too_large = 0          # files whose symbols have no room
+        self.too_large = 0          # files for whose symbols there was no room
         self.left = ASKED if os.environ.get("DEBUGINFOD_URLS") else 0
         self.time = TIME
 
@@ -109,7 +109,7 @@ class Finder:
         return self.ask(build_id)
 
     def ask(self, build_id):
-        """debuginfod, which keeps what it has got."""
+        """Asks debuginfod, which caches its files."""
         if self.left <= 0 or self.time <= 0:
             return None
         self.left -= 1

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A guest's time on the host's clock."""
+"""Converts a guest's time to the host's clock."""
 import bisect
 
 
 class Clock:
-    """By pairs of (domain's seconds, host's seconds, error), sorted: linear between
-    them, and as fast as the nearest two before and behind them."""
+    """Interpolates between sorted pairs of (domain's seconds, host's seconds, error).  Before
+    the first pair and after the last, the rate of the nearest two pairs applies."""
 
     def __init__(self, pairs):
         self.times = [p[0] for p in pairs]
@@ -13,16 +13,16 @@ class Clock:
         self.beyond = 0             # times more than a second from all pairs
 
     def error(self):
-        """At most this, at the pairs."""
+        """The largest error of the pairs, in s."""
         return max(p[2] for p in self.pairs)
 
     def drift(self):
-        """How much faster the host's clock is than this at most, as a ratio."""
+        """The largest difference of the two clocks' rates, as a ratio."""
         return max((abs((b[1] - a[1]) / (b[0] - a[0]) - 1)
                     for a, b in zip(self.pairs, self.pairs[1:])), default=0.0)
 
     def host(self, time):
-        """Of the domain's time."""
+        """The host's time of a domain's time."""
         pairs = self.pairs
         at = bisect.bisect_right(self.times, time)
         self.beyond += time < self.times[0] - 1 or time > self.times[-1] + 1
@@ -34,7 +34,7 @@ class Clock:
 
 
 class HostClock:
-    """The host's own."""
+    """The Clock of the host."""
     beyond = 0
 
     @staticmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Functions of a guest's kernel, by its /proc/kallsyms or System.map."""
+"""Finds functions of a guest's kernel by its /proc/kallsyms or System.map."""
 import array
 import bisect
 import os
@@ -10,19 +10,19 @@ from pvperf.report.input.lines import open_file
 
 SIZE = 256 << 20
 SYMBOLS = 400000
-# What is in the kernel's text, and in that of its modules.
+# The types of symbols in the text of the kernel and of modules.
 TEXT = "tTwW"
 REMEDY = "cat /proc/kallsyms in the guest, as root: it has the addresses of " \
-    "this boot; System.map has them with nokaslr"
+    "this boot; System.map has them only with nokaslr"
 
 
 class Kallsyms:
-    """The names in the order of their addresses, one behind another in text."""
+    """Functions in the order of their addresses; text has the names without separators."""
 
     def __init__(self, path):
         self.path = path
         self.starts = array.array("Q")
-        self.outside = 0            # addresses that are in no function
+        self.outside = 0            # addresses that are not in a function
         found = self.read()
         if not found or found[-1][0] == 0:
             raise Error(f"{path} has no addresses of functions", REMEDY)
@@ -44,7 +44,7 @@ class Kallsyms:
                 *lines, rest = (rest + chunk).split(b"\n")
                 found.extend(filter(None, map(self.parse, lines)))
                 if len(rest) > 4096 or len(found) > SYMBOLS:
-                    raise Error(f"{self.path} is no kallsyms", REMEDY)
+                    raise Error(f"{self.path} is not a kallsyms file", REMEDY)
         return found
 
     @staticmethod
@@ -66,7 +66,7 @@ class Kallsyms:
     def find(self, address):
         """(name, module) of the function, or None."""
         at = bisect.bisect_right(self.starts, address) - 1
-        # Behind a function is another, or what is no text.
+        # Symbols have no size: a function ends at the next symbol, at _etext, or after 1 MB.
         if at < 0 or self.name(at) == b"_etext" or \
                 address - self.starts[at] > 1 << 20:
             self.outside += 1

@@ -1,33 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Lines of a gzip file that may come from anybody, in bounded memory."""
+"""Reads lines of an untrusted gzip file in bounded memory."""
 import os
 import stat
 import zlib
 
 from pvperf.error import Error
 
-BLOCK = 256 << 10               # what is unpacked at a time
-READ = 16 << 10                 # and read
-LINE = 64 << 10                 # a line that is longer is no line of perf's
-TOO_LONG = 16 << 20             # and so much of such ones is enough
+BLOCK = 256 << 10               # unpacked at a time
+READ = 16 << 10                 # read at a time
+LINE = 64 << 10                 # perf writes no longer lines
+TOO_LONG = 16 << 20             # skipped bytes of longer lines after which reading stops
 
 
 def open_file(path):
-    """A regular file, and no other: no pipe that never ends, no link to elsewhere."""
+    """Opens a regular file, but no pipe, which may never end, and no symbolic link."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise Error(f"{path}: {error.strerror}") from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise Error(f"{path} is no regular file")
+        raise Error(f"{path} is not a regular file")
     return open(fd, "rb", buffering=0)
 
 
 class Lines:
-    """Yields lists of lines, without their ends.
+    """Yields lists of lines, without their newlines.
 
-    Whatever is wrong ends it, and is what problem says then."""
+    An error ends the lines, and problem then says what is wrong."""
 
     def __init__(self, path, limit):
         self.limit = limit
@@ -41,11 +41,11 @@ class Lines:
             self.file, self.problem = None, str(error)
 
     def done(self):
-        """The share of the file that is read."""
+        """The part of the file that is read, from 0 to 1."""
         return self.file.tell() / self.size if self.file and self.size else 1.0
 
     def blocks(self):
-        """What is in the file, which may be several gzip members."""
+        """Yields the unpacked data.  The file may have several gzip members."""
         inflate = zlib.decompressobj(wbits=31)
         rest, began = b"", False
         while True:
@@ -57,7 +57,7 @@ class Lines:
                 return
             if inflate.eof:
                 if not data.startswith(b"\x1f"):
-                    self.problem = "there is more than gzip behind it"
+                    self.problem = "it has other data behind the gzip data"
                     return
                 inflate = zlib.decompressobj(wbits=31)
             block = inflate.decompress(data, BLOCK)
@@ -78,7 +78,7 @@ class Lines:
                 rest, end, block = block.partition(b"\n")
                 skipped += len(rest)
                 if skipped > TOO_LONG:
-                    self.problem = "the rest of it is not read, for lines that " \
+                    self.problem = "the rest of it is not read, because lines " \
                         "are too long"
                     return
                 skip = not end
@@ -100,6 +100,6 @@ class Lines:
             with self.file:
                 yield from self.split()
         except zlib.error:
-            self.problem = "it is no gzip, or broken"
+            self.problem = "it is not a gzip file, or it is broken"
         except OSError as error:
             self.problem = error.strerror

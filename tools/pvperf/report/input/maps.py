@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which file an address is of, and where in it, for functions that the machine itself had
-no symbols of: NAME.maps.gz, as record/machine.sh writes it, has lines
+"""Finds the file of an address, and the offset in the file, for functions of which the
+recorded machine has no symbols.  record/machine.sh writes NAME.maps.gz, with the lines
 
     m PID START LENGTH OFFSET BUILDID PATH
     f PID PARENT
 
-in the order of time; START, LENGTH and OFFSET are hexadecimal."""
+in the order of time.  START, LENGTH and OFFSET are hexadecimal."""
 import bisect
 import collections
 import re
@@ -15,23 +15,23 @@ from pvperf.report.input.lines import Lines
 LINE = re.compile(
     rb"m (\d{1,10}) ([0-9a-f]{1,16}) ([0-9a-f]{1,16}) ([0-9a-f]{1,16}) "
     rb"((?:[0-9a-f]{2}){4,32}) (.{1,4096})|f (\d{1,10}) (\d{1,10})")
-# What a domain may have of them, unpacked and in number.
+# The limits of a domain's file: its unpacked size, and the number of its lines.
 SIZE, MAPS = 64 << 20, 200000
 MOST = (1 << 64) - 1
-# How often a process is looked for in its parent.
+# The number of ancestors in which to look for a process's map.
 DEPTH = 20
 
 Map = collections.namedtuple("Map", "start end offset build_id")
-Map.__doc__ = """Where a file is in a process: file's offset is at start."""
+Map.__doc__ = """A file mapped in a process: the byte at offset in the file is at start."""
 
 
 class Maps:
-    """Of a domain."""
+    """The maps of a domain's processes."""
 
     def __init__(self, path):
         self.maps = collections.defaultdict(dict)   # {pid: {start: Map}}
         self.sorted, self.parents = {}, {}
-        self.paths = {}             # {build ID: what one has called it}
+        self.paths = {}             # {build ID: the path in one process}
         left, forged = MAPS, False
         lines = Lines(path, SIZE)
         for block in lines:
@@ -42,11 +42,11 @@ class Maps:
                     self.add(match)
                 forged |= line.startswith(b"forged ")
         self.problem = lines.problem or (
-            None if left else f"only {MAPS:,} lines of it are read")
+            None if left else f"only its first {MAPS:,} lines are read")
         if forged:
             self.maps.clear()
-            self.problem = "a file has a name in which there are lines as of perf's: " \
-                "it is not believed"
+            self.problem = "the name of a file has lines that look like perf's: the maps " \
+                "are ignored"
 
     def add(self, match):
         if match[7]:
@@ -58,14 +58,14 @@ class Maps:
             return
         new = Map(start, start + length, offset, match[5].decode())
         maps = self.maps[int(match[1])]
-        # Of two programs that a process has had at one place nobody knows which it was.
+        # If a process had two files at one address, nobody knows which one a sample is in.
         old = maps.get(start, new)
         maps[start] = new if old is not None and old.build_id == new.build_id else None
 
     def find(self, pid, address):
-        """The Map of an address of a process; of one that was forked, its parent's."""
+        """The Map of an address of a process.  A forked process has its parent's maps."""
         for _ in range(DEPTH):
-            # Of others, of which there may be any number, nothing is kept.
+            # Keep nothing for processes without maps: their number has no bound.
             if pid in self.maps and pid not in self.sorted:
                 self.sorted[pid] = sorted(self.maps[pid])
             starts = self.sorted.get(pid, ())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What pv-perf record has left of a session: session.json, and what it says that
-can be.  A part of it comes from guests."""
+"""Reads session.json, which pv-perf record has written, and checks its values, because some
+come from guests."""
 import json
 import math
 import os
@@ -16,7 +16,7 @@ DOMAINS = 1000
 VCPUS = 4096
 HELPERS = 100000
 PAIRS = 100000
-COUNT = 1 << 63                 # no counter counts as far
+COUNT = 1 << 63                 # more than any counter counts
 FASTEST = 1e11                  # events per second of a CPU
 REMEDY = "take the folder of pv-perf record"
 
@@ -24,11 +24,11 @@ NUMBER = (int, float)
 
 
 class Wrong(Exception):
-    """What is wrong in session.json."""
+    """Something is wrong in session.json."""
 
 
 def get(where, key, kind, default=None):
-    """A value of this kind, or the default where it is null or missing."""
+    """A value of this kind, or the default if the value is null or missing."""
     value = where.get(key)
     if value is None:
         return default
@@ -47,15 +47,15 @@ def get_list(where, key, kind, at_most):
         raise Wrong(f"{key} has {len(result)} entries")
     if not all(isinstance(v, kind) and not isinstance(v, bool)
                for v in result):
-        raise Wrong(f"{key} has something else than it should")
+        raise Wrong(f"{key} has an entry of a wrong type")
     return result
 
 
 def get_file(where, key):
-    """The name of one in the folder, or None."""
+    """The name of a file in the session's folder, or None."""
     name = get(where, key, str)
     if name and (os.path.basename(name) != name or not name.isprintable()):
-        raise Wrong(f"{key} are elsewhere")
+        raise Wrong(f"{key} is not the name of a file in the folder")
     return name or None
 
 
@@ -66,19 +66,19 @@ def read_clock(where):
         if len(pair) != 3 or not all(
                 isinstance(n, NUMBER) and not isinstance(n, bool)
                 and abs(n) < 1e12 for n in pair):
-            raise Wrong("clock has something else than three numbers")
+            raise Wrong("clock has an entry that is not three numbers")
     if any(b[0] - a[0] < 1e-6 for a, b in zip(pairs, pairs[1:])):
-        raise Wrong("clock does not go on")
+        raise Wrong("clock does not advance")
     return Clock([tuple(map(float, p)) for p in pairs]) if pairs else None
 
 
 def read_window(where):
-    """(from, until), on the host's clock: when all recorded. Or None."""
+    """(from, until), by the host's clock: the time when all domains recorded; or None."""
     window = get_list(where, "window", NUMBER, 2)
     if not window:
         return None
     if len(window) != 2 or not -1e12 < window[0] < window[1] < 1e12:
-        raise Wrong("window is none")
+        raise Wrong("window is not two times")
     return window[0], window[1]
 
 
@@ -89,7 +89,7 @@ class Domain:
         self.name = printable(get(where, "name", str, ""))[:64]
         self.kind = get(where, "kind", str)
         if not self.name or self.kind not in ("host", "guest", "passive"):
-            raise Wrong("a domain has no name, or no kind that there is")
+            raise Wrong("a domain has no name, or an unknown kind")
         self.pid = get(where, "pid", int)
         self.vcpus = get_list(where, "vcpus", int, VCPUS)
         self.counted = get(where, "counted", int)
@@ -97,24 +97,24 @@ class Domain:
         self.samples = get_file(where, "samples")
         self.symbols = get_file(where, "symbols")
         self.maps = get_file(where, "maps")
-        self.notes = []             # what is wrong with it
-        self.doubtful = False       # and whether its numbers are
+        self.notes = []             # texts that say what is wrong with the domain
+        self.doubtful = False       # may its numbers be wrong?
         self.claims(where)
 
     def claims(self, where):
-        """What the domain itself may have said: if wrong, it is its own alone."""
+        """Reads values that the domain itself may have given: an error is only a note."""
         status = self.claim(get, where, "status", str, "ok")
         self.status = printable(status or "its status is wrong")
         if self.status != "ok":
             self.notes.append(self.status)
-            # All that it says is of a part of the time, perhaps.
+            # Its samples may be of a part of the time.
             self.doubtful = self.samples is not None
         self.lost = self.claim(get, where, "lost", int, 0) or 0
         self.clock = HostClock() if self.kind == "host" else \
             self.claim(read_clock, where)
 
     def claim(self, read, *args):
-        """What read makes of them, or None."""
+        """The result of read(*args), or None with a note if the value is wrong."""
         try:
             return read(*args)
         except Wrong as error:
@@ -123,7 +123,8 @@ class Domain:
             return None
 
     def is_elsewhere(self):
-        """Not, as far as one knows, on this host, whose CPUs' time it is no part of."""
+        """Is the VMM of this guest unknown?  Then the guest may be on another host, and its
+        time is not time of this host's CPUs."""
         return self.kind == "guest" and self.pid is None
 
     def title(self):
@@ -131,11 +132,11 @@ class Domain:
 
 
 class Session:
-    """All of it; seconds is at least a little."""
+    """A session.  seconds is more than 0."""
 
     def __init__(self, folder):
         self.folder = folder
-        self.start = None           # of the timeline, by the host's clock
+        self.start = None           # the start of the timeline, by the host's clock
         where = read_json(os.path.join(folder, "session.json"))
         try:
             self.fill(where)
@@ -145,10 +146,10 @@ class Session:
 
     def fill(self, where):
         if not isinstance(where, dict):
-            raise Wrong("it is something else")
+            raise Wrong("it is not an object")
         if get(where, "version", int) != VERSION:
-            raise Wrong(f"its version is {get(where, 'version', int)}, and "
-                        f"this reads version {VERSION}")
+            raise Wrong(f"its version is {get(where, 'version', int)}, but "
+                        f"pv-perf reads version {VERSION}")
         self.event = printable(get(where, "event", str, "cycles"))
         self.period = get(where, "period", int)
         self.frequency = get(where, "frequency", NUMBER)
@@ -171,7 +172,7 @@ class Session:
         self.tell_apart()
 
     def tell_apart(self):
-        """Two guests of different connections may have one name."""
+        """Makes titles unique: guests of two connections may have the same name."""
         seen = set()
         for domain in self.domains:
             name, number = domain.name, 1
@@ -183,12 +184,12 @@ class Session:
             seen.add(domain.title())
 
     def most(self):
-        """What a sample can stand for."""
+        """The largest number of events that a sample can stand for."""
         return min(self.counted or math.inf,
                    FASTEST * max(self.seconds, 1), COUNT - 1)
 
     def since_start(self, time):
-        """Of a time of the host's clock: when in the session that is."""
+        """A time of the host's clock, in seconds since the session's start."""
         if self.start is None:
             self.start = time
         return time - self.start

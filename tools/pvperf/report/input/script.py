@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The samples of a machine, as record/machine.sh writes them: a line for each,
+"""Parses the samples of a machine, as record/machine.sh writes them.  Each sample has a line
 
     PID/TID [CPU] MISC TIME: PERIOD EVENT: "COMM"
 
-and behind it one for each address, from the innermost on, that begins with a tab:
+followed by a line for each address, from the innermost on, which begins with a tab:
 
     ADDRESS "SYMBOL" "OBJECT"
 
-without what has no name.  COMM, SYMBOL and OBJECT are as their owners have named
-them, as strings of JSON: all control characters are escaped, so that no name can be
-taken for a sample.  What is not exactly of this form is not read."""
+An unknown SYMBOL or OBJECT is missing.  Anybody can choose the names COMM, SYMBOL and
+OBJECT.  They are JSON strings, with all control characters escaped, so that a name cannot
+look like a sample.  The parser skips lines of any other form."""
 import collections
 import re
 
-# As the kernel bounds callchains by default (kernel.perf_event_max_stack), and
-# what may be inlined.
+# The kernel's default limit of call chains (kernel.perf_event_max_stack), and room for
+# inlined functions.
 DEPTH = 256
-# Of the lines of addresses, so many that are no longer than that are remembered.
+# The cache holds this many lines of addresses, of at most this length.
 CACHED, SHORT = 30000, 512
-# Where so many lines are nothing that is known, the rest is not looked at.
+# After this many unknown lines, the parser stops.
 MOST_UNREAD = 10000
 
 STRING = rb'"([^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*)"'
@@ -32,22 +32,22 @@ HEADER = re.compile(
     + STRING)
 FRAME = re.compile(rb"\t([0-9a-f]{1,16})(?: " + STRING + rb")?(?: " + STRING +
                    rb")?")
-# perf (data-convert-json.c) prints what is no ASCII as a negative char: \uffffffc3.
+# perf (data-convert-json.c) prints a non-ASCII byte as a negative char: \uffffffc3.
 ESCAPE = re.compile(rb'\\(?:uffffff([89a-f][0-9a-f])|u00([01][0-9a-f])|(.))')
 SHORT_ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 
 Sample = collections.namedtuple(
     "Sample", "comm pid tid cpu misc time period event frames")
-Sample.__doc__ = """frames are what intern has made of them, the innermost first."""
+Sample.__doc__ = """frames: the results of intern() for the addresses, the innermost first."""
 
 
 def is_passive(misc):
-    """In guest mode, seen from its host."""
+    """Is this a host's sample of guest mode?"""
     return b"G" in misc or b"g" in misc
 
 
 def unescape(string):
-    """The bytes that a string of perf's JSON stands for."""
+    """The bytes of a string in perf's JSON."""
     if string is None or b"\\" not in string:
         return string or b""
     return ESCAPE.sub(
@@ -66,19 +66,19 @@ def parse_frame(line):
 class Parser:
     """Yields each Sample of the lines.
 
-    intern(address, symbol, object, passive) makes of an address what Sample.frames
-    has; passive says that it is of guest mode."""
+    intern(address, symbol, object, passive) returns the frame of an address.  passive: the
+    address is of guest mode, in a host's sample."""
 
     def __init__(self, lines, intern):
         self.lines = lines
         self.intern = intern
         self.caches = ({}, {})
-        self.unread = 0             # lines that are nothing of the above
-        self.stopped = False        # for too many of these
+        self.unread = 0             # unknown lines
+        self.stopped = False        # too many unknown lines
         self.cut = 0                # addresses beyond DEPTH
 
     def frame(self, line, passive):
-        """From the cache, mostly; None where it is none."""
+        """The frame of a line, mostly from the cache; None if the line is not an address."""
         cache = self.caches[passive]
         found = cache.get(line)
         if found is not None:

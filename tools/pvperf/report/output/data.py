@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of pv-perf report, for programs: JSON, or CSV."""
+"""The tables of pv-perf report for programs, as JSON or CSV."""
 import csv
 import io
 import json
 
 from pvperf.report.profile import PARTS
 
-# Of a row, in the order in which CSV has them.
+# The fields of a row, in the order of the CSV columns.
 FIELDS = ["table", "domain", "process", "thread", "vm", "function", "object", "part",
           "events", "percent", "inclusive", "inclusive_percent", "samples", "estimated"]
-# What spreadsheets take for a formula, if a cell begins with it, also in full width: names
-# are anybody's.
+# A spreadsheet takes a cell that begins with one of these characters, also in full width,
+# for a formula.  Anybody can choose names.
 FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 
 
@@ -19,7 +19,7 @@ def percent(events, whole):
 
 
 def one(table, words, row, whole):
-    """A row; words are the names of what row.words has."""
+    """A row as a dict.  words: the keys of row.words."""
     return {"table": table, **dict(zip(words, row.words)), "events": row.events,
             "percent": percent(row.events, whole), "samples": row.samples,
             "estimated": bool(row.mark)}
@@ -42,9 +42,9 @@ def costs(accounts):
 
 
 def rows_of(accounts, prefix, args):
-    """Of the tables of one host's domains."""
+    """The rows of the tables of one Accounts."""
     def some(rows):
-        # Unlike a screen, a program can take all.
+        # By default all rows, unlike on a terminal.
         return list(rows)[:args.top or None]
 
     whole = accounts.whole()
@@ -64,7 +64,7 @@ def all_rows(accounts, others, args):
 
 
 def as_json(session, accounts, others, notes, args):
-    """One object: what was recorded, each table, and what is to be known about them."""
+    """One object with the session's settings, the tables, and the notes."""
     tables = {}
     for row in all_rows(accounts, others, args):
         tables.setdefault(row.pop("table"), []).append(row)
@@ -82,7 +82,7 @@ def cell(value):
 
 
 def as_csv(accounts, others, args):
-    """All tables, one below another, with the same columns."""
+    """All tables, one after the other, with the same columns."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A file that is there when it is complete, or as it was before."""
+"""Creates a file in one step: until it is complete, an old file stays as it is."""
 import contextlib
 import gzip
 import os
@@ -10,9 +10,9 @@ from pvperf.error import Error
 
 @contextlib.contextmanager
 def create(path, packed=False):
-    """Opens it to write bytes, with gzip where packed."""
+    """Opens a new file to write bytes, which gzip compresses if packed."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise Error(f"{path} is no regular file")
+        raise Error(f"{path} is not a regular file")
     try:
         fd, name = tempfile.mkstemp(prefix=".pv-perf.",
                                     dir=os.path.dirname(path) or ".")
@@ -21,7 +21,7 @@ def create(path, packed=False):
     try:
         with open(fd, "wb") as raw:
             if packed:
-                # No name and no time in it.
+                # Without a name and a time in the header.
                 with gzip.GzipFile("", "wb", 6, raw, 0) as f:
                     yield f
             else:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A profile as https://profiler.firefox.com reads it: Gecko's profile format, version 24,
-as perf script report gecko writes it, too, with a thread for each of a process.
+"""A profile for https://profiler.firefox.com, in Gecko's profile format, version 24, which
+perf script report gecko writes, too.  Each thread of a process is a thread.
 
 https://github.com/firefox-devtools/profiler/blob/main/docs-developer/gecko-profile-format.md"""
 import array
@@ -11,11 +11,11 @@ import json
 from pvperf.report.frames import label
 
 VERSION = 24
-# Samples that a browser can show, of all; and functions of stacks, each kind once.
+# Limits for a browser, for all domains: samples, nodes of the stack tables, and threads.
 SAMPLES = 2000000
 NODES = 600000
 THREADS = 4096
-# One for each kind of area; a frame has its number.
+# A category for each kind of area.  A frame has the index of its category.
 CATEGORIES = [("host", "blue"), ("guest", "green"), ("other", "grey")]
 SCHEMAS = {
     "frameTable": ["location", "relevantForJS", "innerWindowID", "implementation",
@@ -30,7 +30,7 @@ def schema(name):
 
 
 class Thread:
-    """Its stacks, each once, and samples: which stack, and when in ms."""
+    """A thread: its stacks, each once, and for each sample its stack and time in ms."""
 
     def __init__(self, process, name, pid, tid, category):
         self.process, self.name, self.pid, self.tid = process, name, pid, tid
@@ -40,8 +40,9 @@ class Thread:
         self.stack, self.times = array.array("l"), array.array("d")
 
     def add(self, names, time, room):
-        """names: the outermost first, of which so many may be new here. Returns how much
-        room is left, less than 0 if names are left out."""
+        """Adds a sample.  names: its stack, the outermost first; room: the number of new
+        nodes that the stack may have.  Returns the room that is left, or -1 if functions are
+        left out."""
         at = -1
         for name in names:
             found = self.stacks.get((at, self.strings.get(name)))
@@ -59,7 +60,7 @@ class Thread:
         return room
 
     def describe(self):
-        """In the order of time, as each format's reader wants it."""
+        """The thread in Gecko's format, with the samples in the order of time."""
         order = sorted(range(len(self.times)), key=self.times.__getitem__)
         frames = [[n, False, 0, None, None, None, None, self.category, 0]
                   for n in range(len(self.strings))]
@@ -78,8 +79,8 @@ class Thread:
 
 
 class Writer:
-    """Of samples in the order in which they come; no domain has more than its share."""
-    WHAT = f"the Firefox profile only its share of {SAMPLES:,} samples are written"
+    """Collects the samples.  A domain may have its share of each limit."""
+    WHAT = f"the Firefox profile has only its share of {SAMPLES:,} samples"
 
     def __init__(self, file, session, shares):
         self.file, self.session = file, session
@@ -87,12 +88,12 @@ class Writer:
         self.threads, self.pids = {}, {}
         self.used, self.count = collections.Counter(), collections.Counter()
         self.cut = collections.Counter()
-        # By a domain's title: what room there is for its stacks.
+        # {a domain's title: the room for nodes of its stacks}
         self.room = collections.defaultdict(lambda: NODES // shares)
         self.short = 0
 
     def add(self, profile, sample, number):
-        """A sample that is counted."""
+        """Adds a sample that the Profile has counted."""
         if number is None or profile.domain.clock is None:
             return
         title = profile.domain.title()
@@ -120,7 +121,7 @@ class Writer:
             kind = owner.partition(" ")[0]
             category = 0 if kind in ("host", "VMM") else \
                 1 if kind in ("guest", "passive") else 2
-            # Numbers of processes are their domain's: no two domains share one here.
+            # Processes of two domains may have the same PID: each gets its own number here.
             pid = self.pids.setdefault((owner, key[2]), len(self.pids) + 1)
             found = self.threads[key] = Thread(
                 f"{owner}: {key[1]} {key[2]}", key[1], str(pid),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-// Draws the nodes that are wide enough; #zoom=N&search=TEXT in the address says
-// what is shown. TEXT is a part of a name, or /a regular expression/.
+// Draws the nodes that are wide enough. #zoom=N&search=TEXT in the page's address gives
+// the node that is shown, and the search. TEXT is a part of a name, or /a regular expression/.
 "use strict";
 (function () {
 	const HEIGHT = 17, LEAST = 0.05; // px, percent
-	const LABEL = 24; // px: narrower, and no letter of a label is readable
+	const LABEL = 24; // px: no label fits in a narrower node
 	const $ = id => document.getElementById(id);
 	const data = JSON.parse($("data").textContent);
 	const root = {id: 0, name: "all", events: 0, depth: 0, children: []};
@@ -26,7 +26,7 @@
 	root.children.sort((a, b) => data.order.indexOf(a.name) -
 			   data.order.indexOf(b.name));
 
-	// The whole of a page's address, as it may be anybody's.
+	// Anybody can write the page's address: an unknown node is the root.
 	function wanted() {
 		const words = new URLSearchParams(location.hash.slice(1));
 		return {zoom: nodes[Number(words.get("zoom"))] || root,
@@ -67,7 +67,7 @@
 		return `hsl(${hue}, 65%, ${68 + hash % 16}%)`;
 	}
 
-	// Which names are searched for, as a Set; null for none.
+	// The Set of names that match the search, or null without a search.
 	function find(search) {
 		if (!search)
 			return null;
@@ -78,7 +78,8 @@
 			name.toLowerCase().includes(lower)));
 	}
 
-	// Of what is found, and not counted with one that it is in; and of what may be.
+	// sum: the events of found nodes, each counted once, in its outermost found node;
+	// left: the events of left out nodes, whose names are not known.
 	function matched(node, found) {
 		let sum = 0, left = 0;
 		const todo = node === root ? [...root.children] : [node];
@@ -94,7 +95,7 @@
 		return {sum, left};
 	}
 
-	// Of each node: is anything found in it? Each is behind its parent.
+	// For each node: is it found, or a node below it? A parent comes before its children.
 	function hits(found) {
 		const result = new Uint8Array(nodes.length);
 		for (let id = nodes.length - 1; found && id > 0; id--) {
@@ -121,7 +122,7 @@
 		return element;
 	}
 
-	// What each VM has, in the guest and on its host, and what of that is found.
+	// Fills the table of VMs: events in the guest and on its host, and those found.
 	function tell(found) {
 		const vms = new Map();
 		for (const [id, vm] of Object.entries(data.vms)) {
@@ -154,7 +155,6 @@
 
 	function bar(node, left, width, found, kind) {
 		const div = document.createElement("div");
-		// Of a narrow one nothing could be read.
 		if (width / 100 * $("graph").clientWidth >= LABEL)
 			div.textContent = (node.depth === 1 ? mark(node) : "") +
 				node.name;
@@ -172,7 +172,7 @@
 		$("graph").append(div);
 	}
 
-	// One for all children that are too narrow: a click on it shows their parent alone.
+	// A grey box for all children that are too narrow: a click zooms to their parent.
 	function narrow(node, children, left, scale, hit) {
 		const events = children.reduce((n, c) => n + c.events, 0);
 		if (events * scale >= LEAST)

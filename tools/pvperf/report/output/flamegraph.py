@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A flame graph in a page that needs nothing but itself: domain, process, stack."""
+"""A flame graph (domain, process, stack) in a page that loads no other file."""
 import array
 import base64
 import hashlib
@@ -9,7 +9,7 @@ import os
 
 from pvperf.report.frames import label
 
-# Of a page, in bytes of all nodes and names; and of a node, as JSON has it.
+# The size of a page, counted as its nodes and names, and of a node in JSON, in bytes.
 SIZE, NODE = 24 << 20, 24
 REST = "[left out]"
 
@@ -21,7 +21,7 @@ def template(name):
 
 
 def script_data(value):
-    """JSON in a page, where no tag may begin in it."""
+    """JSON for a script element, in which no tag can begin."""
     return json.dumps(value, separators=(",", ":"),
                       ensure_ascii=False).replace("<", "\\u003c")
 
@@ -32,19 +32,20 @@ def hashed(code):
 
 
 class Writer:
-    """Keeps of each samples file the largest nodes, all where there is room; what is left
-    out is one node of its parent."""
+    """Keeps the largest nodes of each samples file.  The children of a node for which there
+    is no room become one node."""
 
     def __init__(self, file, session, shares):
         self.file, self.session = file, session
         self.size = SIZE // shares
         self.names, self.ids = [], {}
-        # Of each node: its parent's place, its name's, and events; 0 is the whole.
+        # For each node: the index of its parent and of its name, and its events.  Node 0 is
+        # the root.
         self.parents, self.of = array.array("I", [0]), array.array("I", [0])
         self.events = [0]
         self.areas, self.processes = {}, {}
-        self.vms = {}               # {place of a node that is a VM's alone: VM}
-        self.rests = []             # places of what is left out
+        self.vms = {}               # {node with events of one VM only: VM}
+        self.rests = []             # nodes that stand for left out nodes
         self.name("all")
         self.dropped = 0
 
@@ -62,14 +63,15 @@ class Writer:
         return len(self.events) - 1
 
     def area(self, name, events):
-        """The place of a domain's node, which is now so much larger."""
+        """Adds events to the node of a domain.  Returns the node."""
         if name not in self.areas:
             self.areas[name] = self.node(0, name, 0)
         self.events[self.areas[name]] += events
         return self.areas[name]
 
     def process(self, group, events):
-        """The place of its node, or of its thread's; that of several vCPUs is one."""
+        """Adds events to the node of a process, or of its thread.  Returns the node.  Groups
+        of several vCPUs have one node."""
         at, path = self.area(group.area, events), (group.area,)
         for word in filter(None, (group.process, group.thread)):
             path += (word,)
@@ -85,8 +87,8 @@ class Writer:
         tree, frames = profile.tree, profile.frames
         totals = tree.totals()
         places, rests, room = {}, {}, self.size
-        unknown = {}                # of one file, all addresses are one node
-        # A parent is not smaller than what it calls, and before it.
+        unknown = {}                # all unknown addresses of a file are one node
+        # A parent comes before its children: it has at least as many events.
         for node in sorted(range(1, len(totals)), key=lambda n: -totals[n]):
             parent, events = tree.parents[node], totals[node]
             if not parent:
@@ -94,7 +96,7 @@ class Writer:
                                             events)
                 continue
             if parent not in places:
-                self.dropped += 1   # of what is left out already
+                self.dropped += 1   # its parent is left out, too
                 continue
             frame = tree.frames[node]
             text = label(frames.names[frame], frames.objects[frame])
@@ -122,9 +124,9 @@ class Writer:
             if what in lost:
                 self.vms[place] = lost[what]
         if self.dropped:
-            notes.append(f"the flame graph leaves out {self.dropped:,} of the "
-                         f"smallest, which are {REST} of the function that called "
-                         "them: a search says how much they may have of it")
+            notes.append(f"the flame graph leaves out the {self.dropped:,} smallest "
+                         f"boxes: {REST} stands for them in the function that called "
+                         "them. A search says how many of its events may be in them")
         rows = [r for a in all_accounts for r in a.by_domain()]
         code = template("flamegraph.js")
         title = f"{s.event} of host {s.host_name} and its guests"

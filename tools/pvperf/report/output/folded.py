@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Folded stacks, as flamegraph.pl, speedscope and many others read them: a line for each
-stack, the outermost first, and how many events it stands for."""
+"""Folded stacks, for flamegraph.pl, speedscope and others: each line has a stack, the
+outermost function first, and its number of events."""
 from pvperf.report.frames import label
 
 
 def word(text):
-    """Of a stack, where ; ends a word and a newline all."""
+    """A word of a stack, which cannot contain a ; because ; separates words."""
     return text.replace(";", ":")
 
 
 class Writer:
-    """Writes what it is given to a file at once."""
+    """Writes each Profile to the file at once."""
 
     def __init__(self, file):
         self.file = file
@@ -20,7 +20,7 @@ class Writer:
         self.file.write(line.encode("utf-8", "replace"))
 
     def add(self, profile):
-        """What there is of a samples file."""
+        """Writes the stacks of a samples file's Profile."""
         tree, frames = profile.tree, profile.frames
         for node, samples in enumerate(tree.samples):
             if samples:
@@ -31,6 +31,6 @@ class Writer:
                               for f in reversed(stack))], tree.events[node])
 
     def close(self, all_accounts, _):
-        """With what no sample stands for."""
+        """Writes the events without samples."""
         for what, events, _, _ in sum((a.missing for a in all_accounts), []):
             self.write([f"[{what}]"], events)

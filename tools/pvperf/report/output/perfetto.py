@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A trace as Perfetto's viewer and trace processor read it natively: a Trace of
-TracePackets.
+"""A trace in Perfetto's own format: a Trace of TracePackets.
 
-https://github.com/google/perfetto/blob/main/protos/perfetto/trace/trace_packet.proto, and
-track_event/ beside it: the numbers below are those of the fields there. Packets are
-compressed, some at a time, as Perfetto does it itself."""
+The numbers below are those of the fields in
+https://github.com/google/perfetto/blob/main/protos/perfetto/trace/trace_packet.proto
+and track_event/ beside it. Like Perfetto, the sink compresses several packets together."""
 import zlib
 
 from pvperf.report.output.proto import message, number, string
 
-# Of packets that are compressed together; 512 KB at most.
+# Bytes of packets that are compressed together. Perfetto allows 512 KB.
 CHUNK = 448 << 10
-# Names that are given a number: those beyond it stand where they are used.
+# The number of interned names. Events with another name have the name itself.
 NAMES = 100000
-# Bytes of the end of a slice, for which there has to be room when it begins.
+# Bytes of the end of a slice. The beginning of the slice reserves them.
 END_SIZE = 24
-# Of a time in ns.
+# The largest time in ns.
 MOST = (1 << 63) - 1
 # Fields of TracePacket.
 TIMESTAMP, SEQUENCE, EVENT, INTERNED, FLAGS, COMPRESSED, DESCRIPTOR = \
@@ -26,7 +25,7 @@ BEGIN, END, INSTANT = 1, 2, 3
 
 
 class Sink:
-    """Of trace.Writer."""
+    """A sink of trace.Writer."""
 
     def __init__(self, file, _):
         self.file, self.chunk = file, bytearray()
@@ -52,13 +51,13 @@ class Sink:
             3, number(1, pid), string(6, name))))
 
     def thread(self, pid, tid, name):
-        # Numbers that no two tracks have, as viewers merge threads of one tid.
+        # Each track has its own tid, because viewers merge threads with the same tid.
         uuid = self.uuid(pid, tid)
         self.put(message(DESCRIPTOR, number(1, uuid), message(
             4, number(1, pid), number(2, 1000000 + uuid), string(5, name))))
 
     def name(self, text):
-        """The field that an event has of its name, and the packet's that it needs."""
+        """(the event's field for a name, the packet's field that interns a new name)"""
         found = self.names.get(text)
         if found is not None:
             return number(10, found), b""

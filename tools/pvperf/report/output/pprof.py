@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A profile as pprof reads it: profile.proto, with gzip.
+"""A profile for pprof: profile.proto, with gzip.
 
-https://github.com/google/pprof/blob/main/proto/profile.proto: the numbers below are
-those of its fields. The messages are few and flat, so that they are written here,
-one samples file after another, and not collected first."""
+The numbers below are those of the fields in
+https://github.com/google/pprof/blob/main/proto/profile.proto. The messages are few and
+flat, so the writer writes each samples file at once, and does not collect messages first."""
 import datetime
 
 from pvperf.report.event import unit
 from pvperf.report.output.proto import message, number, varint
 
-# Of int64, and of addresses.
+# The largest int64, and the largest address.
 MOST, MOST_ADDRESS = (1 << 63) - 1, (1 << 64) - 1
 
 # Fields of Profile.
@@ -18,12 +18,12 @@ TIME, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE = 9, 10, 11, 12, 13, 
 
 
 class Writer:
-    """Writes what it is given to a file at once."""
+    """Writes each Profile to the file at once."""
 
     def __init__(self, file, session):
         self.file = file
         self.strings, self.mappings, self.functions = {}, {}, {}
-        self.first = {}             # {mapping: its start in the first process}
+        self.first = {}             # {mapping: start in the first process that has it}
         self.string("")
         event = session.event or "events"
         event_type = (self.string(event), self.string(unit(event)))
@@ -33,7 +33,7 @@ class Writer:
         self.file.write(number(DEFAULT_TYPE, event_type[0]))
         self.write(PERIOD_TYPE, *(number(i + 1, n)
                                   for i, n in enumerate(event_type)))
-        # The first is what pprof says that the profile is of.
+        # pprof takes the first mapping for the profiled program, and shows its name.
         self.mapping(f"host {session.host_name} and its guests")
         self.header(session)
 
@@ -61,8 +61,8 @@ class Writer:
         return found
 
     def mapping(self, name, place=None):
-        """Its number; 0 is none. What it has is resolved already, but where there is a
-        Map of it."""
+        """The number of an object's mapping; 0 for no object.  A mapping has addresses, and
+        needs symbols, only if there is a Map (place)."""
         if not name and not place:
             return 0
         key = name if not place else (name, place.build_id, place.offset)
@@ -79,8 +79,8 @@ class Writer:
         return found
 
     def address(self, name, place, address):
-        """The number of the location of an address whose function is not known; as in
-        the process of it that came first."""
+        """The number of the location of an address whose function is not known.  The address
+        is converted to that in the first process with the mapping."""
         mapping = self.mapping(name, place)
         address = min(address + self.first[mapping] - place.start, MOST_ADDRESS)
         found = self.functions.get((mapping, address))
@@ -91,7 +91,7 @@ class Writer:
         return found
 
     def location(self, name, where):
-        """The number of the location of a function, and of the function."""
+        """The number of the location of a function; the function has the same number."""
         found = self.functions.get((name, where))
         if found is None:
             found = self.functions[name, where] = len(self.functions) + 1
@@ -116,7 +116,7 @@ class Writer:
                    labels)
 
     def add(self, profile):
-        """What there is of a samples file."""
+        """Writes the samples of a samples file's Profile."""
         tree, frames = profile.tree, profile.frames
         labels = [self.labels(g) for g in profile.groups]
         locations = {}
@@ -134,7 +134,7 @@ class Writer:
                         tree.events[node], labels[group])
 
     def close(self, all_accounts, _):
-        """With what no sample stands for."""
+        """Writes the events without samples."""
         for what, events, _, _ in sum((a.missing for a in all_accounts), []):
             label = message(3, number(1, self.string("domain")),
                             number(2, self.string(what)))

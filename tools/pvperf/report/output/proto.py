@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The encoding of Protocol Buffers, as far as profiles and traces need it."""
+"""Encodes Protocol Buffers, as far as profiles and traces need this."""
 
 SHORT = [bytes([n]) for n in range(128)]
 

@@ -3,7 +3,7 @@
 from pvperf.report.accounts import Row
 from pvperf.report.profile import PARTS
 
-WIDTH = 48                      # of a name, in a table
+WIDTH = 48                      # the largest width of a name in a table
 
 
 def percent(events, whole):
@@ -19,7 +19,7 @@ def line(row, whole, words, inclusive):
 
 
 def columns(rows):
-    """The words of each row, of equal widths but the last."""
+    """The words of each row, in columns of equal width.  The last word has no width."""
     if not rows:
         return []
     cut = [[w if len(w) <= WIDTH else w[:WIDTH - 3] + "..."
@@ -31,7 +31,7 @@ def columns(rows):
 
 
 def some(rows, top):
-    """The first top of them; the others are one."""
+    """The first top rows, and one row for all others."""
     rows = list(rows)
     if not top or len(rows) <= top:
         return rows
@@ -42,7 +42,7 @@ def some(rows, top):
 
 
 def table(title, event, rows, whole):
-    """What is printed, with a line for all that adds up to it."""
+    """The text of a table, with a line for the sum of all rows."""
     rows = list(rows)
     inclusive = any(r.inclusive is not None for r in rows)
     rows.append(Row(("all",), sum(r.events for r in rows),
@@ -54,7 +54,7 @@ def table(title, event, rows, whole):
 
 
 def costs(accounts):
-    """What each VM costs this host, of what the CPUs counted."""
+    """The table of the cost of each VM on this host."""
     whole = accounts.whole()
     rows = accounts.by_vm()
     heads = [f"{part:>12}" for part in PARTS]
@@ -66,22 +66,22 @@ def costs(accounts):
 
 
 def report(accounts, others, args):
-    """All of them."""
+    """All tables."""
     top = 20 if args.top is None else args.top
     parts = [three(accounts, args, top), costs(accounts)]
     if others.areas:
         whole, event = others.whole(), others.session.event
-        parts += [table("guests of other hosts, or whose VMM is not known", event,
+        parts += [table("guests of other hosts, or with an unknown VMM", event,
                         others.by_domain(), whole),
-                  table("and their processes", event,
+                  table("processes of these guests", event,
                         some(others.of(others.processes), top), whole),
-                  table("and their functions", event,
+                  table("functions of these guests", event,
                         some(others.functions(args.inclusive), top), whole)]
     return "\n".join(filter(None, parts))
 
 
 def three(accounts, args, top):
-    """By domain, process and function."""
+    """The tables by domain, process and function."""
     whole, event = accounts.whole(), accounts.session.event
     unseen = list(accounts.unseen())
     return "\n".join([

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Host and guests over time: a track for each CPU of a domain, with a slice for as long
-as samples find the same function in the same place, and marks for events of other kinds.
+"""Host and guests over time: a track for each CPU of a domain.  A slice lasts as long as
+samples have the same function at the same depth of the stack.  Marks are samples of other
+events.
 
-perfetto.Sink writes that for Perfetto (https://ui.perfetto.dev); Json for the trace
-viewers of Chromium and Go."""
+perfetto.Sink writes the trace for Perfetto (https://ui.perfetto.dev), and Json for the
+trace viewers of Chromium and Go."""
 import collections
 import json
 
@@ -11,7 +12,7 @@ from pvperf import text
 from pvperf.report.frames import label
 from pvperf.report.input.script import is_passive
 
-# Beyond that a viewer takes minutes.
+# With more slices, viewers take minutes.
 MANY = 1000000
 TRACKS = 4096
 
@@ -46,7 +47,7 @@ class Json:
 
     @staticmethod
     def begin(pid, tid, _, name, args):
-        """A slice is written when it ends, for which there has to be room now."""
+        """Returns the size of the slice.  end() writes it."""
         return 60 + len(json.dumps([name, pid, tid, args]))
 
     def end(self, pid, tid, time, since, name, args):
@@ -63,18 +64,18 @@ class Json:
 
 
 class Track:
-    """A CPU: what it does, from the outermost on."""
+    """A CPU with its open slices, from the outermost on."""
 
     def __init__(self, title, number, tid):
         self.title, self.number, self.tid = title, number, tid
-        self.open = []              # [((name, its args or None), since, begun)]
-        self.end = -1.0             # of what is drawn
+        self.open = []              # [((name, args or None), since, written)]
+        self.end = -1.0             # the time until which slices are drawn
 
 
 class Writer:
-    """Of the part of the session that is wanted; no domain has more than BYTES of it."""
+    """Writes the wanted part of the session.  A domain may have about BYTES."""
     BYTES = 24 << 20
-    WHAT = f"the timeline only its first {BYTES >> 20} MB are written"
+    WHAT = f"the timeline has only its first {BYTES >> 20} MB"
 
     def __init__(self, sink, session, only):
         self.sink, self.session, self.only = sink, session, only
@@ -82,10 +83,10 @@ class Writer:
         self.fixed = bool(session.frequency)
         self.processes, self.tracks = {}, {}
         self.slices = 0
-        # By a domain's title: what it has had, and how many samples that had no room.
+        # By a domain's title: the bytes used, and the samples for which there was no room.
         self.used, self.cut = collections.Counter(), collections.Counter()
     def track(self, title, kind, cpu):
-        """Of a domain's CPU; None beyond what a viewer can show."""
+        """The Track of a domain's CPU; None if there are too many tracks for a viewer."""
         found = self.tracks.get((title, cpu))
         if found or len(self.tracks) >= TRACKS:
             return found
@@ -98,7 +99,7 @@ class Writer:
         return found
 
     def place(self, profile, sample, group):
-        """The track of a sample."""
+        """The Track of a sample."""
         title = profile.domain.title()
         if profile.domain.kind != "host":
             return self.track(title, "vCPU", sample.cpu)
@@ -109,7 +110,7 @@ class Writer:
                           profile.threads.get(sample.tid, (None, 0))[1])
 
     def time(self, profile, sample):
-        """In seconds since the start; None where it is not wanted."""
+        """A sample's time in seconds since the start; None if it is not wanted."""
         if profile.domain.clock is None:
             return None
         host = profile.domain.clock.host(sample.time)
@@ -117,7 +118,7 @@ class Writer:
         return time if time >= 0 and self.only.in_time(time) else None
 
     def add(self, profile, sample, number):
-        """Draws it, where there is room."""
+        """Draws a sample if there is room."""
         time = self.time(profile, sample)
         if time is None:
             return
@@ -142,17 +143,17 @@ class Writer:
         self.draw(track, what, time)
 
     def leave(self, track, time):
-        """A CPU has done something else."""
+        """Ends a CPU's slices: the CPU has run a guest."""
         if track and time >= track.end:
             self.shut(track, 0)
             track.end = time
 
     def draw(self, track, what, time):
-        """What was done until this time: since the last sample, or as long as one
-        stands for."""
+        """Draws the stack of a sample, from the last sample until this time.  If the last
+        sample is long ago, draws only the mean time between two samples."""
         gap = time - track.end
         if not self.fixed and gap > 0:
-            # Close to the median.
+            # An estimate of the median gap.
             self.gap *= 1.05 if gap > self.gap else 0.95
         begin, same = max(track.end, 0), 0
         if gap > 1.5 * self.gap:
@@ -175,7 +176,7 @@ class Writer:
         track.open.append((word, time, room))
 
     def shut(self, track, keep):
-        """Writes what is over."""
+        """Ends all open slices but the outermost keep ones."""
         for (name, args), since, begun in reversed(track.open[keep:]):
             if begun:
                 self.sink.end(track.number, track.tid, track.end, since, name, args)
@@ -194,5 +195,5 @@ class Writer:
             self.shut(track, 0)
         self.sink.close()
         if self.slices > MANY:
-            notes.append(f"the timeline has {self.slices:,} slices, which "
-                         "viewers are slow with: --time takes a part")
+            notes.append(f"the timeline has {self.slices:,} slices, so that "
+                         "viewers are slow: --time writes a part")
