@@ -68,7 +68,7 @@ for name in ("web1", "web2", "web3", "secret", "off"):
 connection.connection.defineXML(connection.find("off").XMLDesc())
 connection.find("off").destroy()
 answers = {"web1": None, "web2": "no perf there that runs", "web3": "no agent",
-           "test": "it has not the pair", "secret": None}
+           "test": "it does not have the pair", "secret": None}
 
 
 def answer(agent, _words, _timeout):

@@ -128,7 +128,7 @@ ok "perf's count is that of the session" \
 		print "# " n ", of " least " to " most
 		exit !(n >= 0.9 * least && n <= 1.01 * most) }'
 has "the command's status is said" 'ended with status 3' good.out
-has "guests without the pair are said so" 'two: it has not the pair' good.out
+has "guests without the pair are said so" 'two: it does not have the pair' good.out
 has "samples have all fields" \
 	'^[0-9]+/[0-9]+ \[[0-9]+\] [KUHGg]+ [0-9]+\.[0-9]{9}: [0-9]+ cpu-clock: "[^"]+"$' \
 	<(zcat good/one.samples.gz)
@@ -226,7 +226,7 @@ said hangs "no answer within"
 said floods "sends more than it may"
 said binary "gone"
 said greedy "sends more than it may"
-said cut "only 100 have come"
+said cut "only 100 of"
 said outside "where its files are"
 said perfless "apt install linux-perf"
 is "lies: it has lost none" "$(field failed "d['lies']['lost']")" 0
@@ -419,7 +419,7 @@ refused "symbols of nobody" "no --passive old" \
 	"$pv_perf" record --symbols old=/dev/null -- true
 refused "no file of symbols" "no such file" \
 	"$pv_perf" record --passive pid:$$ --symbols "pid:$$=/dev/null" -- true
-refused "an option for ssh" "names no host" "$pv_perf" record --vm ssh:-oX -- true
+refused "an option for ssh" "does not name a host" "$pv_perf" record --vm ssh:-oX -- true
 refused "no libvirt" "virsh -c" \
 	"$pv_perf" record --vm a --connect qemu+unix:///system?socket=/nonsense -- true
 

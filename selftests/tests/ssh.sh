@@ -120,5 +120,5 @@ done <<-END
 	another ID=plan9 install the package that has perf
 END
 is "perf of Debian 11" "$(start_on ID=debian 'echo perf version 5.10.244')" \
-	"perf version 5.10.244 there is too old: names of functions take perf 5.14 or later"
+	"perf version 5.10.244 there is too old: names of functions need perf 5.14 or later"
 finish

@@ -1,42 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where the times of a guest's perf are on the clock of the host's.
+"""Relates the clock of a guest's perf to the clock of the host's perf.
 
-The guest's driver reads its clock before and after a hypercall that the host
-traces, on each vCPU (see guest/kvm_pmu_sysfs.c). The difference of the clocks is then
-known to within half of what the hypercall took; of several of the same moment, to
-within what all have in common.
+On each vCPU, the guest's driver reads its clock before and after a hypercall that the host
+traces (see guest/kvm_pmu_sysfs.c). This gives the difference of the clocks, with an error of
+at most half of the hypercall's time. The measurements of one moment each give a range: the
+difference is in their intersection.
 """
 import collections
 import gzip
 import re
 import zlib
 
-# What a guest can have us remember: 14 hours of four vCPUs.
+# The limit of measurements of a guest: 14 hours of four vCPUs.
 MOST = 200000
-# Of these, what session.json has, of all guests.
+# The limit of points of all guests in session.json.
 POINTS = 40000
-# Measurements that belong together are not further apart, in ns.
+# The measurements of one moment are within this time, in ns.
 MOMENT = 400_000_000
-# Of so many moments the most exact one is taken: on a busy machine there are some in
-# which no measurement was quick, and the clocks run evenly between the others.
+# Of this many moments, only the most exact one is used: on a busy machine all measurements
+# of a moment may be slow, and the clocks run evenly between the other moments.
 PART = 4
 
 Pair = collections.namedtuple("Pair", "cpu before after host")
 
-# The event that a guest's driver asks for, what the filter is, and what perf script
-# prints of it.
+# The host's event for the driver's hypercall, its filter, and its line in perf script.
 EVENT = "kvm:kvm_pv_perf_op"
 FILTER = "op == 5 && a1 == 0xfffffffe"
 HYPERCALL = re.compile(
     rb"^\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}): +kvm:kvm_pv_perf_op: "
     rb"vcpu (\d+) READ 0xfffffffe 0x([0-9a-f]{1,8}) ")
-# The session's own marks, of when all recorded.
+# The session's marks, for the begin and the end of the time when all domains recorded.
 MARK = re.compile(rb"([be]) (\d{1,12}\.\d{9})\n")
 
 
 def shortest(lines):
-    """Of what a guest's driver has said, (cpu, BEFORE, AFTER) of the shortest of each
-    moment on each CPU; what is not of its form is left out."""
+    """Yields (cpu, BEFORE, AFTER) of the shortest measurement of each moment on each CPU.
+    lines: the output of the guest's driver; lines of another form are left out."""
     moment, best = None, {}
     for line in lines:
         match = re.fullmatch(rb"(\d{1,5}) (\d{1,19}) (\d{1,19})\n", line)
@@ -68,7 +67,7 @@ def measured(path):
 
 
 def lines(path):
-    """Of what perf script has printed, as far as it has come."""
+    """Yields the lines of perf script's output, as far as the file is complete."""
     with gzip.open(path, "rb") as f:
         try:
             while line := f.readline(4096):
@@ -78,7 +77,7 @@ def lines(path):
 
 
 def window(path):
-    """[from, until] of the marks, in seconds, or None: when all recorded."""
+    """[from, until] by the marks, in seconds: the time when all domains recorded; or None."""
     found = {}
     for line in lines(path):
         match = MARK.fullmatch(line)
@@ -88,7 +87,7 @@ def window(path):
 
 
 class Hypercalls:
-    """What the host has traced of a VMM: those that a guest in wanted speaks of."""
+    """The hypercalls of a VMM in the host's trace, of those that a guest has measured."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -96,7 +95,7 @@ class Hypercalls:
         self.times = {}
         # {vcpu: tid}
         self.vcpus = {}
-        # Why there are none, or not all.
+        # The reason for which hypercalls are missing.
         self.problem = None
 
     def add(self, line, wanted):
@@ -108,7 +107,7 @@ class Hypercalls:
         if pid != self.pid or not any(nonce in found for found in wanted):
             return
         self.vcpus[vcpu] = tid
-        # Twice: neither is believed.
+        # If a nonce comes twice, ignore both hypercalls.
         self.times[nonce] = None if nonce in self.times else \
             seconds * 10**9 + ns
 
@@ -117,12 +116,12 @@ class Hypercalls:
             self.add(line, wanted)
 
     def is_of(self, found):
-        """Is it the VMM of the guest that has said this?  By chance, or by what a
-        guest says of another, a few may agree."""
+        """Is this the VMM of the guest with the measurements found?  More than half must be
+        in the trace: a few may be there by chance, or because a guest copies another's."""
         return 2 * sum(nonce in self.times for nonce in found) > len(found)
 
     def pairs(self, found):
-        """[Pair] of the hypercalls that both sides have, by time."""
+        """[Pair] of the hypercalls that the guest and the host have, by time."""
         return sorted((Pair(*found[nonce], self.times[nonce])
                        for nonce in found
                        if self.times.get(nonce) is not None),
@@ -130,7 +129,7 @@ class Hypercalls:
 
 
 def moments(pairs):
-    """Lists of pairs that belong together."""
+    """Yields lists of pairs, one list for each moment."""
     group = []
     for pair in pairs:
         if group and pair.before - group[0].before > MOMENT:
@@ -142,7 +141,8 @@ def moments(pairs):
 
 
 def offset(group):
-    """(what to add to the guest's time, its error) in ns, of one pair for each vCPU."""
+    """(difference to add to the guest's time, its error) in ns.  group: the pairs of one
+    moment."""
     bounds = [(pair.host - pair.after, pair.host - pair.before)
               for pair in group]
     low = max(low for low, _ in bounds)
@@ -150,13 +150,13 @@ def offset(group):
     middle = (low + high) / 2
     if low <= high:
         return middle, (high - low) / 2
-    # The clocks of its vCPUs differ, or it lies: what fits none badly.
+    # The clocks of the vCPUs differ, or the guest lies: take the middle.
     return middle, max(max(middle - low, high - middle) for low, high in bounds)
 
 
 def best(found, most):
-    """At most so many of the points: the first and the last, and the most exact ones of
-    as many parts between them."""
+    """At most most points of found: the first and the last, and the most exact point of
+    each part between them."""
     between = found[1:-1]
     size = max(PART, -(-len(between) // max(most - 2, 1)))
     return [*found[:1],
@@ -166,7 +166,7 @@ def best(found, most):
 
 
 def points(pairs, most=POINTS):
-    """[[guest's seconds, host's seconds, error in seconds]] of parts of the session."""
+    """[[guest's seconds, host's seconds, error in seconds]], at most most of them."""
     result = []
     for group in moments(pairs):
         add, error = offset(group)

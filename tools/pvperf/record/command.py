@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""pv-perf record: perf on the host and in guests at the same time, to a folder."""
+"""pv-perf record: runs perf on the host and in guests at the same time, to a folder."""
 import fnmatch
 import os
 import re
@@ -20,19 +20,19 @@ seconds)"""
 
 DESCRIPTION = """Samples an event on this host, as root, and in guests at the same
 time, as perf record does, while COMMAND runs, for --seconds, or until Ctrl-C. pv-perf
-report reads the result in DIR. Guests need perf and the driver of the pair, and are
-reached by QEMU's guest agent or by ssh. pv-perf names each guest that it cannot record,
-and why, and records the others."""
+report reads the result in DIR. Guests need perf and the driver of the pair. pv-perf
+reaches them by QEMU's guest agent or by ssh. If pv-perf cannot record a guest, it says
+why, and records the others."""
 
 
-# Types of events (PERF_TYPE_*) that the kernel itself makes: it does not look at whether
-# they are to be of guests alone, and samples the host.
+# Types of events (PERF_TYPE_*) for which the kernel ignores exclude_host and exclude_guest:
+# the host's perf samples guests' time as the host's.
 OF_THE_KERNEL = {1: "software", 2: "a tracepoint", 5: "a breakpoint"}
 
 
-# The status of --strict where a machine was not recorded whole: no usual COMMAND has it.
+# The status of --strict if a machine was not recorded whole.  Commands seldom use it.
 STRICT_STATUS = 125
-# What a guest, too, can spare.
+# A rate that guests, too, can afford.
 DEFAULT_HZ = 199
 
 
@@ -52,31 +52,32 @@ def add_command(commands):
     a("-g", action="store_true", help="record call chains")
     a("--vm", metavar="NAME", action="append", default=[],
       help="a guest: a domain of libvirt, NAME@URI if several URIs have that name, "
-      "or ssh:[USER@]HOST, root or one whom sudo lets be root; repeat it for more")
+      "or ssh:[USER@]HOST, where USER is root or may use sudo; repeat it for more")
     a("--passive", metavar="NAME", action="append", default=[],
       help="a guest without agent and driver, which the host samples: a domain "
-      "of libvirt, or pid:PID, its VMM")
+      "of libvirt, or pid:PID, where PID is its VMM")
     a("--all", action="store_true",
-      help="all domains of libvirt that run: as --vm where agent and driver are, else as "
-      "--passive")
+      help="all running domains of libvirt: a domain with agent and driver as --vm, any "
+      "other as --passive")
     a("--only", metavar="PATTERN", action="append", default=[],
-      help="of --all, those whose name matches (a shell's pattern); repeat it for more")
+      help="with --all: only domains whose name matches the shell pattern; repeat it for "
+      "more")
     a("--except", metavar="PATTERN", action="append", default=[], dest="excepted",
-      help="of --all, not those; repeat it for more")
+      help="with --all: no domains whose name matches; repeat it for more")
     a("--symbols", metavar="NAME=FILE", action="append", default=[],
       help="the System.map or kallsyms of a passive guest")
     a("--connect", metavar="URI", action="append", default=[],
       help="URI of libvirt (default: qemu:///system); repeat it for more")
     a("--seconds", metavar="S", type=float, help="length of the session")
     a("--limit", metavar="MB", type=int, default=1024,
-      help="how much perf may store on each machine, and each guest send "
+      help="how much perf may store on each machine, and how much each guest may send "
       "(default: 1024)")
     a("--patience", metavar="S", type=float, default=PATIENCE,
-      help="how long a machine may take to start, or to stop, before the others "
-      f"go on without it (default: {PATIENCE})")
+      help="how long a machine may take to start or stop; then the others go on "
+      f"without it (default: {PATIENCE})")
     a("--strict", action="store_true",
-      help="do not begin without a machine that cannot be recorded, and end with status "
-      f"{STRICT_STATUS} if any was not recorded whole")
+      help="do not begin if a machine cannot be recorded, and end with status "
+      f"{STRICT_STATUS} if a machine was not recorded whole")
     a("-o", metavar="DIR", help="the folder of the session (default: pv-perf-TIME)")
     a("command", nargs="*", metavar="COMMAND", help="runs while the session records")
     parser.set_defaults(run=run)
@@ -86,27 +87,27 @@ def split_event(event):
     """(name, modifiers) of one event."""
     if not re.fullmatch(r"[\w./=,:-]+", event) or \
             ("," in event and "/" not in event):
-        raise Error(f"-e {event}: it is one event",
-                    "perf list has their names")
-    # Tracepoints have a colon of their own.
+        raise Error(f"-e {event}: this is not the name of one event",
+                    "perf list has the names of events")
+    # The name of a tracepoint contains a colon.
     match = re.fullmatch(r"(.*/|[^/]*?(?=:)):?([ukhGHpPSDIWeb]*)", event)
     return match.groups() if match else (event, "")
 
 
 def host_event(event):
-    """EVENT of the host's code."""
+    """EVENT of the host's code only."""
     name, modifiers = split_event(event)
     return f"{name}{'' if name.endswith('/') else ':'}{modifiers}H"
 
 
 def both_event(event):
-    """EVENT of all code: without a letter perf takes the host's."""
+    """EVENT of the host's and guests' code.  Without G or H, perf takes the host's code."""
     return host_event(event) + "G"
 
 
 def passive_event(event, chains):
-    """EVENT of guests' code. KVM knows no call chain of a guest, and without one
-    perf script has its address only where none was asked for."""
+    """EVENT of guests' code only, to be sampled.  KVM has no call chains of guests.  If perf
+    record is asked for chains, and a sample has none, perf script prints no address."""
     name, modifiers = split_event(event)
     if chains and "/" in name:
         name = name.removesuffix("/").removesuffix(",") + ",call-graph=no/"
@@ -116,13 +117,13 @@ def passive_event(event, chains):
 
 
 def guest_event(event):
-    """EVENT of guests' code, to be counted."""
+    """EVENT of guests' code only, to be counted."""
     name, modifiers = split_event(event)
     return f"{name}{'' if name.endswith('/') else ':'}{modifiers}G"
 
 
 def find_libvirt(args):
-    """The connections, if they are needed."""
+    """The connections to libvirt, if the arguments need them."""
     if not args.all and all(re.match(r"ssh:|pid:", n) for n in args.vm + args.passive):
         return []
     from pvperf.record.transport import libvirt
@@ -131,7 +132,7 @@ def find_libvirt(args):
 
 
 def find_domain(connections, name, kind):
-    """A domain of libvirt."""
+    """The Domain of a libvirt domain with this name."""
     from pvperf.record.transport import libvirt
     return make_domain(*libvirt.find(connections, name), kind)
 
@@ -154,7 +155,7 @@ def make_domain(connection, found, kind):
 
 
 def is_wanted(name, args):
-    """Of --all, by --only and --except."""
+    """Does --all include this name, by --only and --except?"""
     def matches(patterns):
         return any(fnmatch.fnmatchcase(name, p) for p in patterns)
 
@@ -162,8 +163,8 @@ def is_wanted(name, args):
 
 
 def find_all(connections, args, given):
-    """(guests, passive, names that are left out) of the domains that run, but those that
-    are given."""
+    """(guests, passive guests, names that are left out) of the running domains.  given: the
+    UUIDs of domains to skip."""
     found, left_out = [], []
     for connection in connections:
         for domain in connection.running():
@@ -187,7 +188,7 @@ def find_all(connections, args, given):
         other = make_domain(connection, of_libvirt, "passive")
         if other.ok():
             passive.append(other)
-            say(f"{other.name}: passive, as it cannot record itself: {why}")
+            say(f"{other.name}: passive, because it cannot record itself: {why}")
         else:
             left_out.append(other.name)
             say(f"{other.name}: left out: {why}; {other.status}")
@@ -197,7 +198,7 @@ def find_all(connections, args, given):
 def find_guest(connections, name):
     if name.startswith("ssh:"):
         from pvperf.record.transport.ssh import Ssh
-        # ssh://USER@HOST:PORT, as ssh takes it, too.
+        # ssh also takes ssh://USER@HOST:PORT.
         host = name if name.startswith("ssh://") else name.removeprefix("ssh:")
         return Domain(host.rpartition("@")[2].removeprefix("ssh://"), "guest",
                       Ssh(host), name)
@@ -210,7 +211,7 @@ def find_passive(connections, name):
     number = name.removeprefix("pid:")
     if not number.isdigit() or not os.path.exists(f"/proc/{number}"):
         raise Error(f"--passive {name}: there is no such process",
-                    "take the VMM's, by pgrep perhaps")
+                    "give the PID of the VMM")
     domain = Domain(name, "passive")
     domain.pid = int(number)
     domain.vcpus = vmm.vcpus(domain.pid)
@@ -218,7 +219,7 @@ def find_passive(connections, name):
 
 
 def make_unique(domains):
-    """Names that no two have."""
+    """Gives each domain a name of its own."""
     taken = {"host"}
     for d in domains:
         name, n = d.name, 1
@@ -230,8 +231,8 @@ def make_unique(domains):
 
 def check(args):
     if os.geteuid():
-        raise Error("only the host's administrator may record it and its guests",
-                    "run it as root")
+        raise Error("only root may record the host and its guests",
+                    "run this as root")
     if not shutil.which("perf"):
         raise Error("there is no perf", "apt install linux-perf")
     if (args.only or args.excepted) and not args.all:
@@ -240,34 +241,36 @@ def check(args):
                         (args.seconds, "--seconds"),
                         (args.patience, "--patience")):
         if value is not None and value <= 0:
-            raise Error(f"{name} {value}: it is more than 0")
+            raise Error(f"{name} {value}: the value must be more than 0")
     if args.command and args.seconds:
-        raise Error("COMMAND and --seconds each say how long", "take one")
+        raise Error("COMMAND and --seconds each give the length of the session",
+                    "give one of them")
     if args.command and not shutil.which(args.command[0]):
         raise Error(f"there is no command {args.command[0]}")
 
 
 def type_of(event):
-    """Its perf_event_attr.type, as perf shows it; of one that is wrong 0."""
+    """The event's perf_event_attr.type, as perf shows it; 0 for a wrong event."""
     result = subprocess.run(
         ["perf", "stat", "-vv", "-e", event, "--", "true"], capture_output=True,
         text=True, errors="replace", stdin=subprocess.DEVNULL,
         env={**os.environ, "LC_ALL": "C", "PERF_CONFIG": "/dev/null"})
-    # perf 6.1 leaves out what is 0.
+    # perf 6.1 leaves out fields that are 0.
     match = re.search(r"^ +type +(\d+)", result.stderr, re.M)
     return int(match[1]) if match else 0
 
 
 def check_event(event, passive, local):
-    """Whether the kernel can tell a guest's code from the host's by it."""
+    """Can the kernel tell a guest's code from the host's by this event?  Raises Error if the
+    session needs this."""
     kind = OF_THE_KERNEL.get(type_of(event))
     if kind and local:
-        raise Error(f"-e {event}: it is {kind}, of which the host counts guests' time "
-                    f"as its own: that of {', '.join(local)} would be there twice",
-                    "-e cycles, or another hardware event; or none of --vm")
+        raise Error(f"-e {event}: it is {kind}, with which the host counts guests' time "
+                    f"as its own: the time of {', '.join(local)} would count twice",
+                    "-e cycles, or another hardware event; or no --vm")
     if kind and passive:
         raise Error(f"-e {event}: it is {kind}, which does not tell a guest's code "
-                    "from the host's, and --passive needs that",
+                    "from the host's, as --passive needs",
                     "-e cycles, or another hardware event")
     return not kind
 
@@ -287,13 +290,13 @@ def options_of(args, hardware, passive, left_out):
 
 
 def find_symbols(args, passive):
-    """Has each Domain's symbols be the file that is given for it."""
+    """Sets the symbols of passive guests to the files of --symbols."""
     by_word = {**{d.name: d for d in passive},
                **dict(zip(args.passive, passive))}
     for word in args.symbols:
         name, _, path = word.rpartition("=")
         if name not in by_word:
-            raise Error(f"--symbols {word}: no --passive {name or 'NAME'}",
+            raise Error(f"--symbols {word}: there is no --passive {name or 'NAME'}",
                         "--passive NAME --symbols NAME=FILE")
         if not os.path.isfile(path):
             raise Error(f"--symbols {word}: there is no such file")
@@ -313,8 +316,8 @@ def run(args):
         more = find_all(connections, args, {d.uuid for d in guests + passive})
         guests, passive, left_out = guests + more[0], passive + more[1], more[2]
         if not guests + passive:
-            raise Error("--all: no domain runs that it is to record",
-                        "virsh list; --only and --except, if they are given")
+            raise Error("--all: no running domain can be recorded",
+                        "see virsh list, and --only and --except")
     make_unique(guests + passive)
     options = options_of(args, check_event(
         args.e, passive, [d.name for d in guests if d.pid]), passive, left_out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One machine of a session, and what pv-perf has it do."""
+"""One machine of a session, and the commands that pv-perf runs on it."""
 import os
 import re
 import threading
@@ -10,13 +10,13 @@ from pvperf.record.transport.common import Failed
 
 SCRIPT_FILE = os.path.join(os.path.dirname(os.path.realpath(__file__)),
                            "machine.sh")
-# How long it may take to start, in s; to stop, and what takes no time, part of it.
+# The time that a machine may take to start, in s.  Quick commands have a part of this time.
 PATIENCE = 60
-# In a guest: has it perf, and the driver of the pair?
+# Does a guest have perf, and the driver of the pair?
 PROBE = """PATH=${PATH:-/bin}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 perf version >/dev/null 2>&1 || { echo no perf there that runs >&2; exit 1; }
 cat /sys/bus/event_source/devices/*/clock >/dev/null 2>&1 ||
-{ echo it has not the pair >&2; exit 1; }"""
+{ echo it does not have the pair >&2; exit 1; }"""
 
 
 def load_script():
@@ -25,7 +25,7 @@ def load_script():
 
 
 class Domain:
-    """The host, a guest, or a guest that takes no part (passive)."""
+    """The host, a guest, or a passive guest, on which nothing runs for the session."""
 
     script = load_script()
 
@@ -35,30 +35,30 @@ class Domain:
         self.patience = PATIENCE
         self.status = "ok"
         self.pid, self.vcpus = None, []
-        # libvirt's.
+        # The domain's UUID in libvirt.
         self.uuid = None
-        # What the host has counted of its VMM in guest mode, and who works for it.
+        # The host's count of the VMM in guest mode, and the PIDs of the VM's helpers.
         self.counted, self.helpers = None, set()
         self.samples = self.lost = self.kernel = self.cpus = None
-        # The file with those of its kernel, of a passive one.
+        # The file with the kernel's symbols of a passive guest.
         self.symbols = None
-        # And that of where programs are in its processes.
+        # The file with the maps of the processes.
         self.maps = None
         self.clock = []
         self.paired = False
-        # Has it anything of us?
+        # Has the session started on this machine, and is there something to clean up?
         self.started = False
 
     def ok(self):
         return self.status == "ok"
 
     def fail(self, why):
-        """The first is the reason for the rest."""
+        """Sets the status.  The first failure stays: it is the reason for the others."""
         if self.ok():
             self.status = why
 
     def do(self, command, *arguments, timeout=None):
-        """Runs a command of machine.sh there; returns its lines."""
+        """Runs a command of machine.sh on this machine; returns its lines."""
         timeout = timeout or self.patience / 4
         words = ["sh", "-c", self.script, "pv-perf", command, self.place,
                  *arguments]
@@ -77,18 +77,18 @@ class Domain:
                 self.cpus = int(value)
 
     def probe(self):
-        """Whether a guest can record itself; raises Failed if not."""
+        """Raises Failed if the guest cannot record itself."""
         self.transport.call(["sh", "-c", PROBE], self.patience / 2)
 
     def enable(self):
         self.do("enable")
 
     def alive(self):
-        """As stop()."""
+        """Renews the lease.  Returns the same as stop()."""
         return self.early(self.do("alive"))
 
     def stop(self, *parts):
-        """Returns {part: its last words} of those that had ended before."""
+        """Stops parts.  Returns {part: last lines of its log} of parts that ended early."""
         return self.early(self.do("stop", *parts, timeout=self.patience))
 
     @staticmethod
@@ -102,7 +102,7 @@ class Domain:
         return early
 
     def script_samples(self, timeout, *options):
-        """Has it make its samples text; returns how many bytes that has."""
+        """Converts the samples to text; returns the number of bytes."""
         size, early = 0, []
         for line in self.do("script", *options, timeout=timeout):
             key, _, value = line.partition(b" ")
@@ -120,7 +120,7 @@ class Domain:
         return size
 
     def fetch(self, name, path, size, timeout):
-        """Copies at most so much of a file; what has come stays when it fails."""
+        """Copies at most size bytes of a file.  After a failure, path has a part of them."""
         place = self.do("place")
         folder = place[0].decode(errors="replace") if place else ""
         if not folder.startswith("/"):
@@ -128,14 +128,14 @@ class Domain:
         with open(path, "wb") as file:
             self.transport.fetch(f"{folder}/{name}", file, size, timeout)
             if name == "samples.gz" and file.tell() < size:
-                raise Failed(f"of {size} bytes only {file.tell()} have come")
+                raise Failed(f"only {file.tell()} of {size} bytes have come")
 
     def clean(self):
         self.do("clean")
         self.started = False
 
     def describe(self):
-        """For session.json."""
+        """The entry of session.json."""
         return {"name": self.name, "kind": self.kind, "connect": self.connect,
                 "uuid": self.uuid, "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
                 "counted": self.counted, "helpers": sorted(self.helpers),
@@ -144,9 +144,9 @@ class Domain:
 
 
 def each(domains, function, timeout, hurry=None, keep=()):
-    """Calls function(domain) for all at the same time; who fails, or has not ended
-    in time, has its status say so. An Event hurry ends the waiting, but for those to
-    keep."""
+    """Calls function(domain) for all domains at the same time.  If a domain fails, or does
+    not answer within timeout, its status says so.  The Event hurry ends the waiting, except
+    for the domains in keep."""
     ended = {}
 
     def run(domain):
@@ -155,7 +155,7 @@ def each(domains, function, timeout, hurry=None, keep=()):
             ended[domain] = None
         except Failed as error:
             ended[domain] = str(error)
-        except Exception as error:  # of a transport's library
+        except Exception as error:  # a transport's library may raise anything
             ended[domain] = f"{type(error).__name__}: {error}"
 
     threads = {d: threading.Thread(target=run, args=(d,), daemon=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The folder of a session: what pv-perf record leaves, and pv-perf report reads."""
+"""The folder of a session, which pv-perf record writes and pv-perf report reads."""
 import json
 import os
 import platform
@@ -13,11 +13,11 @@ VERSION = 2
 
 
 def create(path):
-    """For root alone: it has what guests did."""
+    """Creates the folder for root only, because it says what guests did."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        raise Error(f"{path} is there already",
+        raise Error(f"{path} exists already",
                     f"-o another name, or rm -r {path}") from None
     except OSError as error:
         raise Error(f"{path}: {error.strerror}") from None
@@ -25,7 +25,7 @@ def create(path):
 
 
 def file_name(name, taken):
-    """A file's name for that of a domain, which no other has."""
+    """A file name for a domain, which differs from the names in taken."""
     base = text.file_name(name)
     result, n = base, 1
     while result in taken:
@@ -36,7 +36,7 @@ def file_name(name, taken):
 
 
 def keep_samples(folder, name):
-    """The name of a domain's samples, if any have come."""
+    """The name of the file with a domain's samples; None if no samples have come."""
     name += ".samples.gz"
     path = os.path.join(folder, name)
     if not os.path.exists(path):
@@ -54,20 +54,20 @@ def keep_symbols(folder, name, path):
         shutil.copyfile(path, os.path.join(folder, name))
     except (OSError, shutil.SpecialFileError) as error:
         raise Error(f"{path}: {error}",
-                    "--symbols NAME=FILE, /proc/kallsyms as root has it in the "
-                    "guest, or its System.map") from None
+                    "--symbols NAME=FILE, with /proc/kallsyms read by root in the "
+                    "guest, or with its System.map") from None
     return name
 
 
 def read_counted(path):
-    """{CPU: count} of what perf stat -A -x, has counted, or None."""
+    """{CPU: count} of the output of perf stat -A -x, or None."""
     result = {}
     try:
         with open(path, encoding="utf-8", errors="replace") as f:
             for line in f:
                 match = re.match(r"CPU(\d+),([\d.]+),(\w*),", line)
                 if match:
-                    # Of software's clocks: samples are in ns.
+                    # perf counts software clocks in ms, but their samples are in ns.
                     unit = 10**6 if match[3] == "msec" else 1
                     result[match[1]] = round(float(match[2]) * unit)
     except OSError:
@@ -76,7 +76,7 @@ def read_counted(path):
 
 
 def read_count(path):
-    """Of perf stat -x, of one event, or None."""
+    """The count in the output of perf stat -x, of one event, or None."""
     try:
         with open(path, encoding="utf-8", errors="replace") as f:
             match = re.search(r"^(\d+),", f.read(1 << 16), re.M)
@@ -91,7 +91,7 @@ def host():
 
 
 def write(folder, session):
-    """Whole, or not at all."""
+    """Writes session.json in one step."""
     path = os.path.join(folder, "session.json")
     with open(path + ".new", "w", encoding="utf-8") as f:
         json.dump({"version": VERSION, **session}, f, indent=1)

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=sh
 #
-# What pv-perf record runs on each machine of a session, a host or a guest, as
+# pv-perf record runs this script on each machine of a session, a host or a guest:
 #
 #	sh -c THIS pv-perf COMMAND PLACE [ARGUMENT...]
 #
-# It needs perf and POSIX's utilities (and mktemp's neighbours: timeout,
-# readlink, gzip, awk). PLACE is a folder, or the name of one where files are
-# temporary: all that there is lies in it, and what runs in it is found by it.
+# The script needs perf, POSIX's utilities, timeout, gzip and awk. PLACE is a folder, or
+# the name of a folder in /var/tmp or /tmp. The folder has all files of the session.
 #
-# Each perf is a part: NAME.pid, NAME.log, and the fifos of its --control. A
-# process in the background measures the clock once a second and, when nobody has
-# asked for "alive" for a while (pv-perf was killed, or cannot reach this machine
-# any more), cleans up.
+# Each perf is a part, with the files NAME.pid, NAME.log, and the fifos of --control. A
+# process in the background measures the clock once a second. If nobody asks for "alive"
+# for a while, because pv-perf was killed or cannot reach this machine, this process
+# cleans up.
 
 command=$1
 place=$2
@@ -20,7 +19,7 @@ shift 2
 umask 077
 trap '' HUP
 PATH=${PATH:-/bin}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# Nothing of what an administrator has set up for perf, and no network.
+# Without the administrator's configuration of perf, and without network.
 export PATH LC_ALL=C PERF_CONFIG=/dev/null DEBUGINFOD_URLS=
 
 die() {
@@ -28,7 +27,7 @@ die() {
 	exit 1
 }
 
-# install_perf: the command, on this distribution
+# install_perf: prints the command that installs perf on this distribution
 install_perf() {
 	# shellcheck source=/dev/null # this machine's
 	(. /etc/os-release 2>/dev/null
@@ -43,12 +42,12 @@ install_perf() {
 	esac)
 }
 
-# A command perf may only say that the one for this kernel is missing.
+# The command perf may be a script that only says that this kernel's perf is missing.
 check_perf() {
 	version=$(perf version 2>/dev/null) ||
 		die "no perf there that runs. Remedy: $(install_perf)"
 	perf data convert -h 2>&1 </dev/null | grep -q -e --to-json ||
-		die "$version there is too old: names of functions take perf 5.14 or later"
+		die "$version there is too old: names of functions need perf 5.14 or later"
 }
 
 find_place() {
@@ -65,23 +64,23 @@ enter() {
 	dir=$(pwd -P)
 }
 
-# A guest has its own work to do.
+# In a guest, perf's tools run at low priority: the guest has its own work to do.
 nice=
 be_nice() {
 	[ -e role ] || ! command -v nice >/dev/null || nice="nice -n 19"
 }
 
-# Its last words.
+# log_of NAME: the last lines of a part's log
 log_of() {
 	grep -v -e '^$' -e '^Events ' "$1.log" | tail -n 3 | tr '\n' ' '
 }
 
-# How often the clock is measured at the begin and at the end, for which no other moment
-# can be taken.
+# The number of measurements of the clock at the begin and at the end. Only there no other
+# moment can replace a slow measurement.
 ends=20
 
-# start_of PID: when it was started, in ticks since boot; fails where it has ended. Its
-# command may have blanks and brackets.
+# start_of PID: the start time of a process, in ticks since boot; fails if the process has
+# ended. The name of the process may have blanks and brackets.
 start_of() {
 	read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
 	# shellcheck disable=SC2086 # words
@@ -89,8 +88,9 @@ start_of() {
 	[ "$1" != Z ] && echo "${20}"
 }
 
-# The process of this part: not one that has got its number later. It is not known by
-# its folder, as perf 7 goes elsewhere for a moment, to look at other mount namespaces.
+# running NAME: does the process of a part run? The start time shows whether another
+# process has got its PID. The working directory does not: perf 7 changes it for a moment,
+# to look at other mount namespaces.
 running() {
 	[ -e "$1.pid" ] && read -r pid start <"$1.pid" &&
 		[ "$(start_of "$pid")" = "$start" ]
@@ -111,7 +111,7 @@ fail() {
 	die "$@"
 }
 
-# measure TIMES: what the driver of the pair says
+# measure TIMES: appends measurements of the driver of the pair to the file clock
 measure() {
 	for file in /sys/bus/event_source/devices/*/clock; do
 		[ -r "$file" ] || continue
@@ -124,7 +124,8 @@ measure() {
 	done >>clock
 }
 
-# supervise LEASE: until the folder is gone
+# supervise LEASE: measures the clock until the folder is gone; cleans up after LEASE
+# seconds without "alive"
 supervise() {
 	silent=0
 	while [ -d "$dir" ]; do
@@ -141,21 +142,21 @@ supervise() {
 	done
 }
 
-# early: those that should run, and do not
+# early: prints the parts that have ended early
 early() {
 	[ -e recording ] || return 0
 	for file in *.pid; do
 		name=${file%.pid}
 		if [ -e "$file" ] && ! running "$name"; then
 			echo "early $name $(log_of "$name")"
-			# What is recorded without it is of no use.
+			# The session ends with the host's perf record.
 			[ "$name" != record ] || [ ! -e role ] || mark e
 		fi
 	done
 }
 
-# As many MB as perf may have of LIMIT: of a guest's free space a tenth at most. What is in
-# memory alone (ramfs) says neither its size nor what is free.
+# room LIMIT: the MB that perf may store, at most LIMIT; in a guest, at most a tenth of the
+# free space. ramfs tells neither its size nor its free space.
 room() {
 	[ ! -e role ] || { echo "$1"; return; }
 	df -Pk . 2>/dev/null | awk -v limit="$1" '
@@ -163,7 +164,8 @@ room() {
 		END { print known && room < limit ? room : limit }'
 }
 
-# part NAME PERF-ARGUMENT...: starts one that does not count yet; or says why not
+# part NAME PERF-ARGUMENT...: starts a part with disabled events; if it fails, $why is the
+# reason
 part() {
 	name=$1
 	shift
@@ -186,15 +188,15 @@ part() {
 	done
 }
 
-# tell NAME WORD: to a perf that runs
+# tell NAME WORD: sends a control command to the perf of a part
 tell() {
 	running "$1" || die "perf has ended: $(log_of "$1")"
 	printf '%s\n' "$2" 1<>"$1.control"
 	timeout 10 head -n 1 "$1.ack" >/dev/null || die "perf does not answer"
 }
 
-# The time of now, where the part "clock" records names of tasks: whose is told by its
-# number, as others may take that name.
+# mark b|e: changes the name of this process, so that the part "clock" records the time.
+# The file marks has the PID, because others may choose the same name.
 mark() {
 	echo "$1 $$" >>marks
 	printf '%s' "$(cat mark)-$1" >/proc/$$/comm
@@ -207,12 +209,12 @@ start() {
 	check_perf
 	mkdir "$dir" || exit 1
 	enter
-	# Not with redirections of its own: the shell would keep what they replace.
+	# exec, because the shell keeps the files that a redirection of the group replaces.
 	{
 		exec </dev/null >/dev/null 2>&1
 		supervise "$lease"
 	} &
-	# perf record would take another one.
+	# If an event is not supported, perf record would take another event.
 	perf stat -a -x, -o counted -e "$event" -- true 2>stat.log ||
 		fail "perf: $(log_of stat)"
 	! grep -q '<not supported>' counted ||
@@ -222,7 +224,7 @@ start() {
 		echo "$role" >role
 	fi
 	limit=$(room "$limit")
-	[ "${limit:-0}" -gt 0 ] || fail "no room in $dir: it takes 10 MB"
+	[ "${limit:-0}" -gt 0 ] || fail "no room in $dir: perf needs 10 MB"
 	be_nice
 	if [ "$role" = host ]; then
 		part clock record -a -N -B -o clock.data --max-size=1G \
@@ -231,10 +233,10 @@ start() {
 		tell clock enable
 		part stat stat -a -A -x, -o stat.txt -e "$event" || fail "$why"
 	fi
-	# Which program an address is of, for those that have no symbols here.
+	# Build IDs of programs, to find symbols that this machine does not have.
 	buildids=--buildid-mmap
 	perf record -q $buildids -o /dev/null -e dummy -- true >/dev/null 2>&1 || buildids=
-	# shellcheck disable=SC2086 # or none
+	# shellcheck disable=SC2086 # an option, or nothing
 	part record record -a -N -B $buildids -o record.data "--max-size=${limit}M" "$@" || fail "$why"
 	set -- /sys/bus/event_source/devices/*/clock
 	[ ! -e "$1" ] || echo pair
@@ -242,23 +244,24 @@ start() {
 	echo "cpus $(grep -c '^processor' /proc/cpuinfo)"
 }
 
-# trace NAME PID EVENT FILTER MB: of a process, with buffers and a file of its own,
-# which no other fills
+# trace NAME PID EVENT FILTER MB: traces a process, with its own buffers and its own file,
+# which no other process can fill
 trace() {
 	part "$1" record -p "$2" --per-thread -m 16 -N -B -o "$1.trace" \
 		--max-size="$5M" -e "$3" --filter "$4" || die "$why"
 	tell "$1" enable
 }
 
-# count NAME PID EVENT: what a process does, for the session's time
+# count NAME PID EVENT: counts an event of a process, for the time of the session
 count() {
 	part "$1" stat -p "$2" -x, -o "$1.txt" -e "$3" || die "$why"
 }
 
-# A guest's clock is measured from then on, as the host traces that by then.
+# enable: enables the parts. A guest measures its clock from now on, because the host
+# traces its hypercalls by now.
 enable() {
 	if [ -e role ]; then
-		# First, so that nothing is missing; their processes may have ended.
+		# These parts first, so that they miss nothing. Their processes may have ended.
 		for file in guest-*.pid; do
 			[ ! -e "$file" ] || (tell "${file%.pid}" enable 2>/dev/null)
 		done
@@ -273,7 +276,7 @@ enable() {
 	touch recording
 }
 
-# stop NAME...: those parts
+# stop NAME...: stops these parts
 stop() {
 	rm -f recording
 	[ "$1" != record ] || [ ! -e role ] || mark e
@@ -297,14 +300,14 @@ stop() {
 	touch stopped
 }
 
-# Puts names behind the numbers of samples: a header line for each, and a line with a
-# tab for each address, from the innermost on,
+# Joins the names from perf's JSON with the numbers from perf script. Each sample has a
+# header line, and a line with a tab for each address, from the innermost on:
 #
 #	PID/TID [CPU] MISC TIME: PERIOD EVENT: "COMM"
 #		ADDRESS "SYMBOL" "OBJECT"
 #
-# where strings are JSON's, and what has no name has none. perf's JSON has one key a
-# line, and no control character that is not escaped.
+# Strings are JSON strings. Unknown names are missing. perf's JSON has one key per line,
+# and escapes all control characters.
 join_names() {
 	awk -v names=names '
 	function value(line) {
@@ -312,7 +315,7 @@ join_names() {
 		sub(/,$/, "", line)
 		return line
 	}
-	# The next sample that has names.
+	# Reads the next sample of the JSON.
 	function next_named(	line) {
 		ns = tid = comm = frames = ""
 		while ((getline line <names) > 0) {
@@ -362,13 +365,13 @@ join_names() {
 	}' 2>lost
 }
 
-# Where programs are in processes:
+# Writes where programs are mapped in processes:
 #
 #	m PID START LENGTH OFFSET BUILDID PATH
 #	f PID PARENT
 #
-# Anybody can have chosen a PATH with newlines, but not without making lines more than perf
-# has counted: "forged" is then the last line.
+# Anybody can choose a PATH with newlines. If such lines look like lines of perf, there are
+# more lines than events that perf has counted: then the last line is "forged".
 maps() {
 	$nice perf report --stats -i record.data </dev/null >stats 2>/dev/null
 	$nice perf script -i record.data -F pid,tid,time --show-mmap-events --show-task-events \
@@ -376,7 +379,7 @@ maps() {
 		BEGIN {
 			while ((getline line <stats) > 0) {
 				split(line, word)
-				# Those of all events come first.
+				# The counts of all events come first.
 				if (word[2] == "events:" && !(word[1] in want))
 					want[word[1]] = word[3]
 			}
@@ -407,13 +410,13 @@ maps() {
 		}' | gzip -1 >maps.gz
 }
 
-# script PERF-SCRIPT-ARGUMENT...: what was recorded, as text.
-# Anybody can have a name with newlines, which perf script prints as they are. So it
-# prints numbers alone, and the names are from perf's JSON.
+# script PERF-SCRIPT-ARGUMENT...: converts the recorded samples to text.
+# Anybody can choose a name with newlines, and perf script does not escape them. So perf
+# script prints only numbers, and the names come from perf's JSON.
 script() {
 	be_nice
 	mkfifo numbers names
-	# No names of inlined functions, each of which would start one.
+	# Without names of inlined functions: perf would start addr2line for each.
 	mkdir none
 	ln -s /bin/false none/addr2line
 	$nice perf script "$@" -i record.data --ns --no-inline --show-lost-events \
@@ -440,7 +443,6 @@ script() {
 			-F pid,tid,time,event,trace </dev/null 2>/dev/null |
 			gzip -1 >"${name%.*}.gz"
 	done
-	# Of a guest whose perf has nothing: gzip's of nothing.
 	echo "size $(wc -c <samples.gz)"
 }
 

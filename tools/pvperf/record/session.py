@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A session: perf on the host and in guests at the same time, and what it leaves."""
+"""A session: runs perf on the host and in guests at the same time, and collects the files."""
 import contextlib
 import datetime
 import os
@@ -14,15 +14,15 @@ from pvperf.record import clock, domain, folder, vmm
 from pvperf.record.transport.common import Failed
 
 HEARTBEAT = 10
-# How often a machine is asked whether all that should run does, in seconds; a guest starts
-# a process for it.
+# The time between two checks of a machine, in s: do all parts run?  Each check starts a
+# process in the guest.
 CHECK, CHECK_HOST = 10, 3
-# What the host traces of a VMM's hypercalls, per vCPU: 14 hours.
+# The limit of the host's trace of a VMM's hypercalls, per vCPU: 14 hours.
 TRACE_MB = 16
-# What of it is taken, and of what a guest says of its clock.
+# The limits of files from the host, and of a guest's measurements of its clock, in bytes.
 TRACED, SAID = 1 << 28, 1 << 25
 
-# Has perf script not leave out the samples of guests, of which it knows no symbols.
+# Without this option, perf script leaves out samples of guests without symbols.
 WITH_GUESTS = ["--guestmodules=/dev/null"]
 
 
@@ -31,16 +31,15 @@ def say(text):
 
 
 class Session:
-    """What is recorded: options has event, events (the host's), counted (of all code),
-    rate (perf record's options), limit (MB that a machine may have), patience, seconds
-    and command."""
+    """A session.  options: event; events of the host; counted: the event of all code; rate:
+    options of perf record; limit: MB that a machine may store; patience, seconds, command."""
 
     def __init__(self, options, path, host, guests, passive):
         self.options, self.path = options, path
         self.host, self.guests, self.passive = host, guests, passive
         self.mark = "pv-" + secrets.token_hex(4)
         self.patience = options.patience + 5
-        # A machine that has not heard of us for so long (s) cleans up by itself.
+        # If this process does not call a machine for this time (s), the machine cleans up.
         self.lease = max(30, round(2 * options.patience))
         for d in [host, *guests]:
             d.patience = options.patience
@@ -49,13 +48,13 @@ class Session:
         host.place = os.path.join(path, ".host")
         self.names, self.recording = set(), []
         self.began = self.ended = None
-        # COMMAND's, as a shell has it, if it has ended by itself.
+        # The exit status of COMMAND, as a shell sets it, if COMMAND has ended by itself.
         self.status = 0
-        # {pid: Hypercalls}, of VMMs that a guest may be of.
+        # {pid: Hypercalls} of the VMMs that may run a guest of the session.
         self.vmms, self.window = {}, None
-        # {pid: (count of its guest mode or None, helpers)} of VMMs.
+        # {pid: (count in guest mode or None, helpers)} of VMMs.
         self.costs = {}
-        # Ctrl-C once, and again.
+        # Set by the first Ctrl-C, and by the second.
         self.stopping, self.hurry = threading.Event(), threading.Event()
         # The host's own perf has ended.
         self.host_ended = threading.Event()
@@ -64,14 +63,14 @@ class Session:
     def interrupt(self, *_):
         if self.stopping.is_set():
             self.hurry.set()
-            say("leaves what guests have not sent yet")
+            say("does not wait for samples that guests have not sent yet")
         else:
             self.stopping.set()
-            say("stops, and takes what there is; Ctrl-C again leaves what has "
-                "not come yet of guests")
+            say("stops; Ctrl-C again does not wait for samples that guests have not sent "
+                "yet")
 
     def run(self):
-        """Whether something was recorded."""
+        """Returns whether something was recorded."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self.interrupt)
         for d in self.passive:
@@ -95,7 +94,7 @@ class Session:
         return True
 
     def each(self, domains, function, timeout, hurry=None):
-        """Of those that are well; says who is not any more."""
+        """Calls function(domain) for the domains whose status is ok.  Prints new failures."""
         domains = [d for d in domains if d.ok()]
         domain.each(domains, function, timeout, hurry)
         for d in domains:
@@ -103,7 +102,7 @@ class Session:
                 say(f"{d.name}: {d.status}")
 
     def start(self):
-        """All perfs, that do not count yet."""
+        """Starts perf on all machines, with disabled events."""
         options = self.options
 
         def start(d):
@@ -126,18 +125,18 @@ class Session:
         return [d for d in [self.host, *self.guests, *self.passive] if not d.ok()]
 
     def must_not_begin(self):
-        """With --strict, without one that cannot be recorded."""
+        """With --strict, the session must not begin if a machine cannot be recorded."""
         return self.options.strict and self.ill()
 
     def local_vmms(self):
-        """Those that a domain of the session is, or may be, of."""
+        """The PIDs of the VMMs that run, or may run, a guest of the session."""
         found = {d.pid for d in self.guests + self.passive if d.ok() and d.pid}
         if any(d.ok() and d.pid is None for d in self.guests):
             found |= vmm.of_kvm()
         return found
 
     def count_guests(self):
-        """What each VMM does in guest mode, which no guest can say otherwise."""
+        """Counts each VMM in guest mode.  A guest cannot forge this count."""
         for pid in self.local_vmms():
             self.costs[pid] = None, vmm.helpers(pid)
             if not self.options.hardware:
@@ -146,7 +145,7 @@ class Session:
                 self.host.do("count", f"guest-{pid}", str(pid),
                              self.options.guest_event, timeout=self.patience)
             except Failed as error:
-                say(f"cannot count what the guest of process {pid} does: {error}")
+                say(f"cannot count the events of the guest of process {pid}: {error}")
 
     @staticmethod
     def traceable():
@@ -155,8 +154,8 @@ class Session:
                                  "/sys/kernel/debug/tracing"))
 
     def trace_hypercalls(self):
-        """Each VMM's in a trace of its own, which its guest alone can fill; all are
-        there before a guest makes any."""
+        """Starts a trace for each VMM, so that a guest can only fill its own trace.  All
+        traces run before a guest makes such hypercalls."""
         if not self.traceable():
             return
         paired = [d for d in self.guests if d.ok() and d.paired]
@@ -181,7 +180,7 @@ class Session:
             hypercalls.problem = f"cannot trace its hypercalls ({error})"
 
     def keep_alive(self, d):
-        """As long as the session lasts."""
+        """Renews a machine's lease and checks its parts, until the session ends."""
         silent, known = False, set()
         while d.started and not self.done.wait(
                 CHECK_HOST if d is self.host else CHECK):
@@ -197,8 +196,8 @@ class Session:
                 silent = True
 
     def ended_early(self, d, part, why, known):
-        """Of the host, what others do from then on is of no use; of a guest, stop()
-        has its status say so."""
+        """Says that a part has ended early.  The end of the host's perf record ends the
+        session.  stop() sets the status of a guest."""
         if part in known or d is self.host and part not in ("record", "stat"):
             return
         known.add(part)
@@ -208,7 +207,7 @@ class Session:
             self.host_ended.set()
 
     def enable(self):
-        """The host last, so that all record while it does."""
+        """Enables the host last, so that all guests record while the host does."""
         self.each(self.guests, domain.Domain.enable, self.patience)
         self.each([self.host], domain.Domain.enable, self.patience)
         self.recording = [d for d in [self.host, *self.guests] if d.ok()]
@@ -218,19 +217,19 @@ class Session:
         say(f"records {self.options.event} of {names}; Ctrl-C ends it")
 
     def wait(self):
-        """Until the command or the time ends, or somebody ends it."""
+        """Waits until the command or the time ends, or somebody ends the session."""
         began = time.monotonic()
         last = began
         command = self.options.command and self.run_command()
         while not self.stopping.wait(0.1):
             now = time.monotonic()
             if command and command.poll() is not None:
-                # By a signal: as a shell has it.
+                # A negative returncode is a signal: use a shell's status.
                 self.status = command.returncode if command.returncode >= 0 \
                     else 128 - command.returncode
                 break
             if self.host_ended.is_set():
-                say("stops, and takes what there is")
+                say("stops, because the host's perf has ended")
                 break
             if self.options.seconds and now - began >= self.options.seconds:
                 break
@@ -252,7 +251,7 @@ class Session:
 
     @staticmethod
     def end(command):
-        """Has it end; returns its status."""
+        """Ends the command; returns its status."""
         if command.poll() is None:
             command.terminate()
         try:
@@ -268,7 +267,7 @@ class Session:
             return 0
 
     def stop(self):
-        """The host first; its trace of hypercalls last."""
+        """Stops the host first, and its traces of hypercalls last."""
         def stop(d):
             parts = ["record", "stat"] if d is self.host else ["record"]
             for why in d.stop(*parts).values():
@@ -285,22 +284,22 @@ class Session:
                  if not found.problem}
         counts = [f"guest-{pid}" for pid in self.costs] \
             if self.options.hardware else []
-        # Whoever has come meanwhile.
+        # Helpers may have started meanwhile.
         for pid, (count, helpers) in self.costs.items():
             self.costs[pid] = count, helpers | vmm.helpers(pid)
         for name, why in self.host.stop("clock", *parts, *counts).items():
-            # What has ended because its VMM has is of use.
+            # A trace that ended with its VMM is complete; a trace that is full is not.
             if name in parts and "size limit" in why:
                 parts[name].problem = "is flooded with its hypercalls"
 
     def collect(self):
-        """What each has recorded, also of those that fell ill."""
+        """Takes the samples of all recording domains, also of those that have failed."""
         say("takes the samples")
         patience = 120 + 2 * (self.ended - self.began)
         ill = {d: d.status for d in self.recording}
         for d in self.recording:
             d.status = "ok"
-        # Also where it is in a hurry: what this machine has needs nobody else.
+        # The second Ctrl-C does not end the waiting for the host itself.
         keep = [self.host]
         domain.each(self.recording, domain.Domain.alive, self.patience,
                     self.hurry, keep)
@@ -309,7 +308,7 @@ class Session:
         domain.each(well, lambda d: self.take(d, names[d], patience),
                     2 * patience + 60, self.hurry, keep)
         for d in self.recording:
-            # What came first.
+            # The first failure stays.
             d.status = ill[d] if ill[d] != "ok" else d.status
             size = os.path.getsize(self.file_of(d)) if d.samples else 0
             say(f"{d.name}: {size / 1e6:.3f} MB of samples" +
@@ -344,25 +343,25 @@ class Session:
             self.take_count(pid)
 
     def take_file(self, d, name, size):
-        """What there is besides samples."""
+        """Copies a file other than the samples."""
         d.fetch(name, self.work_file(d, name), size, 120)
 
     def take_maps(self, d, name):
-        """Without them, some functions have no name."""
+        """Copies the maps of the processes.  Without them, some functions have no name."""
         try:
             self.take_file(d, "maps.gz", TRACED)
             path = os.path.join(self.path, f"{name}.maps.gz")
             os.rename(self.work_file(d, "maps.gz"), path)
             d.maps = os.path.basename(path)
         except (Failed, OSError) as error:
-            say(f"{d.name}: where its programs are is not known: {error}")
+            say(f"{d.name}: has no maps of its processes: {error}")
 
     def take_count(self, pid):
         name = f"guest-{pid}.txt"
         try:
             self.take_file(self.host, name, TRACED)
         except Failed:
-            pass                    # its part has not started, which was said
+            pass                    # count_guests() has said that the part did not start
         path = self.work_file(self.host, name)
         self.costs[pid] = folder.read_count(path), self.costs[pid][1]
         if os.path.exists(path):
@@ -389,7 +388,7 @@ class Session:
                     [self.host])
         for d in started:
             if not d.ok() and state[d] == "ok":
-                say(f"{d.name}: cannot be cleaned up: {d.status}; it does so by "
+                say(f"{d.name}: cannot be cleaned up: {d.status}; it cleans up by "
                     f"itself within {self.lease} s")
             d.status = state[d]
         for d in [self.host, *self.guests]:
@@ -397,7 +396,7 @@ class Session:
                 d.transport.close()
 
     def put_on_clock(self):
-        """The times of guests, and what only the traces tell of their VMMs."""
+        """Finds the guests' clocks, and the VMMs that only the traces show."""
         said = {}
         for d in self.guests:
             with self.taken(d, "clock") as path:
@@ -416,12 +415,12 @@ class Session:
         for d in self.guests + self.passive:
             d.counted, d.helpers = self.costs.get(d.pid, (None, set()))
             if d.kind == "guest" and d.pid and not self.options.hardware:
-                d.fail(f"{self.options.event} counts its time as the host's, too: "
-                       "both are in the samples. Remedy: -e cycles")
+                d.fail(f"its time is in the host's samples of {self.options.event}, too. "
+                       "Remedy: -e cycles")
 
     @contextlib.contextmanager
     def taken(self, d, name):
-        """The path of a file, which is gone then; or None."""
+        """Yields the path of a file, or None.  Then removes the file."""
         path = d.samples and self.work_file(d, name)
         if not path or not os.path.exists(path):
             yield None
@@ -430,7 +429,7 @@ class Session:
         os.unlink(path)
 
     def find_clock(self, d, found):
-        """Its pid, too, where libvirt has not said it."""
+        """Finds the clock of a guest, and its VMM if libvirt has not named the VMM."""
         traced = self.vmm_of(d, found)
         if traced and not traced.problem:
             d.clock = clock.points(traced.pairs(found),
@@ -443,7 +442,7 @@ class Session:
                 f"{max(p[2] for p in d.clock) * 1e6:.1f} us")
             return
         if not d.paired:
-            d.fail("it has not the pair (modprobe kvm_pmu), so its clock is not "
+            d.fail("it does not have the pair (modprobe kvm_pmu), so its clock is not "
                    "known")
         elif traced and traced.problem:
             d.fail(f"this host {traced.problem}, so its clock is not known")
@@ -453,7 +452,7 @@ class Session:
         say(f"{d.name}: {d.status}")
 
     def vmm_of(self, d, found):
-        """The Hypercalls of a guest, which has said this; or None."""
+        """The Hypercalls of a guest with the measurements found, or None."""
         if d.pid:
             return self.vmms.get(d.pid)
         taken = {other.pid for other in self.guests}

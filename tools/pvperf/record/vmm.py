@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The VMM of a guest on this host: its process, and its vCPUs' threads."""
+"""Finds the VMM of a guest on this host: its process, its vCPUs' threads, its helpers."""
 import os
 import re
 
@@ -8,7 +8,7 @@ def read(path):
     try:
         with open(path, "rb") as f:
             return f.read()
-    except OSError:                 # it has ended
+    except OSError:                 # the process has ended
         return b""
 
 
@@ -17,10 +17,10 @@ def pids():
 
 
 def of_uuid(uuid):
-    """The process of the QEMU that libvirt has started for a domain, or None."""
+    """The PID of the QEMU that libvirt has started for a domain, or None."""
     for pid in pids():
         words = read(f"/proc/{pid}/cmdline").split(b"\0")
-        # Not a program that has this in a text, nor one that says so.
+        # The words must be arguments of their own, of a process with a VM.
         if b"-uuid" in words[:-1] and has_vm(pid) and \
                 words[words.index(b"-uuid") + 1] == uuid.encode():
             return pid
@@ -36,7 +36,7 @@ def has_vm(pid):
     folder = f"/proc/{pid}/fd"
     try:
         fds = os.listdir(folder)
-    except OSError:                 # it has ended
+    except OSError:                 # the process has ended
         return False
     return any(link(f"{folder}/{fd}") == "anon_inode:kvm-vm" for fd in fds)
 
@@ -48,13 +48,13 @@ def link(path):
         return ""
 
 
-# Kernel threads that work for a process.
+# The names of kernel threads that work for a process.
 KTHREAD = re.compile(rb"(?:vhost-|kvm-pit/|kvm-nx-lpage-recovery-)(\d+)\n")
 
 
 def kthreads(pid):
-    """Those of Linux before 6.4, which are no threads of the VMM; of nobody who has
-    named himself so."""
+    """Yields kernel threads for a VMM that are not threads of its process, as vhost's before
+    Linux 6.4.  Anybody can use such a name, but only a kernel thread has the parent 2."""
     for n in pids():
         match = KTHREAD.fullmatch(read(f"/proc/{n}/comm"))
         if match and int(match[1]) == pid and \
@@ -63,16 +63,15 @@ def kthreads(pid):
 
 
 def cgroup(pid):
-    """The folder of the VM's control group, which systemd-machined or libvirt has made,
-    or None: a VMM that somebody has started has none of its own."""
+    """The folder of the VM's control group from systemd-machined or libvirt; None if the VMM
+    was started in another way, and has no control group of its own."""
     match = re.search(rb"^0::(/machine[^/]*/[^\n]*?\.scope)(?:/[^\n]*)?$",
                       read(f"/proc/{pid}/cgroup"), re.M)
     return match and "/sys/fs/cgroup" + os.fsdecode(match[1])
 
 
 def helpers(pid):
-    """Processes that work for the VM beside its VMM: vhost, virtiofsd, swtpm and the
-    like."""
+    """The PIDs of other processes that work for the VM, such as vhost, virtiofsd, swtpm."""
     found = set(kthreads(pid))
     folder = cgroup(pid)
     for path, _, _ in os.walk(folder) if folder else ():
@@ -81,8 +80,8 @@ def helpers(pid):
 
 
 def vcpus(pid):
-    """The threads, in the order of the vCPUs, by the names that QEMU (debug-threads,
-    as libvirt has it), Firecracker and Cloud Hypervisor give them."""
+    """The TIDs of the vCPUs' threads, in the order of the vCPUs.  QEMU (with debug-threads,
+    which libvirt uses), Firecracker and Cloud Hypervisor name these threads."""
     found = {}
     try:
         tids = os.listdir(f"/proc/{pid}/task")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How commands get to a machine: what local, ssh and libvirt have in common.
+"""Common code of the transports local, ssh and libvirt.
 
-A transport has call(words, timeout), which runs a command there and returns what it
-has printed, fetch(path, file, limit, timeout), which copies a file from there, and
-close(). They raise Failed. What comes from the other side is hostile: bounded here,
-and to be looked at before it is printed or believed.
+A transport runs commands on a machine: call(words, timeout) runs a command and returns its
+output, fetch(path, file, limit, timeout) copies a file to here, and close() ends it. They
+raise Failed. All data from the machine is hostile: this file bounds its size, and callers
+must check it before they print or use it.
 """
 import os
 import selectors
@@ -14,16 +14,16 @@ import time
 
 from pvperf import text
 
-# What a command may print.
+# The number of bytes that a command may print.
 LIMIT = 1 << 16
 
 
 class Failed(Exception):
-    """A machine could not do what it was asked for: a sentence that says why."""
+    """A machine has failed to run a command; the text says why."""
 
 
 def kill(process):
-    """With all that it has started."""
+    """Kills the process and its process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -32,7 +32,7 @@ def kill(process):
 
 
 def communicate(process, sinks, timeout):
-    """Passes what comes from each pipe to sinks[pipe](data), until all have ended."""
+    """Passes the data of each pipe to sinks[pipe](data), until all pipes have ended."""
     with selectors.DefaultSelector() as selector:
         for pipe in sinks:
             selector.register(pipe, selectors.EVENT_READ)
@@ -46,7 +46,7 @@ def communicate(process, sinks, timeout):
                     sinks[key.fileobj](data)
                 else:
                     selector.unregister(key.fileobj)
-            # What it has left running may hold them open.
+            # The process may have left children that hold the pipes open.
             if ended and not ready:
                 break
             if time.monotonic() > deadline:
@@ -58,7 +58,7 @@ def communicate(process, sinks, timeout):
 
 
 class Bounded:
-    """A sink: keeps no more than it may."""
+    """A sink that raises Failed if it gets more than limit bytes."""
 
     def __init__(self, limit, write=None):
         self.left, self.data, self.write = limit, b"", write
@@ -74,8 +74,8 @@ class Bounded:
 
 
 def run(words, timeout, output):
-    """Runs a process here in a group of its own, which Ctrl-C does not reach;
-    returns its status and what it has printed on stderr."""
+    """Runs a process on this machine in its own session, which Ctrl-C does not reach.
+    Returns its status and its output on stderr."""
     errors = Bounded(LIMIT)
     with subprocess.Popen(words, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -90,7 +90,7 @@ def run(words, timeout, output):
 
 
 def call(words, timeout):
-    """What a process here prints."""
+    """The output of a process on this machine."""
     output = Bounded(LIMIT)
     status, errors = run(words, timeout, output)
     if status:
@@ -99,7 +99,7 @@ def call(words, timeout):
 
 
 class Local:
-    """This machine."""
+    """The transport for this machine."""
 
     def call(self, words, timeout):
         return call(words, timeout)

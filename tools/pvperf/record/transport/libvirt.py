@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Guests of libvirt, by QEMU's guest agent."""
+"""Runs commands in guests of libvirt, by QEMU's guest agent."""
 import base64
 import json
 import re
@@ -12,12 +12,12 @@ from pvperf.error import Error
 from pvperf.record.transport.common import LIMIT, Bounded, Failed
 
 DEFAULT_URI = "qemu:///system"
-# What guest-file-read returns at a time: libvirt's messages have 4 MB.
+# The bytes that guest-file-read returns at a time: a message of libvirt has at most 4 MB.
 CHUNK = 1 << 20
-# For an answer of the agent itself.
+# The time that the agent may take to answer.
 ANSWER_S = 20
-# Where the domain's XML names the guest's system, as virt-install has it do; and how
-# packages are installed there.
+# virt-install names the guest's system in this element of the domain's XML.  INSTALL has the
+# systems' commands that install a package.
 OSINFO = "http://libosinfo.org/xmlns/libvirt/domain/1.0"
 INSTALL = {"debian.org ubuntu.com": "apt install", "archlinux.org": "pacman -S",
            "suse.com opensuse.org": "zypper install", "alpinelinux.org": "apk add",
@@ -32,18 +32,18 @@ def import_libvirt():
     except ImportError:
         raise Error("there is no libvirt for Python",
                     "apt install python3-libvirt") from None
-    # Not on stderr, too.
+    # By default, libvirt also prints each error on stderr.
     libvirt.registerErrorHandler(lambda *_: None, None)
     return libvirt, libvirt_qemu
 
 
 class Connection:
-    """One URI."""
+    """A connection to one URI of libvirt."""
 
     def __init__(self, uri, timeout=30):
         self.libvirt, self.qemu = import_libvirt()
         self.uri = uri
-        # Of a host that does not answer it would never return.
+        # In a thread, because open() never returns if the host does not answer.
         thread = threading.Thread(target=self.open, daemon=True)
         self.connection, self.error = None, f"no answer within {timeout} s"
         thread.start()
@@ -59,8 +59,8 @@ class Connection:
             self.error = str(error)
 
     def another(self, domain):
-        """(Connection, domain) of its own: libvirt serves five requests of a connection
-        at a time, of which agents that hang would keep all."""
+        """A new (Connection, domain): libvirt serves only five requests of a connection at a
+        time, so agents that hang would block the other domains."""
         connection = Connection(self.uri)
         return connection, connection.connection.lookupByUUID(domain.UUID())
 
@@ -77,7 +77,7 @@ class Connection:
             raise Error(f"{self.uri}: {error}") from None
 
     def running(self):
-        """The domains that run, by name."""
+        """The running domains, sorted by name."""
         try:
             found = self.connection.listAllDomains(
                 self.libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
@@ -93,7 +93,7 @@ class Connection:
 
 
 def find(connections, name):
-    """(connection, domain) of NAME, or NAME@URI where several have it."""
+    """(connection, domain) of NAME, or of NAME@URI if several URIs have the name."""
     for connection in connections:
         if name.endswith("@" + connection.uri):
             connections = [connection]
@@ -103,7 +103,7 @@ def find(connections, name):
     uris = " or ".join(c.uri for c in connections)
     if not found:
         raise Error(f"{uris} knows no domain {name}",
-                    "virsh list --all; --connect URI, where it is another's")
+                    "virsh list --all; or --connect URI, if another URI has it")
     if len(found) > 1:
         raise Error(f"{' and '.join(c.uri for c, _ in found)} each have a "
                     f"domain {name}", f"say which: {name}@{found[0][0].uri}")
@@ -118,7 +118,7 @@ class Agent:
         self.connection, self.domain = connection, domain
 
     def command(self, name, **arguments):
-        """What an agent's command returns."""
+        """Runs a command of the agent; returns its result."""
         request = json.dumps({"execute": name, "arguments": arguments})
         try:
             answer = self.qemu.qemuAgentCommand(
@@ -134,7 +134,7 @@ class Agent:
         code = error.get_error_code()
         if code == self.libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
             return (f"{why}. Remedy: {self.install()} qemu-guest-agent in the guest, "
-                    "or see whether it hangs")
+                    "or see whether the guest hangs")
         if code == self.libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED or \
                 "agent is not configured" in why:
             return (f"{why}. Remedy: a channel org.qemu.guest_agent.0 in its "
@@ -207,14 +207,14 @@ class Agent:
                 if self.field(answer, "eof", bool):
                     return
                 if not data or time.monotonic() > deadline:
-                    raise Failed(f"not all has come within {timeout:.0f} s")
+                    raise Failed(f"the file has not come within {timeout:.0f} s")
         finally:
             try:
                 self.command("guest-file-close", handle=handle)
             except Failed:
-                pass            # it is gone
+                pass            # the agent has ended
 
     def close(self):
-        # A command that hangs would have it wait.
+        # In a thread, because close() waits for commands that hang.
         threading.Thread(target=self.connection.connection.close,
                          daemon=True).start()

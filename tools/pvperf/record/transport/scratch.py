@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A folder for as long as this process runs; where it was killed, until the next."""
+"""A temporary folder.  If this process is killed, the next process removes the folder."""
 import fcntl
 import glob
 import os
@@ -8,25 +8,26 @@ import tempfile
 import weakref
 
 PREFIX = "pv-perf-ssh."
-# The path of a socket has at most 107 bytes, and ssh adds 17 to it while it makes one.
+# The path of a socket has at most 107 bytes, and ssh adds 17 bytes while it creates one.
 LONGEST = 107 - 17 - len(f"/{PREFIX}12345678/s")
 
 
 def parent():
-    """Where such folders are."""
+    """The folder that has all such folders."""
     found = tempfile.gettempdir()
     return found if len(os.fsencode(found)) <= LONGEST else "/tmp"
 
 
 def lock(path):
-    """A descriptor that says that it is in use; None where it is, or is not ours."""
+    """Locks a folder: returns a descriptor that holds the lock; None if another process
+    uses the folder, or the folder is another user's."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Nobody else's; nor one that has been removed meanwhile.
+        # The folder may be another user's, or may have been removed meanwhile.
         state = os.fstat(fd)
         if state.st_uid == os.geteuid() and state.st_nlink and \
                 os.path.samestat(state, os.lstat(path)):
@@ -38,7 +39,7 @@ def lock(path):
 
 
 def clean():
-    """Removes what killed ones have left."""
+    """Removes the folders of killed processes."""
     for path in glob.glob(os.path.join(glob.escape(parent()), PREFIX + "*")):
         fd = lock(path)
         if fd is not None:
@@ -50,11 +51,11 @@ class Folder:
     def __init__(self):
         clean()
         self.fd = None
-        # Another may clean up before this is locked.
+        # Another process may remove the folder before it is locked.
         while self.fd is None:
             self.name = tempfile.mkdtemp(prefix=PREFIX, dir=parent())
             self.fd = lock(self.name)
-        # Also where this process ends without remove().
+        # For a process that ends without remove().
         self.cleanup = weakref.finalize(self, shutil.rmtree, self.name,
                                         ignore_errors=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Machines that are reached by ssh, with a key and no questions."""
+"""Runs commands on machines by ssh, with a key and without questions."""
 import shlex
 import shutil
 
@@ -7,20 +7,20 @@ from pvperf import text
 from pvperf.error import Error
 from pvperf.record.transport import common, scratch
 
-# What runs a command there: as it is, or by sudo for a user who is not root.
+# Runs a command as root: by sudo if the user is not root.
 AS_ROOT = 'test "$(id -u)" = 0 && exec "$@"; exec sudo -n -- "$@"'
 
 
 class Ssh:
-    """A HOST as ssh knows it, by one connection for all commands: as root, or as a user
-    whom sudo lets be root."""
+    """A host that ssh can reach.  All commands use one connection, as root or as a user who
+    may become root by sudo."""
 
     def __init__(self, host):
         if not shutil.which("ssh"):
             raise Error("there is no ssh", "apt install openssh-client")
-        # ssh would take it for an option, or a command.
+        # ssh would take such a host for an option, or a command.
         if host.startswith("-") or not host:
-            raise Error(f"ssh:{host} names no host", "--vm ssh:root@HOST")
+            raise Error(f"ssh:{host} does not name a host", "--vm ssh:root@HOST")
         self.folder = scratch.Folder()
         self.words = ["ssh", "-T", "-x", "-a"]
         for option in ("BatchMode=yes", "ConnectTimeout=10",
@@ -57,5 +57,5 @@ class Ssh:
         try:
             common.call([*self.words, "-O", "exit", "--", self.host], 5)
         except common.Failed:
-            pass                # there is no connection any more
+            pass                # the connection has ended already
         self.folder.remove()
