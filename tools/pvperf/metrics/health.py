@@ -87,7 +87,7 @@ def of_service(path):
                 ("cpu_seconds", "cpu_seconds_total", "counter",
                  "CPU time that the service has used on this host."),
                 ("last", "last_window_timestamp_seconds", "gauge",
-                 "Time of the last recorded window, or of the service's start.")):
+                 "Time of the last window that did not fail, or of the service's start.")):
             yield Metric(f"pv_perf_service_{name}", kind, text, [({}, float(state[key]))])
     except (OSError, ValueError, KeyError, TypeError):
         return              # no service here

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""pv-perf service: records windows all the time, within a budget and under a policy."""
+"""pv-perf service: records windows continuously, within a budget and under a policy."""
 import ctypes
 import datetime
 import glob
@@ -20,13 +20,13 @@ from pvperf.record import command as record
 from pvperf.record.session import say
 from pvperf.service import config, push, store
 
-HELP = """record windows of host and guests all the time, within a budget, and send the
+HELP = """record windows of host and guests continuously, within a budget, and send the
 profiles to a server (until it is ended; for systemd)"""
 
-DESCRIPTION = """Records windows of host and guests (pv-perf record --all) under a policy
-that says which VMs, within a budget of CPU time and disk space, and writes each as a
-profile for pprof. It can send the profiles to a server that speaks Pyroscope's ingest
-protocol. An audit log has what was recorded, of whom, and where it went."""
+DESCRIPTION = """Records windows of host and guests (pv-perf record --all), under a policy
+that selects the VMs, and within a budget of CPU time and disk space. Writes each window
+as a profile for pprof, and can send the profiles to a server with Pyroscope's ingest
+protocol. An audit log says what was recorded, of which VMs, and where it was sent."""
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,27 +36,27 @@ def add_command(commands):
     a = parser.add_argument
     a("--config", metavar="FILE", default=config.DEFAULT_PATH,
       help=f"the configuration (default: {config.DEFAULT_PATH})")
-    a("--check", action="store_true", help="only say what the configuration has")
-    a("--windows", metavar="N", type=int, help="end after so many")
+    a("--check", action="store_true", help="only check and print the configuration")
+    a("--windows", metavar="N", type=int, help="end after N windows")
     parser.set_defaults(run=run)
 
 
 def cpu_seconds():
-    """What this process has used, and those that it has waited for."""
+    """The CPU time of this process, and of the children that it has waited for."""
     used = [resource.getrusage(who) for who in
             (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def adopt_orphans():
-    """Has what a window leaves running, as each machine's perf does, be this process's
-    child, so that its time is known."""
+    """Makes orphans of a window, such as perf, children of this process, so that their CPU
+    time is known."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise Error(f"prctl: {os.strerror(ctypes.get_errno())}")
 
 
 def reap(seconds):
-    """Waits for all children, but not longer."""
+    """Waits for all children, at most this long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -67,8 +67,8 @@ def reap(seconds):
 
 
 def pause_of(settings, cost):
-    """How long from the begin of a window to that of the next: the budget says what
-    windows may cost on average."""
+    """The time from the begin of a window to the begin of the next, so that the average
+    cost of windows stays in the budget.  cost: CPU seconds of the last window."""
     return max(settings.record.every, cost * 100 / settings.budget.cpu)
 
 
@@ -87,11 +87,11 @@ class Service:
     def end(self, *_):
         self.ending.set()
         if self.child:
-            # It ends its perf everywhere; the window is lost.
+            # pv-perf record stops perf on all machines.  The window is lost.
             self.child.terminate()
 
     def domains(self):
-        """Names of those that run and are to be recorded, and of the others."""
+        """(running domains to record, other running domains)"""
         settings = self.settings
         args = type("", (), {"all": True, "vm": [], "passive": [],
                              "connect": settings.record.connect,
@@ -107,27 +107,28 @@ class Service:
         return wanted, others
 
     def pv_perf(self, *words):
-        """Runs a command of pv-perf; returns its status and last words."""
+        """Runs a command of pv-perf; returns its status and its last message."""
         if self.ending.is_set():
             return 1, "the service ends"
         with subprocess.Popen([sys.executable, sys.argv[0], *words],
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, errors="replace") as child:
             self.child = child
-            if self.ending.is_set():    # end() has not seen it
+            if self.ending.is_set():    # end() has not seen this child
                 child.terminate()
             said = child.communicate()[1]
         self.child = None
         return child.returncode, said.rpartition("pv-perf: ")[2].replace("\n", " ").strip()
 
     def record(self, names):
-        """Records a window of these VMs; says why not. Whoever has started meanwhile is not
-        in the audit log, and waits for the next."""
+        """Records a window of these VMs; returns the reason if this fails.  A VM that has
+        started meanwhile is not in the audit log, and waits for the next window."""
         settings = self.settings.record
-        # Half of what may be kept is for the window, on this machine as samples and as text.
+        # Half of the budget is for the window.  The host's part is there twice: as samples
+        # and as text.
         limit = int(self.settings.budget.mb / 2 / (len(names) + 2))
         if limit < 1:
-            return f"[budget] mb = {self.settings.budget.mb} is too little for " \
+            return f"[budget] mb = {self.settings.budget.mb} is too small for " \
                 f"{len(names)} VMs"
         words = ["record", "--all", "-e", settings.event, "-F", str(settings.hz),
                  "--seconds", str(settings.seconds), "--limit", str(limit), "-o", self.work]
@@ -137,12 +138,12 @@ class Service:
         return f"pv-perf record: {why}" if status else None
 
     def publish(self):
-        """Makes a profile of the window; returns its name and what is known of it."""
+        """Makes a profile of the window; returns (name, metadata, recorded domains)."""
         with open(os.path.join(self.work, "session.json"), encoding="utf-8") as f:
             session = json.load(f)
         began = datetime.datetime.fromisoformat(session["began"]).timestamp()
         name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(began)) + ".pb.gz"
-        # There, what a report that is killed leaves is removed with the rest.
+        # In this folder, which is removed, also if the report is killed.
         path = os.path.join(self.work, name)
         status, why = self.pv_perf("report", "--pprof", path, self.work)
         if status:
@@ -156,7 +157,7 @@ class Service:
         return name, meta, recorded
 
     def window(self):
-        """One, from the policy to the profile; says why it failed."""
+        """Makes one window, from the policy to the profile; returns the reason if it fails."""
         shutil.rmtree(self.work, ignore_errors=True)
         wanted, others = self.domains()
         settings = self.settings.record
@@ -175,7 +176,7 @@ class Service:
         return None
 
     def send(self):
-        """What has not been sent; the rest waits when the server does not take one."""
+        """Sends the unsent profiles.  If the server refuses a profile, the rest waits."""
         options = self.settings.push
         for name, meta in self.profiles.to_send():
             if self.ending.is_set() or not options.url:
@@ -198,11 +199,11 @@ class Service:
             self.audit.add("sent", profile=name, url=options.url)
 
     def once(self):
-        """A window with all that belongs to it; returns what it has cost."""
+        """Makes one window, and sends profiles; returns the cost in CPU seconds."""
         before = cpu_seconds()
         try:
             why = self.window()
-        except Exception as error:      # of libvirt's, too: the next may go well
+        except Exception as error:      # libvirt may raise anything; go on with the next
             why = str(error) or type(error).__name__
         shutil.rmtree(self.work, ignore_errors=True)
         if why:
@@ -251,8 +252,8 @@ def run(args):
     with open(args.config, "rb") as f:
         digest = hashlib.sha256(f.read()).hexdigest()
     if os.geteuid():
-        raise Error("only root may record a host and its guests", "run it as root")
-    # What is sent elsewhere is in the audit log; what report asks debuginfod is not.
+        raise Error("only root may record a host and its guests", "run this as root")
+    # The audit log has everything that is sent, but not the requests to debuginfod.
     os.environ.pop("DEBUGINFOD_URLS", None)
     Service(settings, digest).run(args.windows)
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The configuration of pv-perf service: sections, keys, and what each may be."""
+"""The configuration of pv-perf service: sections, keys, and their allowed values."""
 import configparser
 import os
 import types
@@ -32,21 +32,21 @@ def yes_or_no(word):
 def address(word):
     parts = urllib.parse.urlsplit(word)
     if word and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError(f"{word} is no address of http or https")
+        raise ValueError(f"{word} is not an address of http or https")
     if parts.username or parts.query or parts.fragment:
-        raise ValueError("it has more than host, port and path; token_file has secrets")
+        raise ValueError("it may have only host, port and path; secrets go in token_file")
     return word.rstrip("/")
 
 
 def label(word):
     if not word or not all(c.isalnum() and c.isascii() or c in "._-" for c in word):
-        raise ValueError(f"{word!r} has more than letters, digits, '.', '_' and '-'")
+        raise ValueError(f"{word!r} may have only letters, digits, '.', '_' and '-'")
     return word
 
 
 def place(word):
     if not os.path.isabs(word):
-        raise ValueError(f"{word!r} is no absolute path")
+        raise ValueError(f"{word!r} is not an absolute path")
     return word
 
 
@@ -70,7 +70,7 @@ KEYS = {
 
 
 def read(path):
-    """A namespace for each section."""
+    """The configuration: a namespace with a namespace for each section."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         with open(path, encoding="utf-8") as f:
@@ -87,9 +87,9 @@ def read(path):
     for section in parser.sections():
         unknown = set(parser[section]) - set(KEYS.get(section, ()))
         if section not in KEYS or unknown:
-            raise Error(f"{path}: no [{section}] {' '.join(sorted(unknown))}".rstrip(),
-                        "it has: " + "; ".join(f"[{s}] {' '.join(k)}"
-                                               for s, k in KEYS.items()))
+            raise Error(f"{path}: unknown: [{section}] {' '.join(sorted(unknown))}".rstrip(),
+                        "use only: " + "; ".join(f"[{s}] {' '.join(k)}"
+                                                 for s, k in KEYS.items()))
     for section, keys in KEYS.items():
         values = {}
         for key, (parse, default) in keys.items():
@@ -101,5 +101,5 @@ def read(path):
         setattr(found, section, types.SimpleNamespace(**values))
     if not found.vms.only:
         raise Error(f"{path}: [vms] only names no VM",
-                    "only = PATTERN..., of those that may be recorded; * for all")
+                    "only = PATTERN..., for the VMs that may be recorded; * for all")
     return found

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sends profiles to a server that speaks Pyroscope's ingest protocol.
+"""Sends profiles to a server with Pyroscope's ingest protocol.
 
-POST /ingest?name=APPLICATION{LABEL=VALUE,...}&from=S&until=S&format=pprof, whose body is
-multipart/form-data with the files "profile" (pprof) and "sample_type_config" (JSON):
+POST /ingest?name=APPLICATION{LABEL=VALUE,...}&from=S&until=S&format=pprof, with a body of
+multipart/form-data, with the files "profile" (pprof) and "sample_type_config" (JSON):
 https://grafana.com/docs/pyroscope/latest/reference-server-api/
 """
 import contextlib
@@ -18,16 +18,16 @@ import urllib.request
 from pvperf import text
 from pvperf.report.event import unit
 
-# How long the server may be silent, and how long all of it may take.
+# The limits of the server's silence, and of the whole request, in s.
 TIMEOUT_S, WHOLE_S = 30, 120
 
 
 class Refused(Exception):
-    """The server has not taken a profile: a sentence that says why."""
+    """The server has not taken a profile; the text says why."""
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Whose server it is, the administrator says, and nobody else gets the token."""
+    """Follows no redirect, so that only the administrator's server gets the token."""
 
     def redirect_request(self, *_):
         return None
@@ -58,14 +58,14 @@ def address(url, name, labels, meta):
 
 
 def types_of(event):
-    """What the profile's values are."""
+    """The types of the profile's values."""
     return {"samples": {"units": "samples", "aggregation": "sum", "sampled": True},
             event: {"units": unit(event), "aggregation": "sum", "sampled": True}}
 
 
 @contextlib.contextmanager
 def within(seconds):
-    """TimeoutError if it takes longer: a server can send a byte now and then."""
+    """Raises TimeoutError if the block takes longer: a slow server may never be silent."""
     def late(*_):
         raise TimeoutError(f"no end within {seconds} s")
 
@@ -79,16 +79,17 @@ def within(seconds):
 
 
 def token_of(path):
-    """What it is not must not be in a message, as all of it may be secret."""
+    """The token in a file.  Messages must not contain the file's text: it may be secret."""
     with open(path, "rb") as f:
         token = f.read(1 << 16).strip()
     if not re.fullmatch(rb"[!-~]+", token):
-        raise Refused(f"{path} has no token: it is one word in one line")
+        raise Refused(f"{path} has no token: a token is one word in one line")
     return token.decode()
 
 
 def push(options, labels, meta, profile):
-    """options: the section [push]; meta: of profile, bytes of pprof."""
+    """Sends a profile.  options: the section [push]; profile: bytes for pprof; meta: of the
+    profile."""
     content_type, body = form({
         "profile": ("profile.pprof", profile),
         "sample_type_config": ("sample_type_config.json",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the service keeps: the audit log, its own state, and profiles within their MB."""
+"""The files of the service: the audit log, its state, and profiles within their MB."""
 import datetime
 import errno
 import json
@@ -13,8 +13,8 @@ def now():
 
 
 class Audit:
-    """A line of JSON for each thing that was done; it is on the disk before the next is
-    done. Nothing is recorded that cannot be written here."""
+    """The audit log: a line of JSON for each action, which is on the disk before the next
+    action. If the log cannot be written, the service ends."""
 
     def __init__(self, path):
         self.path = path
@@ -22,14 +22,14 @@ class Audit:
     def add(self, action, **what):
         line = (json.dumps({"time": now(), "action": action, **what}) + "\n").encode()
         try:
-            # Opened each time: another may have renamed it.
+            # Open the log each time: logrotate may have renamed it.
             os.makedirs(os.path.dirname(self.path), 0o755, exist_ok=True)
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW,
                          0o600)
             try:
                 written = os.write(fd, line)
                 if written != len(line):
-                    # The next line must not go on with it.
+                    # Remove the incomplete line.
                     os.ftruncate(fd, os.fstat(fd).st_size - written)
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(fd)
@@ -41,7 +41,7 @@ class Audit:
 
 
 def write_json(path, value):
-    """Whole, or not at all, also where the machine goes down."""
+    """Writes a file in one step, also if the machine crashes."""
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     with open(path + ".new", "w", encoding="utf-8") as f:
         json.dump(value, f, indent=1)
@@ -52,8 +52,8 @@ def write_json(path, value):
 
 
 class Profiles:
-    """DIR/TIME.pb.gz, and for each that is still to be sent DIR/unsent/TIME.pb.gz.json:
-    what a server has to know of it."""
+    """Profiles are DIR/TIME.pb.gz.  Each unsent profile has its metadata for the server in
+    DIR/unsent/TIME.pb.gz.json."""
 
     def __init__(self, folder, most):
         self.folder, self.most = folder, most
@@ -71,15 +71,15 @@ class Profiles:
         return sum(os.path.getsize(self.path(n)) for n in self.names())
 
     def take(self, path, name):
-        """A file of the same file system becomes one of them."""
+        """Moves a file of the same file system to the profiles."""
         os.replace(path, self.path(name))
 
     def add(self, name, meta):
-        """Marks one, which is there, to be sent."""
+        """Marks an existing profile as unsent."""
         write_json(os.path.join(self.unsent, name + ".json"), meta)
 
     def to_send(self):
-        """[(name, meta)], the oldest first."""
+        """[(name, meta)] of unsent profiles, the oldest first."""
         found = []
         for name in sorted(os.listdir(self.unsent)):
             if not name.endswith(".json"):
@@ -95,7 +95,7 @@ class Profiles:
             pass
 
     def make_room(self):
-        """Removes the oldest until the rest fits; returns their names."""
+        """Removes the oldest profiles until the rest fits; returns the removed names."""
         gone = []
         for name in self.names():
             if self.size() <= self.most:
