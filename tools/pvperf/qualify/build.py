@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is built: KVM's modules with the host side, the guest's driver, and the checks."""
+"""Builds KVM's modules with the host side, the guest's driver, and the checks."""
 import glob
 import os
 import shutil
@@ -8,20 +8,20 @@ import subprocess
 from pvperf.error import Error
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# tools/ in the tree, /usr/share/pv-perf where it is installed.
+# tools/ in the source tree, or /usr/share/pv-perf.
 TOOLS = os.path.dirname(os.path.dirname(HERE))
 
 
 def sources():
-    """The folder of abi/, guest/ and host/."""
+    """The folder with abi/, guest/ and host/."""
     for folder in (os.path.join(TOOLS, "source"), os.path.dirname(TOOLS)):
         if os.path.exists(os.path.join(folder, "host", "build")):
             return folder
-    raise Error("the sources of the host side are not here", "install pv-perf anew")
+    raise Error("there are no sources of the host side", "install pv-perf again")
 
 
 def find_source(release):
-    """The kernel's, or why there is none."""
+    """The path of the kernel's source.  Raises Error with a reason and a remedy."""
     result = subprocess.run([os.path.join(sources(), "host", "find-source"), release],
                             capture_output=True, text=True)
     if result.returncode:
@@ -34,14 +34,14 @@ def headers(release):
 
 
 def compiler():
-    """Any C compiler: the modules have that of the kernel by themselves."""
+    """Any C compiler, for the checks.  kbuild finds the kernel's compiler for the modules."""
     found = [shutil.which(n) for n in ("cc", "gcc")] + sorted(
         glob.glob("/usr/bin/gcc-[0-9]*"))
     return next((c for c in found if c), None)
 
 
 def missing():
-    """Packages of Debian that the build needs."""
+    """The missing packages of Debian that the build needs."""
     needs = {"make": shutil.which("make"), "patch": shutil.which("patch"),
              "xz-utils": shutil.which("xz"), "gcc": compiler(),
              "libc6-dev": glob.glob("/usr/lib/*/libc.a") + glob.glob("/usr/lib*/libc.a")}
@@ -60,7 +60,7 @@ def run(words, log):
 
 
 def copy_guest(to):
-    """kbuild puts objects beside sources."""
+    """Copies the sources of the guest's driver, because kbuild writes objects beside them."""
     top = sources()
     for name in ("abi", "guest"):
         shutil.copytree(os.path.join(top, name), os.path.join(to, name),
@@ -68,7 +68,7 @@ def copy_guest(to):
 
 
 def build(release, to):
-    """kvm/kvm.ko and kvm-VENDOR.ko, guest/kvm_pmu.ko and checks, in this folder."""
+    """Builds kvm/kvm.ko, kvm/kvm-VENDOR.ko, guest/kvm_pmu.ko and checks in the folder to."""
     log = os.path.join(to, "log")
     jobs = f"-j{os.cpu_count()}"
     run([os.path.join(sources(), "host", "build"), headers(release),

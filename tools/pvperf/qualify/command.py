@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""pv-perf qualify: does the pair work on this CPU? With KVM's modules in place of the
-kernel's own for some minutes, and nothing left of it."""
+"""pv-perf qualify: tests whether the pair works on this CPU. For some minutes, KVM's modules
+with the pair replace the kernel's own. Nothing stays installed."""
 import argparse
 import json
 import os
@@ -13,22 +13,22 @@ from pvperf.error import Error
 from pvperf.qualify import build, guard, guest, host, modules, output, verdicts
 from pvperf.qualify.helper import Helper, run_checks
 
-HELP = "does the pair work on this CPU? (ten minutes, as root; no VM may run)"
+HELP = "test whether the pair works on this CPU (ten minutes, as root; no VM may run)"
 
-DESCRIPTION = """Finds out whether the pair works on this CPU, and writes a report of it.
+DESCRIPTION = """Tests whether the pair works on this CPU, and writes a report.
 Builds KVM's modules with the host side, loads them in place of the kernel's own, runs
 checks natively and in a guest of its own, which has neither disk nor network, and loads
-the kernel's own modules again. Installs nothing; a reboot at any time puts everything
-back. Says first what it will do, and asks."""
+the kernel's own modules again. Installs nothing: a reboot at any time restores everything.
+Says what it will do, and asks, before it begins."""
 
-# Guests read counters by RDPMC: nobody else's, and only while these modules are loaded.
+# The guests of qualify may use RDPMC, but only while these modules are loaded.
 OPTIONS = ["pv_perf=1", "enable_pmu=0"]
 RDPMC = ["pv_perf_rdpmc=3", "pv_perf_rdpmc_default=1"]
 
-# On a disk, and where programs may be executed.
+# A folder on a disk, in which programs may be executed.
 FOLDER = "/var/tmp/pv-perf-qualify"
 
-# Of all that is done, building included.
+# The time that all steps may take, in s.
 DEADLINE = 3600
 
 
@@ -38,15 +38,15 @@ def add_command(commands):
     a("--yes", action="store_true", help="do not ask")
     a("-o", metavar="NAME", default="pv-perf-qualify",
       help="write NAME.json and NAME.html (default: pv-perf-qualify)")
-    a("--checks", metavar="NAME,NAME", help="only these")
-    a("--build", metavar="DIR", help="only build what is needed, in DIR, and end")
+    a("--checks", metavar="NAME,NAME", help="make only these checks")
+    a("--build", metavar="DIR", help="only build the modules and programs, in DIR")
     a("--release", metavar="RELEASE", default=os.uname().release,
       help="with --build: for this kernel (default: the running one)")
-    a("--built", metavar="DIR", help="take what --build has built")
+    a("--built", metavar="DIR", help="use the modules and programs that --build has built")
     a("--back", action="store_true",
-      help="only have KVM be what it was before a run that was killed")
+      help="only restore KVM after a run that was killed")
     a("--compare", nargs=2, metavar="FILE",
-      help="only say in what two reports differ")
+      help="only print the differences of two reports")
     a("--table", nargs="*", metavar="FILE",
       help="only print a table of the CPUs of these reports")
     # For tests of qualify itself.
@@ -60,17 +60,17 @@ def say(text):
     print(text, flush=True)
 
 
-PLAN = """pv-perf qualify finds out whether the pair works on this CPU:
+PLAN = """pv-perf qualify tests whether the pair works on this CPU:
   {cpu}
 
   1. {build}
   2. It runs checks natively{minutes[1]}.
   3. It unloads KVM's modules ({modules}), and loads its own.
-     No VM can be started meanwhile{watchdog}.
+     Meanwhile no VM can be started{watchdog}.
   4. It starts guests without disk and network, and runs the checks there{minutes[2]}.
-  5. It unloads its modules, loads the kernel's own, and verifies that they are back:
-     also after Ctrl-C, or if something hangs. Nothing is installed, so a reboot puts
-     everything back, too.
+  5. It unloads its modules, loads the kernel's own, and verifies that they are back,
+     also after Ctrl-C, or if something hangs. It installs nothing, so a reboot restores
+     everything, too.
   6. It writes {o}.json and {o}.html: results, CPU, kernel and QEMU, but no
      name, address or serial number of this machine.
 """
@@ -80,7 +80,7 @@ def plan(args, facts):
     state = modules.read(modules.WATCHDOG)
     say(PLAN.format(
         cpu=facts["cpu"]["name"], o=args.o,
-        build=f"It takes what is built in {args.built}." if args.built else
+        build=f"It uses the modules and programs in {args.built}." if args.built else
         "It builds KVM's modules for this kernel, in /var/tmp (2 minutes).",
         modules=f"{modules.vendor()}, kvm", minutes=["", " (10 seconds)", " (2 minutes)"],
         watchdog="; the NMI watchdog is off" if state == "1" else ""))
@@ -90,13 +90,13 @@ def ask(args):
     if args.yes:
         return
     if not sys.stdin.isatty():
-        raise Error("nobody can be asked here", "pv-perf qualify --yes")
+        raise Error("there is no terminal to ask", "pv-perf qualify --yes")
     if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
         raise Error("nothing was changed")
 
 
 class Work:
-    """What the process that works does, and notes for the report."""
+    """The steps of the worker process, and its results for the report."""
 
     def __init__(self, args, folder, facts):
         self.args, self.folder, self.facts = args, folder, facts
@@ -110,7 +110,7 @@ class Work:
         if args.checks:
             wanted = args.checks.split(",")
             for name in [n for n in self.names if n not in wanted]:
-                self.leave_out(name, "--checks does not have it")
+                self.leave_out(name, "--checks does not name this check")
         self.data = {"native": {}, "guest": {}, "seen": {}, "costs": {}, "ended": {},
                      "log": [], "reasons": self.reasons}
 
@@ -119,7 +119,7 @@ class Work:
         self.reasons[name] = why
 
     def step(self, name):
-        """Where a test may have it hang."""
+        """Begins a step.  --stop-at stops the process here, to test the other process."""
         self.save()
         say(f"  {name}")
         if self.args.stop_at == name:
@@ -169,7 +169,7 @@ class Work:
                           self.args.kvm_options.split())
 
     def run_native(self):
-        # The kernel's own limit for the time that samples take would leave out some.
+        # "counts" also runs if --checks leaves it out: other checks compare with it.
         for word, rest in run_checks(self.built, [*self.names, "counts"] + self.costs * ["costs"]):
             if word == "result":
                 result = json.loads(rest)
@@ -201,17 +201,17 @@ class Work:
 
 
 def report(args, facts, path, back):
-    """From what the worker has noted."""
+    """Writes the report of the worker's results; returns the exit status."""
     with open(path) as f:
         data = json.load(f)
     ended = data["ended"].get("guest")
     rows = verdicts.judge(data["native"], data["guest"], data["seen"], data["reasons"])
-    rows.append(verdicts.log_row("guest's log", "The guest's kernel is content",
+    rows.append(verdicts.log_row("guest's log", "The guest's kernel has no warnings",
                                  data.get("console", []) + ([ended] if ended else [])))
-    rows.append(verdicts.log_row("host's log", "The host's kernel is content", data["log"]))
+    rows.append(verdicts.log_row("host's log", "The host's kernel has no warnings", data["log"]))
     rows.append({"name": "back", "title": "The kernel's own KVM is back",
                  "verdict": verdicts.WORKS if back else verdicts.DIFFERS,
-                 "why": "build ids and parameters are those from before" if back else "see above",
+                 "why": "build IDs and parameters are the same as before" if back else "see above",
                  "meaning": "Reboot this machine."})
     text = verdicts.sentence(rows, data.get("driver"))
     output.write(args.o, {"format": 1, "sentence": text, **facts, "checks": rows,
@@ -227,10 +227,10 @@ def report(args, facts, path, back):
 
 
 def make_folder():
-    """Root's alone.  A run that was killed has left its own."""
+    """Makes the folder, for root only.  A killed run may have left its folder."""
     try:
         if os.lstat(FOLDER).st_uid:
-            raise Error(f"{FOLDER} is not root's", f"rm -r {FOLDER}")
+            raise Error(f"{FOLDER} does not belong to root", f"rm -r {FOLDER}")
         shutil.rmtree(FOLDER)
     except FileNotFoundError:
         pass
@@ -246,7 +246,7 @@ def check_names(args):
 
 
 def qualify(args):
-    """On this machine."""
+    """Runs qualify on this machine."""
     lock = modules.Lock()
     if modules.noted():
         say("An earlier run was killed.")
@@ -255,7 +255,7 @@ def qualify(args):
     plan(args, facts)
     problems = host.problems(args)
     if problems:
-        raise Error("this cannot be done here:\n" + "\n".join(problems))
+        raise Error("qualify cannot run here:\n" + "\n".join(problems))
     ask(args)
     folder = make_folder()
     done = []
@@ -293,12 +293,12 @@ def run(args):
         return 0
     check_names(args)
     if os.geteuid():
-        raise Error("only the administrator may exchange KVM's modules", "run it as root")
+        raise Error("only root may replace KVM's modules", "run this as root")
     if args.back:
         lock = modules.Lock()
         modules.back(say)
         lock.file.close()
         return 0
     if not re.fullmatch(r"[\w./ -]+", args.o):
-        raise Error(f"-o {args.o}: a file name has letters, digits and these: . / - _")
+        raise Error(f"-o {args.o}: use letters, digits, blanks and these: . / - _")
     return qualify(args)

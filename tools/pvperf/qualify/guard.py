@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Work that is undone, whatever ends it.
+"""Runs work, and undoes it however it ends.
 
-Two processes: one works, the other waits, and undoes the work when the first has ended in
-whatever way.  If the second is killed, the first is told, and undoes it itself."""
+There are two processes.  The worker works.  The guard waits for the worker's end, and then
+undoes the work.  If the guard is killed, the worker gets a signal, and undoes the work
+itself."""
 import ctypes
 import os
 import signal
@@ -13,14 +14,14 @@ import time
 PR_SET_PDEATHSIG = 1
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# How long the worker may take to stop.
+# The time that the worker may take to stop, in s.
 PATIENCE = 20
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def start(words, **options):
-    """A program that ends with this process."""
+    """Starts a program that ends with this process."""
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *words], **options)
 
 
@@ -37,13 +38,13 @@ def ignore_stops(*_):
 
 
 def leave(number, _):
-    """Once: another signal must not end what is being undone."""
+    """Ends the worker.  Another signal must not interrupt undo()."""
     ignore_stops()
     sys.exit(128 + number)
 
 
 def work_alone(work, undo, parent):
-    """In the process that works, which leads a group of its own."""
+    """Runs in the worker, which leads its own process group."""
     os.setsid()
     for number in STOPS:
         signal.signal(number, leave)
@@ -57,7 +58,7 @@ def work_alone(work, undo, parent):
         status = end.code
     finally:
         if os.getppid() != parent:
-            # Nobody waits.
+            # The guard was killed: end this group's programs, and undo the work here.
             ignore_stops()
             os.killpg(0, signal.SIGTERM)
             undo()
@@ -65,12 +66,12 @@ def work_alone(work, undo, parent):
 
 
 def wait(child, seconds, signals=()):
-    """Its status, or None: after so many seconds, or when there are signals."""
+    """The child's exit status; None after this many seconds, or if there are signals."""
     end = time.monotonic() + seconds
     while True:
         try:
             pid, status = os.waitpid(child, os.WNOHANG)
-        except ChildProcessError:       # it was just waited for
+        except ChildProcessError:       # waitpid() has returned its status already
             return 0
         if pid:
             return os.waitstatus_to_exitcode(status)
@@ -80,7 +81,7 @@ def wait(child, seconds, signals=()):
 
 
 def stop(child):
-    # It may be stopped, and take no signal but this.
+    # A stopped process handles SIGTERM only after SIGCONT.
     signal_group(child, signal.SIGTERM)
     signal_group(child, signal.SIGCONT)
     if wait(child, PATIENCE) is None:
@@ -89,10 +90,10 @@ def stop(child):
 
 
 def run(work, undo, seconds, say):
-    """The status of work(), at most so many seconds of it, and then undo()."""
+    """Runs work() for at most this many seconds, and then undo().  Returns work()'s status."""
     sys.stdout.flush()
     parent = os.getpid()
-    # Until both are ready for one.
+    # Block signals until both processes have their handlers.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     child = os.fork()
     if not child:
@@ -106,7 +107,7 @@ def run(work, undo, seconds, say):
             # pylint: disable-next=protected-access
             os._exit(status if isinstance(status, int) else 1)
 
-    # An exception could come at any place; a second one, before it is undone.
+    # Only note signals: an exception in a handler could interrupt undo().
     signals = []
     for number in STOPS:
         signal.signal(number, lambda number, _: signals.append(signal.Signals(number).name))
@@ -117,7 +118,7 @@ def run(work, undo, seconds, say):
         say(f"stopped by {signals[0]}" if signals else f"no end after {seconds} s: stopped")
         stop(child)
         status = 130 if signals else 124
-    # What it has left: QEMU, a compiler.
+    # The worker may have left QEMU or a compiler.
     signal_group(child, signal.SIGKILL)
     undo()
     return status if status >= 0 else 128 - status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A guest of the running kernel that has one program: the checks."""
+"""A guest with the running kernel and one program: the checks."""
 import json
 import os
 import selectors
@@ -11,14 +11,14 @@ from pvperf.error import Error
 from pvperf.qualify import guard
 from pvperf.text import printable
 
-# How long it may be silent, in s.
+# The time that a guest may be silent, in s.
 SILENCE = 120
-# What a guest may say, of which each line is kept.
+# The limit of a guest's output, in bytes.
 MOST = 16 << 20
 
 
 def entry(name, mode, data=b"", number=0):
-    """Of a cpio archive, as linux/Documentation/driver-api/early-userspace has it."""
+    """An entry of a cpio archive: linux/Documentation/driver-api/early-userspace."""
     name = name.encode() + b"\0"
     head = "070701" + "".join(f"{n:08x}" for n in (
         number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0))
@@ -41,7 +41,7 @@ def write_initrd(path, built):
 
 
 def parse(text):
-    """None of a line that was not ended."""
+    """The JSON of a line; None if the line is cut."""
     try:
         return json.loads(text)
     except ValueError:
@@ -49,14 +49,14 @@ def parse(text):
 
 
 class Died(Exception):
-    """The guest has ended, or does not go on."""
+    """The guest has ended early, or hangs."""
 
 
 class Guest:
-    """QEMU of the distribution, without a disk and a network."""
+    """A guest of the distribution's QEMU, without disk and network."""
 
     def __init__(self, kernel, initrd, names, log, append="", cpu="host,migratable=no,pmu=off"):
-        # As virt-manager's guests: no HPET.  What is not there is not looked for.
+        # No HPET, like guests of virt-manager.  Fewer devices make the boot faster.
         self.words = [
             shutil.which("qemu-system-x86_64"), "-nodefaults", "-no-user-config",
             "-display", "none", "-no-reboot", "-name", "pv-perf-qualify,debug-threads=on",
@@ -88,7 +88,7 @@ class Guest:
         return self.process.pid
 
     def lines(self):
-        """What comes, until the guest's end."""
+        """Yields the lines of the guest's console, until the guest ends."""
         while True:
             while b"\n" in self.pending:
                 line, self.pending = self.pending.split(b"\n", 1)
@@ -110,8 +110,8 @@ class Guest:
         self.process.stdin.flush()
 
     def results(self, helper):
-        """Yields (WORD, REST) of each line that is for us.  Has the Helper do what the
-        guest asks for.  Raises Died."""
+        """Yields (WORD, REST) of each line that begins with @.  The Helper does what the guest
+        asks for.  Raises Died."""
         ended = False
         for line in self.lines():
             if not line.startswith("@"):
@@ -122,7 +122,7 @@ class Guest:
                 helper.do(rest, self)
                 self.answer()
             elif word == "begin":
-                # Two lines: it goes on with the first.
+                # The helper answers twice: the guest goes on after the first answer.
                 helper.begin(rest, self)
             else:
                 ended |= word == "end"
@@ -131,7 +131,8 @@ class Guest:
             raise Died("it has ended: " + " / ".join(self.console[-5:]))
 
     def run(self, helper, step=lambda name: None):
-        """{check: its line of JSON}, how it has ended, and what else it has said."""
+        """Returns ({check: its figures}, reason of an early end or None, {WORD: JSON of other
+        lines})."""
         found, other, current = {}, {}, None
         try:
             for word, rest in self.results(helper):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the host does for a check while a guest makes it."""
+"""The host's part of checks, while a guest makes them."""
 import contextlib
 import glob
 import os
@@ -12,13 +12,13 @@ from pvperf.qualify.modules import read
 from pvperf.record import vmm
 
 RATE = "/sys/module/kvm/parameters/pv_perf_max_rate"
-# Samples per second while check_rate() runs.
+# The limit of samples per second while check_rate() runs.
 LOW_RATE = 1000
 MOVES = 1000
 
 
 def counters_of(pid):
-    """KVM's own, of a VM."""
+    """The folder of a VM's counters in KVM's debugfs."""
     folders = glob.glob(f"/sys/kernel/debug/kvm/{pid}-*")
     return folders[0] if folders else "/nonexistent"
 
@@ -29,7 +29,7 @@ def exits(pid):
 
 
 def overflows(pid):
-    """How many the host has told the guest of, and how often it has stopped an event."""
+    """[overflows that the host has delivered, how often it has stopped an event], or None."""
     match = re.search(r"^overflows (\d+) .* throttled (\d+)",
                       read(f"{counters_of(pid)}/pv_perf") or "", re.M)
     return [int(n) for n in match.groups()] if match else None
@@ -41,10 +41,10 @@ def set_rate(value):
 
 
 class Helper:
-    """Notes what it has seen, by the names that the guest asks with."""
+    """Does what the guest asks for, and notes the results in seen, by the guest's words."""
 
     def __init__(self, built, another=None):
-        """@another: makes a guest with these checks."""
+        """another(names): makes a second Guest with these checks."""
         self.built, self.another = built, another
         self.seen, self.thread = {}, None
         self.rate = read(RATE)
@@ -62,7 +62,7 @@ class Helper:
             set_rate(self.rate)
 
     def begin(self, what, guest):
-        """Answers, does it beside the guest, and answers again."""
+        """Answers, works while the guest runs, and answers again at the end."""
         guest.answer()
         self.thread = threading.Thread(target=self.go_on, args=(what, guest), daemon=True)
         self.thread.start()
@@ -82,7 +82,7 @@ class Helper:
 
 
 def take_counters(built, seconds):
-    """All of all CPUs, for a while: how many."""
+    """Takes all counters of all CPUs for a while; returns their number."""
     with subprocess.Popen([os.path.join(built, "checks"), "hog"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as hog:
         taken = hog.stdout.readline().split()[-1]
@@ -92,7 +92,7 @@ def take_counters(built, seconds):
 
 
 def move(pid):
-    """The thread of the first vCPU, from CPU to CPU."""
+    """Moves the thread of the first vCPU from CPU to CPU; returns the number of moves."""
     cpus = sorted(os.sched_getaffinity(0))
     threads = vmm.vcpus(pid)
     if not threads:
@@ -104,7 +104,7 @@ def move(pid):
 
 
 def run_checks(built, names):
-    """The lines that the program says natively: [(WORD, REST)]."""
+    """Runs checks natively.  Returns [(WORD, REST)] of the lines that begin with @."""
     result = subprocess.run([os.path.join(built, "checks"), ",".join(names)],
                             capture_output=True, text=True, errors="replace",
                             stdin=subprocess.DEVNULL, timeout=300)

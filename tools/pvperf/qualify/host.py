@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The machine: what it is, what forbids a run, and what its kernel says."""
+"""The host: facts for the report, problems that forbid a run, and the kernel's log."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ BAD = re.compile(r"unknown reason|Dazed and confused|WARNING:|BUG:|Oops|Call Tra
                  r"lockup|general protection|Kernel panic|hardware error", re.I)
 
 
-# Where a kernel has what is chance, and nobody else's business.
+# Addresses in a kernel's log, which are random, and secret.
 ADDRESS = re.compile(r"\b(0x)?[0-9a-f]{8,}\b")
 
 
@@ -24,21 +24,21 @@ def bad_lines(lines):
 
 
 class Log:
-    """The kernel's, from now on."""
+    """The kernel's log, from now on."""
 
     def __init__(self):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
         os.lseek(self.fd, 0, os.SEEK_END)
 
     def lines(self):
-        """Those that are no good."""
+        """The lines with warnings and errors."""
         found = []
         while True:
             try:
                 text = os.read(self.fd, 8192).decode(errors="replace")
             except BlockingIOError:
                 break
-            except BrokenPipeError:     # older ones are gone
+            except BrokenPipeError:     # older lines are lost
                 continue
             found.append(text.partition(";")[2].splitlines()[0])
         return bad_lines(found)
@@ -71,8 +71,7 @@ def lines_of_doctor():
 
 
 def facts():
-    """All that a report says of the machine: nothing that tells it from another one of its
-    kind."""
+    """All facts about the machine in a report.  They do not identify the machine."""
     uname = os.uname()
     what = cpu()
     lbr = "lbr-fmt=0" if what["vendor"] == "GenuineIntel" and guest_version() >= (7, 1) else ""
@@ -100,16 +99,16 @@ def kvm_problems():
     if modules.users():
         names = [f"{p} ({read(f'/proc/{p}/comm')})" for p in sorted(vmm.of_kvm())]
         found.append("KVM is in use, by process " + ", ".join(names or ["unknown"]) +
-                     ". Remedy: shut down what uses it")
+                     ". Remedy: end these processes")
     others = [h for h in os.listdir("/sys/module/kvm/holders") if h != vendor]
     if others:
         found.append(f"{', '.join(others)} uses kvm. Remedy: rmmod {' '.join(others)}")
     for module in ("kvm", vendor):
-        # The way back is modprobe's.
+        # To go back, qualify uses modprobe.
         if os.path.isdir(f"/sys/module/{module}") and \
                 not modules.is_what_modprobe_loads(module):
-            found.append(f"the {module} that is loaded is none that modprobe would load. Remedy: "
-                         f"modprobe -r {vendor} kvm && modprobe {vendor}")
+            found.append(f"the loaded {module} is not the file that modprobe would load. "
+                         f"Remedy: modprobe -r {vendor} kvm && modprobe {vendor}")
     return found
 
 
@@ -117,7 +116,7 @@ def build_problems():
     found = []
     packages = build.missing()
     if packages:
-        found.append("what it builds with is missing. Remedy: apt install " +
+        found.append("packages for the build are missing. Remedy: apt install " +
                      " ".join(packages))
     try:
         build.find_source(os.uname().release)
@@ -129,7 +128,7 @@ def build_problems():
 
 
 def problems(args):
-    """Why it cannot be done, and what to do; nothing has been changed."""
+    """[reason for which qualify cannot run, with a remedy].  Changes nothing."""
     found = []
     lines = lines_of_doctor()
     if any("not ok" in line for line in lines):
@@ -139,7 +138,7 @@ def problems(args):
         found.append("there is no QEMU. Remedy: apt install qemu-system-x86")
     kernel = f"/boot/vmlinuz-{os.uname().release}"
     if not os.path.exists(kernel):
-        found.append(f"there is no {kernel}, which the guest runs. Remedy: apt install "
+        found.append(f"there is no {kernel} for the guest. Remedy: apt install "
                      f"linux-image-{os.uname().release}")
     if args.built:
         build.check_built(args.built)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""KVM's modules: which are loaded, and how others take their place and go again.
+"""Replaces KVM's modules, and restores them.
 
-Nothing is installed: a reboot at any time loads what modprobe has always loaded.  What
-was there is in STATE from before anything is changed until it is back."""
+Nothing is installed: after a reboot, modprobe loads the same modules as always.  STATE
+describes the old modules, from before the first change until they are restored."""
 import contextlib
 import fcntl
 import gzip
@@ -19,7 +19,7 @@ LOCK = "/run/pv-perf-qualify.lock"
 SYS = "/sys/module"
 WATCHDOG = "/proc/sys/kernel/nmi_watchdog"
 
-# What a VM takes to be gone when its VMM is.
+# The time that a VM may take to end after its VMM, in s.
 PATIENCE = 60
 
 
@@ -37,8 +37,8 @@ def vendor():
 
 
 def build_id(module):
-    """The note that the linker has put into the module that is loaded: Debian's modules
-    have no srcversion."""
+    """The build ID of the loaded module, from the linker's note: Debian's modules have no
+    srcversion."""
     try:
         with open(f"{SYS}/{module}/notes/.note.gnu.build-id", "rb") as f:
             return f.read()[16:]
@@ -47,7 +47,7 @@ def build_id(module):
 
 
 def is_what_modprobe_loads(module):
-    """The file that modprobe would take has the note of the module that is loaded."""
+    """Does the file that modprobe would load have the build ID of the loaded module?"""
     path = command("modinfo", "-n", module).strip()
     with open(path, "rb") as f:
         data = f.read()
@@ -61,7 +61,7 @@ def is_what_modprobe_loads(module):
 
 
 def describe(module):
-    """What tells one load of a module from another, or None if it is not loaded."""
+    """The build ID and the parameters of a loaded module; None if it is not loaded."""
     if not os.path.isdir(f"{SYS}/{module}"):
         return None
     folder = f"{SYS}/{module}/parameters"
@@ -75,7 +75,7 @@ def loaded():
 
 
 def users():
-    """How many VMs and others use KVM."""
+    """The number of users of KVM, such as VMs."""
     return int(read(f"{SYS}/{vendor()}/refcnt") or 0)
 
 
@@ -88,7 +88,7 @@ def command(*words):
 
 
 def unload():
-    """Also where the last VM is not quite gone."""
+    """Unloads KVM's modules.  Waits if the last VM is still ending."""
     end = time.monotonic() + PATIENCE
     for module in (vendor(), "kvm"):
         while os.path.isdir(f"{SYS}/{module}"):
@@ -101,7 +101,7 @@ def unload():
 
 
 class Lock:
-    """One pv-perf qualify at a time; held also by a process that it has forked."""
+    """Allows one pv-perf qualify at a time.  The worker holds the lock, too."""
 
     def __init__(self):
         self.file = open(LOCK, "w")     # pylint: disable=consider-using-with
@@ -112,7 +112,7 @@ class Lock:
 
 
 def note():
-    """Before anything is changed."""
+    """Writes STATE.  To be called before the first change."""
     state = {"modules": loaded(), "watchdog": read(WATCHDOG)}
     with open(STATE + ".new", "w") as f:
         json.dump(state, f)
@@ -127,15 +127,15 @@ def noted():
 
 
 def set_watchdog(value):
-    """It has a counter that guests may not see, so it waits."""
+    """Sets the NMI watchdog.  It must be off for RDPMC, because guests may not see its
+    counter."""
     if value is not None and read(WATCHDOG) != value:
         with open(WATCHDOG, "w") as f:
             f.write(value)
 
 
 def differing(wanted):
-    """The parameters that modprobe alone has not set as they were: NAME=VALUE of each
-    module."""
+    """{module: [NAME=VALUE]} of the wanted parameters that modprobe has not set."""
     found = loaded()
     return {m: [f"{n}={v}" for n, v in what["parameters"].items()
                 if found[m] and found[m]["parameters"].get(n) != v]
@@ -146,14 +146,14 @@ def load_stock(wanted):
     command("modprobe", vendor())
     words = differing(wanted)
     if any(words.values()):
-        # Somebody has loaded them with parameters of his own.
+        # The old modules were loaded with parameters that modprobe.d does not have.
         unload()
         for module in wanted:
             command("modprobe", module, *words[module])
 
 
 def back(say=print):
-    """Has KVM be what it was, if it is not.  Whatever is half done is done again."""
+    """Restores KVM as STATE describes it.  If a step was interrupted, does it again."""
     state = noted()
     if not state:
         return
@@ -163,24 +163,24 @@ def back(say=print):
         try:
             unload()
         except Error as error:
-            raise Error(f"KVM is still that of pv-perf qualify: {error}",
+            raise Error(f"the modules of pv-perf qualify are still loaded: {error}",
                         "end the VMs that have been started meanwhile, and run "
                         "pv-perf qualify --back; or reboot") from None
         load_stock(wanted)
     set_watchdog(state["watchdog"])
     if loaded() != wanted:
-        raise Error(f"KVM is not as it was: {loaded()}, not {wanted}",
-                    "a reboot loads what modprobe has always loaded")
+        raise Error(f"KVM is not as before: {loaded()}, not {wanted}",
+                    "reboot")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(STATE)
-    say("KVM is as it was: " + ", ".join(
+    say("KVM is as before: " + ", ".join(
         f"{m}, build id {what['build id'][:12]}" for m, what in wanted.items()))
 
 
 def load_ours(folder, options):
-    """In place of the kernel's own."""
+    """Loads the modules in folder in place of the kernel's own."""
     unload()
-    # Their own needs are not known to insmod.
+    # insmod does not load the modules that they depend on.
     command("modprobe", "irqbypass")
     if vendor() == "kvm_amd":
         command("modprobe", "ccp")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report: one file to send (JSON), one to look at (HTML), and two compared."""
+"""Writes the report, as a file to send (JSON) and a page (HTML), and compares reports."""
 import html
 import json
 
@@ -7,7 +7,7 @@ from pvperf.error import Error
 from pvperf.report.output import file
 from pvperf.text import printable
 
-# Of a report that somebody has sent.
+# The limit of a report, which somebody may have sent.
 SIZE = 4 << 20
 
 STYLE = """body { font: 16px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
@@ -35,7 +35,7 @@ def row_of(check):
 
 
 def costs_table(costs):
-    """Median nanoseconds, and ticks of the time stamp counter."""
+    """The table of costs, in nanoseconds and in ticks of the time stamp counter."""
     if not costs:
         return "<p>none</p>"
     names = [n for n in next(iter(costs.values())) if n != "rdpmc index"]
@@ -88,7 +88,7 @@ def write(name, report):
 
 
 def load(path):
-    """Of anybody: what is used of it is there, and of the right kind."""
+    """Reads an untrusted report.  The returned values are there, and of the right type."""
     try:
         with open(path, "rb") as f:
             text = f.read(SIZE + 1)
@@ -109,12 +109,12 @@ def load(path):
                       for name, value in of.items() if isinstance(value, list)}}
     except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError,
             ValueError) as error:
-        raise Error(f"{path}: it is no report of pv-perf qualify "
+        raise Error(f"{path}: it is not a report of pv-perf qualify "
                     f"({printable(str(error))})") from None
 
 
 def table(paths):
-    """In Markdown, of all CPUs that have been reported."""
+    """Prints a table of the CPUs of these reports, in Markdown."""
     if not paths:
         print("CPUs that have been reported: none yet.")
         return 0
@@ -129,7 +129,7 @@ def table(paths):
 
 
 def compare(first, second):
-    """In what two reports differ: verdicts, and costs by more than a fifth."""
+    """Prints the differences of two reports: verdicts, and costs by more than a fifth."""
     a, b = load(first), load(second)
     print(f"{first}: {a['cpu']}\n{second}: {b['cpu']}\n")
     same = 0

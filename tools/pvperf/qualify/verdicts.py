@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the figures of the checks mean."""
+"""Judges the figures of the checks."""
 import json
 
 from pvperf.qualify.helper import LOW_RATE, MOVES
@@ -8,9 +8,8 @@ WORKS, DIFFERS, ABSENT, UNTRIED = "works", "differs", "not there", "not tried"
 
 
 class Check:
-    """@meaning: of a failure.  @judge gets (native, guest, seen): what the program has
-    said natively and in the guest, and what the host has noted; it returns a verdict and
-    why."""
+    """meaning: what a failure means for a user.  judge(native, guest, seen) returns (verdict,
+    reason): native and guest are the program's figures, seen has the host's notes."""
 
     def __init__(self, name, title, meaning, judge, needs_native=True):
         self.name, self.title, self.meaning = name, title, meaning
@@ -22,7 +21,7 @@ def by(good, text):
 
 
 def loop(result):
-    """Of a counted loop, as both sides have said it: what is exact, and what is so."""
+    """The figures of a counted loop, as text: of the passes, and of a loop with one pass."""
     return (f"{result['instructions'][0]} instructions and {result['branches'][0]} "
             f"branches in {result['passes']} passes, "
             f"{result['instructions'][1]} and {result['branches'][1]} in one")
@@ -31,11 +30,11 @@ def loop(result):
 def judge_counts(native, guest, _, per_pass=2):
     exact = [per_pass * guest["passes"], guest["passes"]]
     found = [guest["instructions"][0], guest["branches"][0]]
-    # What a real CPU counts around the loop is its own affair, and the same on both.
+    # A real CPU may count more around the loop, but the same natively and in the guest.
     good = found == exact and native["instructions"] == guest["instructions"] and \
         native["branches"] == guest["branches"]
     if [native["instructions"][0], native["branches"][0]] != exact:
-        return UNTRIED, f"this CPU counts other numbers natively, too: {loop(native)}"
+        return UNTRIED, f"this CPU counts natively other numbers, too: {loop(native)}"
     return by(good, f"host: {loop(native)}; guest: {loop(guest)}")
 
 
@@ -65,13 +64,13 @@ def expected_samples(result):
 
 
 def is_whole(result):
-    """It has counted all the time, and nothing else but what is around, and interrupts, for
-    which a real CPU counts an instruction."""
+    """Is the count complete?  It may contain the code around the loop, and one instruction
+    for each interrupt, which a real CPU counts."""
     return 0 <= result["count"] - result["instructions"] <= 100 + 2 * result["samples"]
 
 
 def judge_sampling(native, guest, _):
-    # The count goes on behind the last overflow.
+    # The event counts on after the last overflow.
     good = is_whole(guest) and abs(guest["samples"] - expected_samples(guest)) <= 1 and \
         guest["outside"] <= native["outside"] and not guest["lost"]
     if native["throttled"] or guest["throttled"]:
@@ -89,7 +88,7 @@ def judge_frequency(native, guest, _):
     wanted = guest["frequency"]
     good = 0.7 * wanted <= rate(guest) <= 1.3 * wanted
     if not 0.7 * wanted <= rate(native) <= 1.3 * wanted:
-        return UNTRIED, f"not natively, either: {rate(native):.0f} samples/s"
+        return UNTRIED, f"natively wrong, too: {rate(native):.0f} samples/s"
     return by(good, f"{rate(guest):.0f} samples/s of {wanted} (host: {rate(native):.0f})")
 
 
@@ -129,7 +128,7 @@ def judge_residue(native, guest, _):
 
 
 def judge_limits(native, guest, _):
-    # The host keeps at least one for itself.
+    # The host keeps at least one counter for itself.
     good = guest["group"] == guest["counters"] and guest["group"] < native["group"] and \
         guest["precise"] != "ok"
     return by(good, f"a group has at most {guest['group']} events, and the guest has "
@@ -141,7 +140,7 @@ def judge_rate(_, guest, seen):
     before, after = seen.get("rate limit"), seen.get("rate free")
     if not before or not after:
         return UNTRIED, "there is no debugfs"
-    # Twice that once, after a rest: host-admin.rst.
+    # After a rest, twice the burst of 10 ms may come at once: host-admin.rst.
     most = LOW_RATE * guest["seconds"] * 1.1 + 0.02 * LOW_RATE + 5
     stopped = after[1] - before[1]
     good = guest["samples"] <= most and stopped > 0
@@ -211,42 +210,43 @@ def judge_lost(_, guest, seen):
 
 CHECKS = [
     Check("counts", "Counts are exact",
-          "Counts of user mode are not what the program executes: nothing that perf says "
-          "in a guest can be relied on.", judge_counts),
+          "Counts of user mode differ from the instructions of the program: do not rely on "
+          "perf in a guest.", judge_counts),
     Check("groups", "Groups are exact",
           "Events of a group do not count at the same time: ratios of them, such as "
           "instructions per cycle, are wrong.", judge_groups),
     Check("tasks", "Each task has its own counts",
-          "What one task executes is counted for another when they take turns.",
+          "When tasks take turns, instructions of one task are counted for another.",
           judge_tasks),
     Check("emulated", "Instructions that KVM completes are counted",
-          "A program that makes exits counts too little, or too much.", judge_emulated),
-    Check("sampling", "Samples are complete, and where they belong",
+          "The counts of a program that causes VM exits are too low or too high.",
+          judge_emulated),
+    Check("sampling", "Samples are complete, and at the right addresses",
           "perf record misses samples, or has them at addresses that were not executed.",
           judge_sampling),
     Check("frequency", "Frequencies are kept",
           "perf record -F takes too few samples, or too many.", judge_frequency),
     Check("nmis", "No overflow's NMI is lost",
-          "An overflow does not reach the guest, or the guest is interrupted without one.",
+          "An overflow does not reach the guest, or the guest gets an NMI without overflow.",
           judge_nmis),
     Check("rdpmc", "RDPMC reads right values",
           "Programs that read counters without a system call get wrong values: leave "
           "kvm.pv_perf_rdpmc off.", judge_rdpmc),
-    Check("residue", "RDPMC shows nothing of others",
-          "A program sees what other programs, or the host, have counted: leave "
+    Check("residue", "RDPMC does not show others' counts",
+          "A program sees counts of other programs, or of the host: leave "
           "kvm.pv_perf_rdpmc off.", judge_residue),
-    Check("limits", "Limits hold, and what is not there is refused",
-          "A guest gets more counters than it is told of, or fewer; or perf accepts what "
-          "it then does not do.", judge_limits),
+    Check("limits", "Limits hold, and missing features are refused",
+          "A guest gets more or fewer counters than the host has told it; or perf accepts "
+          "an event that it cannot count.", judge_limits),
     Check("rate", "The rate of samples is limited",
           "A guest can load the host with overflows beyond kvm.pv_perf_max_rate.",
           judge_rate, needs_native=False),
     Check("hypervisor", "The hypervisor's events are exact",
-          "kvm/exits/ and its kind do not count what KVM does.", judge_hypervisor,
-          needs_native=False),
+          "kvm/exits/ and the other events differ from KVM's own counts.",
+          judge_hypervisor, needs_native=False),
     Check("move", "A vCPU that moves between CPUs counts exactly",
-          "What a counter holds is lost, or counted twice, when the host's scheduler "
-          "moves a vCPU.", judge_move, needs_native=False),
+          "When the host's scheduler moves a vCPU, counts are lost or counted twice.",
+          judge_move, needs_native=False),
     Check("beside", "Host and guest count at the same time",
           "The host's perf disturbs the guest's, or the guest's the host's.",
           judge_beside),
@@ -257,10 +257,10 @@ CHECKS = [
           "not say so.", judge_lost, needs_native=False),
 ]
 
-# Those whose figures are compared with natively made ones of another check.
+# Checks that are compared with the native figures of another check.
 REFERENCE = {"beside": "counts", "two_guests": "counts"}
 
-# Of the issue's list: nothing says that they work.
+# Features that no check tries yet.
 NOT_YET = {
     "filter": ("The event filter holds", "QEMU has no option that sets one"),
     "branches": ("Branch records have no address of the host", "there is no such check"),
@@ -272,7 +272,7 @@ NOT_YET = {
 def judge_one(check, native, found, seen, reason):
     guest = found.get(check.name)
     if guest is None:
-        return UNTRIED, reason or "the guest has ended before"
+        return UNTRIED, reason or "the guest ended before this check"
     if "died" in guest:
         return DIFFERS, f"the check did not end: {guest['died']}"
     if "impossible" in guest:
@@ -280,7 +280,7 @@ def judge_one(check, native, found, seen, reason):
     reference = native.get(REFERENCE.get(check.name, check.name), {})
     if check.needs_native and (not reference or "impossible" in reference or
                                "died" in reference):
-        return UNTRIED, "not natively, either: " + str(
+        return UNTRIED, "not possible natively, either: " + str(
             reference.get("impossible", reference.get("died", "no result")))
     try:
         return check.judge(reference, guest, seen)
@@ -289,8 +289,7 @@ def judge_one(check, native, found, seen, reason):
 
 
 def judge(native, found, seen, reasons):
-    """[{name, title, verdict, why, meaning}]; @reasons says of a check why it was not
-    tried."""
+    """[{name, title, verdict, why, meaning}].  reasons: {check: why it was not tried}."""
     rows = []
     for check in CHECKS:
         verdict, why = judge_one(check, native, found, seen, reasons.get(check.name))
@@ -303,14 +302,14 @@ def judge(native, found, seen, reasons):
 
 
 def log_row(name, title, lines):
-    """Of a kernel's log."""
+    """The row of a kernel's log."""
     return {"name": name, "title": title, "verdict": DIFFERS if lines else WORKS,
             "why": " / ".join(lines[:5]) or "nothing",
-            "meaning": "A kernel has warned, or has had an NMI that nobody knew."}
+            "meaning": "A kernel has warned, or has got an NMI of unknown reason."}
 
 
 def sentence(rows, driver_error):
-    """Whether this CPU is good to use."""
+    """The sentence that says whether to use the pair on this CPU."""
     names = {c.name for c in CHECKS}
     bad = [r["title"] for r in rows if r["verdict"] == DIFFERS]
     tried = [r for r in rows if r["name"] in names]
