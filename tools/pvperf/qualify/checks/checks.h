@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The checks of pv-perf qualify: one program without libraries, which runs natively and
- * as the only program of a guest.  Each check measures and prints one line of JSON; what
- * the figures mean is for pv-perf to say, which sees both.
+ * The checks of pv-perf qualify: one static program, which runs natively and as the only
+ * program of a guest.  Each check prints its figures as one line of JSON.  pv-perf judges
+ * the figures, because it has the native ones and the guest's.
  */
 #ifndef CHECKS_H
 #define CHECKS_H
@@ -17,22 +17,24 @@
 /* main.c */
 extern bool in_guest;
 
-/* Has pv-perf do something on the host while the guest waits. */
+/* Asks pv-perf to do something on the host, and waits until pv-perf has done it. */
 void on_host(const char *what);
-/* The same, but the guest goes on meanwhile, until host_is_done(). */
+/* Asks pv-perf to do something on the host while the guest goes on, until host_is_done(). */
 void begin_on_host(const char *what);
 bool host_is_done(void);
-/* The number that a file begins with, or -1. */
+/* The number at the begin of a file; -1 if the file cannot be opened. */
 long number_in(const char *path);
-/* For the host in a line of JSON of its own. */
+/* Prints the figures of the check as a line of JSON. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
-/* Ends the check: it cannot be made. */
+/* Ends a check that cannot be made; the text is the reason. */
 __attribute__((noreturn, format(printf, 1, 2))) void impossible(const char *format, ...);
 
 /* events.c */
 int open_attr(const struct perf_event_attr *attr, int group);
-/* An event of user mode of this task, disabled unless it is in a group; ends the check if
- * there is none. */
+/*
+ * Opens an event of user mode of this task, disabled unless it is in a group.  If this
+ * fails, ends the check.
+ */
 int open_user(uint64_t config, int group, uint64_t read_format);
 
 struct values {
@@ -49,8 +51,8 @@ struct values read_group(int fd);
 uint64_t read_one(int fd);
 
 /*
- * Enables the group of @fd, executes a loop @n times, and disables the group, without any
- * code of the compiler's between: the same number of instructions each time.
+ * Enables the event @fd, executes a loop @n times, and disables the event.  The compiler
+ * adds no code between, so each call counts the same number of instructions.
  */
 void run_tight(int fd, unsigned long n);
 void run_block(int fd, unsigned long n);
@@ -58,13 +60,13 @@ void run_cpuid(int fd, unsigned long n);
 void run_out(int fd, unsigned long n);
 void run_yield(int fd, unsigned long n);
 
-/* Instructions of a pass through a loop. */
+/* Instructions in one pass of a loop. */
 #define TIGHT		2
 #define BLOCK		1000
 #define CPUID		4
 #define YIELD		4
 
-/* Of an address: which instruction of run_block()'s loop is there, or -1. */
+/* The index of the instruction at an address in run_block()'s loop, or -1. */
 int block_index(uint64_t ip);
 
 struct ring {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What things cost, in nanoseconds and in ticks of the time stamp counter.
+ * Measures costs of operations, in nanoseconds and in ticks of the time stamp counter.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int compare(const void *a, const void *b)
 	return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
-/* Prints the quartiles of the cost of one, of batches of @n. */
+/* Prints the quartiles of the cost of one operation, from batches of @n operations. */
 static void print_cost(const char *name, void (*batch)(int n), int n)
 {
 	struct cost costs[BATCHES];
@@ -94,7 +94,7 @@ static void batch_fork(int n)
 	}
 }
 
-/* A byte to another task and back: two switches. */
+/* Sends a byte to another task and back: two task switches. */
 static int to[2], from[2];
 
 static void batch_switch(int n)
@@ -125,7 +125,7 @@ static void start_partner(void)
 	}
 }
 
-/* Of which a page can be mapped: its children would not inherit it. */
+/* perf maps no page of an event that children inherit, so this event has no inherit. */
 static void open_event(void)
 {
 	event = open_user(PERF_COUNT_HW_INSTRUCTIONS, -1, 0);
@@ -135,7 +135,7 @@ static void open_event(void)
 	ioctl(event, PERF_EVENT_IOC_ENABLE, 0);
 }
 
-/* Counts in four events, which tasks that are forked inherit. */
+/* Opens four events that children inherit. */
 static void open_events(void)
 {
 	static const uint64_t configs[] = {
@@ -181,7 +181,7 @@ static void batch_samples(int n)
 	close(fd);
 }
 
-/* The same instructions without samples. */
+/* Executes the same instructions without samples. */
 static void batch_no_samples(int n)
 {
 	int fd = open_user(PERF_COUNT_HW_INSTRUCTIONS, -1, 0);

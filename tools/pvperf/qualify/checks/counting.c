@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checks of counts.  A real CPU counts an instruction more for an interrupt that comes
- * meanwhile, so the least of several runs is taken.
+ * Checks of counts.  If an interrupt comes meanwhile, a real CPU counts one more
+ * instruction.  So the checks take the least count of several runs.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static uint64_t least(int fd, loop_t loop, unsigned long n)
 	return min;
 }
 
-/* Of one event: what PASSES count beside the first, and the first with what is around. */
+/* Writes [count of @passes passes, count of one pass and the code around the loop]. */
 static void count_loop(char *text, size_t size, uint64_t config, loop_t loop,
 		       unsigned long passes)
 {
@@ -102,7 +102,7 @@ void check_groups(void)
 #define TURNS		100
 #define SWITCHES	20
 
-/* Tasks of one CPU give way to each other all the time, and each counts itself. */
+/* Counts this task while tasks of one CPU take turns by sched_yield(). */
 static void count_turns(uint64_t *result)
 {
 	int fd = open_user(PERF_COUNT_HW_INSTRUCTIONS, -1, 0), i;
@@ -141,7 +141,7 @@ void check_tasks(void)
 	    results[0][1] + results[1][1] + results[2][1], SWITCHES * YIELD);
 }
 
-/* Counts exactly again and again while the host does something. */
+/* Counts the same loop again and again while the host does something. */
 static void count_while(const char *what)
 {
 	int fd = open_user(PERF_COUNT_HW_INSTRUCTIONS, -1, 0);
@@ -179,7 +179,7 @@ void check_two_guests(void)
 
 #define TIMES_FORMAT (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
 
-/* As read() has them with TIMES_FORMAT. */
+/* The layout of read() with TIMES_FORMAT. */
 struct times {
 	uint64_t count;
 	uint64_t enabled;
@@ -196,8 +196,8 @@ static struct times read_times(int fd)
 }
 
 /*
- * The host needs all counters for a while.  A count that it has made wrong has less time
- * running than enabled, so that perf scales it.
+ * The host needs all counters for a while.  If a count is too low, the event must have been
+ * enabled longer than running, so that perf scales the count.
  */
 void check_lost(void)
 {
@@ -222,7 +222,7 @@ void check_lost(void)
 			unmarked++;
 	} while (!host_is_done());
 
-	/* It goes on as before, if not at once. */
+	/* Afterwards counts are right again, perhaps not at once. */
 	for (i = 0; i < 100 && after < 10; i++) {
 		ioctl(fd, PERF_EVENT_IOC_RESET, 0);
 		run_tight(fd, PASSES + 1);
@@ -232,7 +232,7 @@ void check_lost(void)
 	    runs, marked, unmarked, after);
 }
 
-/* On the host: takes all counters of all CPUs until its input ends. */
+/* On the host, takes all counters of all CPUs until the input ends. */
 void hog(void)
 {
 	struct perf_event_attr attr = {

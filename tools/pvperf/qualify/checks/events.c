@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of perf, and the loops that are counted and sampled.
+ * perf's events, and the loops that the checks count and sample.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,9 +54,8 @@ uint64_t read_one(int fd)
 }
 
 /*
- * The system calls are made in the loops' own code.  From the return of the first to the
- * second there are @text, a decrement and a jump in each pass, and five instructions behind
- * them, of which the last is the SYSCALL.
+ * The assembly contains the system calls.  Between them, each pass executes @text, DEC and
+ * JNZ.  After the last pass, five instructions follow up to and including SYSCALL.
  */
 #define LOOP(name, text, ...)							\
 __attribute__((noinline)) void run_##name(int fd, unsigned long n)		\
@@ -73,7 +72,7 @@ __attribute__((noinline)) void run_##name(int fd, unsigned long n)		\
 		       "memory" __VA_ARGS__);					\
 }
 
-/* An instruction of three bytes each, so that an address says which it is. */
+/* Each instruction has three bytes, so that an address gives its index. */
 extern const char block_begin[], block_end[];
 
 LOOP(tight, "")
@@ -86,7 +85,7 @@ LOOP(yield, "mov $24, %%eax; syscall")
 
 int block_index(uint64_t ip)
 {
-	/* The decrement and the jump are behind. */
+	/* DEC and JNZ follow block_end. */
 	if (ip < (uintptr_t)block_begin || ip > (uintptr_t)block_end + 3)
 		return -1;
 	return (ip - (uintptr_t)block_begin) / 3;
@@ -115,7 +114,7 @@ static void copy_out(struct ring *ring, uint64_t from, void *to, size_t size)
 		((char *)to)[i] = data[(from + i) % ring->page->data_size];
 }
 
-/* Of samples with an address and nothing else. */
+/* For PERF_SAMPLE_IP without other fields. */
 bool next_record(struct ring *ring, struct sample *sample)
 {
 	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
@@ -152,7 +151,7 @@ double cpu_seconds(void)
 	return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Of the time stamp counter, which is at a constant rate. */
+/* The time stamp counter, which has a constant rate. */
 uint64_t cycles(void)
 {
 	uint32_t low, high;

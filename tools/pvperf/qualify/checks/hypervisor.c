@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checks of the hypervisor's events and of limits.
+ * Checks of the hypervisor's events and of limits
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,8 +37,10 @@ static int open_exits(const char *name)
 	return fd;
 }
 
-/* The host's own count of all exits is read meanwhile, and each time that is asked for
- * takes some. */
+/*
+ * pv-perf reads KVM's own count of VM exits meanwhile.  The two requests to pv-perf cause some
+ * VM exits, too.
+ */
 void check_hypervisor(void)
 {
 	int cpuids = open_exits("exits-cpuid"), outs = open_exits("exits-io");
@@ -59,7 +61,7 @@ void check_hypervisor(void)
 	    "\"of exits\": 20000", cpuid_count, out_count, read_one(exits));
 }
 
-/* The largest group of these that perf takes, of at most @most. */
+/* The size of the largest group that perf accepts, at most @most. */
 static int largest_group(int most)
 {
 	struct perf_event_attr attr = {
@@ -81,7 +83,10 @@ static int largest_group(int most)
 	return n;
 }
 
-/* As many events of one group as there are counters, and what there is not is refused. */
+/*
+ * A group can have as many events as there are counters, and perf refuses a feature that is
+ * not there.
+ */
 void check_limits(void)
 {
 	struct perf_event_attr attr = {

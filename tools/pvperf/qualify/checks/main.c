@@ -2,13 +2,15 @@
 /*
  * checks [NAME,NAME]
  *
- * Runs these checks, or all that make sense here, each in a process of its own.  "hog"
- * takes all counters until its input ends.  As
- * process 1 it is a guest of pv-perf qualify: it loads the driver, takes the names from
- * qualify.checks=NAME,NAME on the kernel's command line, and ends the guest.
+ * Runs these checks, each in its own process.  Without names, runs all checks that are
+ * possible here.  "checks hog" takes all counters until its input ends.
  *
- * A line for pv-perf begins with "@".  "@wait WHAT" is answered by a line when pv-perf has
- * done WHAT, "@begin WHAT" by one as soon as it does.
+ * If the program is process 1, it is in a guest of pv-perf qualify.  It loads the driver,
+ * takes the names from qualify.checks=NAME,NAME in the kernel's command line, and ends the
+ * guest after the checks.
+ *
+ * A line for pv-perf begins with "@".  pv-perf answers "@wait WHAT" with a line after it has
+ * done WHAT.  It answers "@begin WHAT" with a line at once, and with a line at the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +74,7 @@ void impossible(const char *format, ...)
 {
 	va_list args;
 
-	/* Of a line that was begun, perhaps. */
+	/* The check may have begun a line. */
 	printf("\n@result {\"check\": \"%s\", \"impossible\": \"", check_name);
 	va_start(args, format);
 	vprintf(format, args);
@@ -127,7 +129,7 @@ long number_in(const char *path)
 	return strtol(text, NULL, 0);
 }
 
-/* A word of the kernel's command line, behind this. */
+/* The rest of the word that begins with @before in the kernel's command line, or NULL. */
 static char *word_of_command_line(const char *before)
 {
 	static char line[4096];
@@ -156,7 +158,7 @@ static void load_driver(void)
 	fflush(stdout);
 }
 
-/* Also that perf may take samples however long they take. */
+/* Also allows perf's samples to take any share of the CPU's time. */
 static void start_guest(void)
 {
 	char *driver;
@@ -198,7 +200,7 @@ static bool is_among(const char *name, char *names)
 	return false;
 }
 
-/* In a process of its own, with nothing left of the others. */
+/* A new process for each check, so that no events of other checks are left. */
 static void run_check(int i)
 {
 	pid_t child;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checks of what user mode reads by RDPMC.
+ * Checks of RDPMC in user mode
  */
 #include <sched.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static volatile struct perf_event_mmap_page *map_page(int fd)
 	return page;
 }
 
-/* As linux/perf_event.h says; false where there is nothing to be read. */
+/* The algorithm of linux/perf_event.h.  Returns false if RDPMC cannot read the event. */
 static inline __attribute__((always_inline)) bool
 read_page(volatile struct perf_event_mmap_page *page, uint64_t *count, unsigned int *again)
 {
@@ -57,7 +57,7 @@ read_page(volatile struct perf_event_mmap_page *page, uint64_t *count, unsigned 
 	}
 }
 
-/* Two readings around a loop: its instructions, and always the same beside. */
+/* Reads before and after a loop: the loop, and always the same code around the loop. */
 void check_rdpmc(void)
 {
 	int fd = open_user(PERF_COUNT_HW_INSTRUCTIONS, -1, 0), i;
@@ -86,7 +86,7 @@ void check_rdpmc(void)
 		if (!again && after > most)
 			most = after;
 	}
-	/* The same count by a system call, the least as for any count. */
+	/* Compares with the count by a system call, and takes the least difference. */
 	for (i = 0; i < 10; i++) {
 		again = 0;
 		before = 0;
@@ -108,12 +108,12 @@ static void fault(int signo)
 	siglongjmp(faulted, signo);
 }
 
-/* Those that RDPMC may read here: the core's, and Intel's fixed ones. */
+/* The counters to try: general-purpose counters, and Intel's fixed counters. */
 static const uint32_t counters[] = {
 	0, 1, 2, 3, 4, 5, 6, 7, 0x40000000, 0x40000001, 0x40000002,
 };
 
-/* Whether the counter is there, and what it holds. */
+/* Reads a counter; returns false if RDPMC faults. */
 static bool try_rdpmc(uint32_t counter, uint64_t *value)
 {
 	if (sigsetjmp(faulted, 1))
@@ -122,7 +122,7 @@ static bool try_rdpmc(uint32_t counter, uint64_t *value)
 	return true;
 }
 
-/* What others have counted on this CPU, and stopped counting. */
+/* Runs in another task: counts on this CPU, so that counters may hold this task's counts. */
 static void count_others(void)
 {
 	int fds[3], i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Checks of samples and of their NMIs.
+ * Checks of samples and of their NMIs
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "checks.h"
 
 /*
- * Prime, so that samples are all over the loop; and so long that a fast CPU does not reach
- * the limits to the samples per second, the kernel's and the host's.
+ * A prime number, so that samples spread over the loop.  So large that a fast CPU does not
+ * reach the kernel's and the host's limits of samples per second.
  */
 #define PERIOD		100003
 #define PASSES		50000
@@ -45,7 +45,7 @@ struct tally {
 	unsigned long outside;		/* of the loop */
 	unsigned long lost;
 	unsigned long throttled;
-	/* Which instruction of the loop each has, or -1. */
+	/* For each sample: the index of its instruction in the loop, or -1. */
 	short index[MAX_SAMPLES];
 	unsigned int skid[BLOCK];
 };
@@ -75,9 +75,9 @@ static void add_records(struct tally *tally, struct ring *ring)
 }
 
 /*
- * How far behind its overflow each sample's address is.  The k-th overflow is at the count
- * k * PERIOD, which begins with the loop.  A real CPU counts some more for each interrupt
- * before it: @extra, of all.
+ * The skid is the number of instructions between an overflow and its sample's address.  The
+ * k-th overflow is at the count k * PERIOD, and the count begins with the loop.  A real CPU
+ * counts some more instructions for each earlier interrupt: @extra for all interrupts.
  */
 static void measure_skid(struct tally *tally, long extra)
 {
@@ -115,7 +115,7 @@ void check_sampling(void)
 	run_block(fd, PASSES);
 	add_records(&tally, &ring);
 	count = read_one(fd);
-	/* Five are behind the loop: events.c. */
+	/* Five instructions follow the loop: events.c. */
 	measure_skid(&tally, (long)(count - PASSES * BLOCK - 5));
 	say("\"period\": %d, \"instructions\": %d, \"count\": %lu, \"samples\": %lu, "
 	    "\"outside\": %lu, \"lost\": %lu, \"throttled\": %lu, "
@@ -125,7 +125,7 @@ void check_sampling(void)
 	    skid_of(&tally, 1));
 }
 
-/* As many samples per second of this task's time as are asked for. */
+/* Does perf take as many samples per second of this task's time as requested? */
 void check_frequency(void)
 {
 	static struct tally tally;
@@ -143,7 +143,7 @@ void check_frequency(void)
 	    took, tally.samples, tally.throttled);
 }
 
-/* Those that /proc/interrupts has of this machine. */
+/* The sum of all CPUs' NMIs in /proc/interrupts. */
 static unsigned long count_nmis(void)
 {
 	FILE *file = fopen("/proc/interrupts", "r");
@@ -194,7 +194,7 @@ void check_nmis(void)
 	    number_in("/sys/kernel/debug/kvm_pmu/overflows") - overflows);
 }
 
-/* The host has set a low limit to the samples of a vCPU. */
+/* Takes samples while the host limits the samples of a vCPU to a low rate. */
 void check_rate(void)
 {
 	static struct tally tally;
