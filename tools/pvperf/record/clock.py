@@ -155,8 +155,8 @@ def offset(group):
 
 
 def best(found, most):
-    """At most most points of found: the first and the last, and the most exact point of
-    each part between them."""
+    """The first and the last point of found, and the most exact point of each part between
+    them.  most: the largest number of points."""
     between = found[1:-1]
     size = max(PART, -(-len(between) // max(most - 2, 1)))
     return [*found[:1],
@@ -166,7 +166,7 @@ def best(found, most):
 
 
 def points(pairs, most=POINTS):
-    """[[guest's seconds, host's seconds, error in seconds]], at most most of them."""
+    """[[guest's seconds, host's seconds, error in seconds]].  most: the largest number."""
     result = []
     for group in moments(pairs):
         add, error = offset(group)

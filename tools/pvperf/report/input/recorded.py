@@ -107,7 +107,7 @@ class Domain:
         self.status = printable(status or "its status is wrong")
         if self.status != "ok":
             self.notes.append(self.status)
-            # Its samples may be of a part of the time.
+            # The samples may cover only a part of the time.
             self.doubtful = self.samples is not None
         self.lost = self.claim(get, where, "lost", int, 0) or 0
         self.clock = HostClock() if self.kind == "host" else \
