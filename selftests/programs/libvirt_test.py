@@ -54,7 +54,7 @@ for name, system, how in (
         ("no system", None, "install")):
     no_answer, disabled = remedies(system)
     check(f"{name}: an agent that does not answer", no_answer,
-          f"{how} qemu-guest-agent in the guest, or see whether it hangs")
+          f"{how} qemu-guest-agent in the guest, or see whether the guest hangs")
     check(f"{name}: one that refuses", disabled.endswith(
         "/etc/sysconfig/qemu-ga" if how == "dnf install"
         else "/etc/qemu/qemu-ga.conf"), True)

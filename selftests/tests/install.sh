@@ -315,7 +315,7 @@ on_host() {
 	in_debian modprobe kvm_amd
 	said "without the parameter" 1 '^not ok .* KVM offers the feature' \
 		'kvm is loaded with pv_perf=0' 'echo options kvm pv_perf=1' \
-		'whose VMM asks for it' -- doctor
+		'only if its VMM asks for it' -- doctor
 
 	said "make uninstall" 0 -- in_debian "$tree/tools/install" remove
 	ok "KVM is the kernel's own again" \

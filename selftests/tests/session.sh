@@ -393,7 +393,7 @@ refused() {
 	is "refused: $name" $? 1
 	has "$name: it says why" "$what" out
 }
-refused "a user" "run it as root" setpriv --reuid=65534 --clear-groups \
+refused "a user" "run this as root" setpriv --reuid=65534 --clear-groups \
 	"$pv_perf" record -o user -- true
 refused "a folder that is there" "another name" "$pv_perf" record -o good -- true
 refused "two events" "one event" "$pv_perf" record -e cycles,instructions -- true

@@ -155,7 +155,7 @@ refused "what is code for a terminal" 'interval of .\[2Jcycles' \
 is "code for a terminal does not reach it" "$(grep -c $'\e' out)" 0
 refused "what is too short" 'less than three intervals' \
 	'0.1,5,,cycles,1,100.00,,\n0.2,5,,cycles,1,100.00,,\n'
-refused "what goes back in time" 'the one before' \
+refused "what goes back in time" 'the previous interval' \
 	'0.2,5,,cycles,1,100.00,,\n0.1,5,,cycles,1,100.00,,\n'
 printf '%b' '0.1,5,,<script>\e[2J,1,100,,\n0.2,6,,<script>\e[2J,1,100,,\n0.3,5,,<script>\e[2J,1,100,,\n' >evil
 "$pv_perf" timeline -o evil.html evil >out
