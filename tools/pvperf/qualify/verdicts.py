@@ -34,7 +34,7 @@ def judge_counts(native, guest, _, per_pass=2):
     good = found == exact and native["instructions"] == guest["instructions"] and \
         native["branches"] == guest["branches"]
     if [native["instructions"][0], native["branches"][0]] != exact:
-        return UNTRIED, f"this CPU counts natively other numbers, too: {loop(native)}"
+        return UNTRIED, f"natively, this CPU counts other numbers, too: {loop(native)}"
     return by(good, f"host: {loop(native)}; guest: {loop(guest)}")
 
 
