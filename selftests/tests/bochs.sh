@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The emulated machine's Bochs.
+# The patched Bochs of the emulated Intel machine: PMU, branch records, faults and clocks.
 # vm: none
 # tier: all
 # machines: intel
@@ -12,7 +12,7 @@ top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 
 out=$(mktemp)
-# bare TITLE OPTION... PROGRAM: without a kernel
+# bare TITLE OPTION... PROGRAM: run PROGRAM without a kernel, and take over its results
 bare() {
 	local title=$1 before=$tap_n
 	shift
@@ -28,7 +28,7 @@ for model in corei7_haswell_4770 corei7_skylake_x; do
 	bare "intel-pmu on $model" --model $model intel-pmu
 	bare "intel-lbr on $model" --model $model intel-lbr
 done
-# A core of each kind of a hybrid CPU, and the model without that.
+# Each kind of core of a hybrid CPU, and the same model without kinds of cores.
 for kind in P E; do
 	bare "intel-pmu on a core of kind $kind" --cores $kind intel-pmu
 done
@@ -37,16 +37,16 @@ for kind in P E L; do
 		--cores $kind intel-pmu
 done
 bare "intel-pmu on alder_lake, not hybrid" --model alder_lake intel-pmu
-# refused TITLE REGEX OPTION...: Bochs does not start, and says why
+# refused TITLE REGEX OPTION...: Bochs does not start, and REGEX matches the reason
 refused() {
 	local title=$1 regex=$2
 	shift 2
 	"$top/selftests/machine/run-bare" "$@" "$top/build/tests/intel-pmu" >"$out" 2>&1
 	has "$title" "$regex" "$out"
 }
-refused "a hybrid CPU has no cores of another kind" \
+refused "Bochs refuses a kind of core that a hybrid CPU does not have" \
 	"alder_lake does not have cores of kind 'X'" --cores PX --cpus 2
-refused "a CPU model that is not hybrid has no kinds of cores" \
+refused "Bochs refuses kinds of cores for a CPU model that is not hybrid" \
 	"corei7_haswell_4770 does not have cores of kind 'E'" \
 	--model corei7_haswell_4770 --cores E
 bare "pmu-skid" --skid 20 pmu-skid

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Branch stacks: perf record -b in a guest as on its host, on an emulated CPU that records
-# branches.
+# Branch stacks: perf record -b records the same branches in a guest as on its host, on an
+# emulated CPU that records branches.
 # vm: none
 # tier: all
 # machines: zen4
@@ -10,15 +10,15 @@
 # lines: 6.12
 # seconds: 200
 #
-# Runs itself on the machine's host, and there in a guest, and looks at what they have
-# recorded here, where perf script takes no time; and again with a kernel that uses the
-# CPU's virtual NMIs.
+# The script runs itself on the emulated host and in a guest of that host. It examines the
+# recordings here, because perf script takes long on the emulated machine. A second run
+# uses a kernel that uses the CPU's virtual NMIs.
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
 check=$tree/selftests/programs/check-branches
 
-# Filters of perf -j, and the program's branches that each must record, by number.
+# Filters of perf -j.  The numbers are the program's branches that the filter must record.
 filters="any,u:0 1 2 3 4 5 6 8
 any_call,u:0 2
 any_ret,u:1 3
@@ -37,7 +37,7 @@ sample() {
 	echo $? >"$out.status"
 }
 
-# Records the same on the host and in the guest; $1 names which.
+# record LEVEL: the same recordings on the host and in the guest
 record() {
 	local filter
 
@@ -45,12 +45,12 @@ record() {
 	while IFS=: read -r filter _; do
 		sample "$1.$filter" -e branches:u -c 2003 -j "$filter" -- "$T/branches"
 	done <<<"$filters"
-	# All that is executed, also in the kernel: no branch is missing or strange.
+	# User mode and kernel: check-branches finds missing and impossible branches.
 	sample "$1.chain" -e instructions -c 200003 -j any,u,k -- \
 		dd if=/dev/zero of=/dev/null bs=1 count=100000
 	sample "$1.kernel" -e instructions:k -c 200003 -j any,k -- \
 		dd if=/dev/zero of=/dev/null bs=1 count=100000
-	# Two tasks in turn on the CPU, with filters of their own.
+	# Two tasks with different filters take turns on the CPU.
 	sample "$1.task.call" -e branches:u -c 2003 -j call,u -- "$T/branches" &
 	sample "$1.task.cond" -e branches:u -c 2003 -j cond,u -- "$T/branches"
 	wait
@@ -67,7 +67,7 @@ record() {
 	kernel_entries >"$1.entries"
 }
 
-# The begin and end of each function that exceptions and interrupts enter, one a line.
+# The begin and end of each function that exceptions and interrupts enter, one per line.
 kernel_entries() {
 	awk 'begin && $1 != begin { print begin, $1; begin = "" }
 		$3 ~ /^(asm_exc_|asm_sysvec_|asm_.*_interrupt|(irq|spurious)_entries_start)/ {
@@ -82,7 +82,7 @@ guest() {
 	"$tree/build/pv-perf-doctor" guest >guest.doctor
 }
 
-# With virtual NMIs: of user mode a sample is one exit.
+# With virtual NMIs a sample of user mode costs one exit.
 guest_vnmi() {
 	cd "$VM_SCRATCH" || exit
 	mount -t tmpfs none /lib/modules
@@ -108,12 +108,12 @@ host_vnmi() {
 	echo $? >vnmi.status
 }
 
-# exits N: the N-th of those two
+# exits N: the count of the N-th kvm:kvm_exit event of host_vnmi
 exits() {
 	awk -F, -v n="$1" '$3 == "kvm:kvm_exit" && ++i == n { print $1 }' vnmi.stat
 }
 
-# look NAME WORDS...: what check-branches says of what was recorded
+# look NAME WORDS...: write what check-branches finds in the recording NAME to NAME.seen
 look() {
 	local name=$1
 	shift
@@ -131,11 +131,11 @@ judge() {
 	look "$name" program "$T/branches" $3
 	samples=$(seen samples "$name") full=$(seen full "$name")
 	more "$1: -j $2: samples" "$samples" 999
-	# An interrupt right before a sample has its own, or has the guest exit.
+	# An interrupt right before a sample adds its own branches or makes the guest exit.
 	within "$1: -j $2: samples with 16 branches" "$full" "$samples" 1
-	is "$1: -j $2: branches that are not the program's, or not in order" \
+	is "$1: -j $2: no branch is foreign or out of order" \
 		"$(seen wrong "$name")" 0
-	is "$1: -j $2: addresses of the kernel" "$(seen kernel "$name")" 0
+	is "$1: -j $2: no branch has an address of the kernel" "$(seen kernel "$name")" 0
 }
 
 judge_all() {
@@ -147,8 +147,9 @@ judge_all() {
 
 	look "$1.chain" chain "$1.entries"
 	more "$1: user and kernel mode: samples" "$(seen samples "$1.chain")" 99
-	more "$1: addresses of the kernel" "$(seen kernel "$1.chain")" 1000
-	is "$1: gaps between one branch and the next" "$(seen gaps "$1.chain")" 0
+	more "$1: user and kernel mode: addresses of the kernel" \
+		"$(seen kernel "$1.chain")" 1000
+	is "$1: no branch is missing between two recorded branches" "$(seen gaps "$1.chain")" 0
 	look "$1.kernel" chain "$1.entries"
 	within "$1: samples of the kernel alone have full stacks" "$(seen full "$1.kernel")" \
 		"$(seen samples "$1.kernel")" 1
@@ -156,7 +157,7 @@ judge_all() {
 	for task in call:0 cond:"6 8"; do
 		# shellcheck disable=SC2086 # several words
 		look "$1.task.${task%:*}" program "$T/branches" ${task#*:}
-		is "$1: beside a task with another filter: other branches than -j ${task%:*}" \
+		is "$1: beside a task with another filter: only branches of -j ${task%:*}" \
 			"$(seen wrong "$1.task.${task%:*}")" 0
 		more "$1: beside a task with another filter: samples of -j ${task%:*}" \
 			"$(seen samples "$1.task.${task%:*}")" 999
@@ -168,13 +169,15 @@ judge_all() {
 	for filter in $refused lbr; do
 		is "$1: -j $filter is refused" "$(cat "$1.refused.$filter.status")" 255
 	done
-	# With the system call that ends it.
+	# The system call that ends the program is a branch.
 	is "$1: branches are counted" "$(count branches:u "$1.stat")" 2140001
 	is "$1: caps/branches" "$(cat "$1.caps")" 16
 }
 
-# How many branches there are from what enables the records to VMRUN, and from there to
-# what disables them, but for what skips that: a guest would be told where the host is.
+# How many branches the host executes between the WRMSR that enables the records and VMRUN,
+# and between VMRUN and the WRMSR that disables the records. A recorded branch of the host
+# would tell the guest an address of the host. The JE that skips the second WRMSR is not
+# counted, because with records enabled it is not taken.
 host_branches() {
 	objdump -d --no-show-raw-insn --disassemble=__svm_vcpu_run "$1" | awk '
 		$2 == "wrmsr" && entered { print n; exit }
@@ -190,7 +193,7 @@ fi
 
 for module in "$tree"/build/linux-*/kvm/kvm-amd.ko; do
 	line=${module#"$tree"/build/}
-	is "${line%%/*}: branches of the host's that are recorded" \
+	is "${line%%/*}: no branch of the host is recorded" \
 		"$(host_branches "$module")" 0
 done
 
@@ -199,7 +202,7 @@ trap 'rm -rf "$dir"' EXIT
 export VM_CPU=zen4
 cd "$dir" || exit
 
-# run FUNCTION OPTIONS...: on the host
+# run FUNCTION OPTIONS...: run FUNCTION on the emulated host
 run() {
 	local name=$1
 	shift

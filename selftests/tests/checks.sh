@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Whether a kernel with checks (KERNEL=debug) finds what it is there for, and a
-# run on it fails then.
+# A kernel with checks (KERNEL=debug) reports planted bugs, and a run with such a report
+# fails.
 # vm: none
 # tier: all
 # machines: amd
@@ -20,7 +20,7 @@ case ${VM_KERNEL-} in
 	;;
 esac
 
-# A report of KASAN would end the run at once.
+# Without --ignore a report of KASAN would end the run at once.
 "$top/selftests/vm" host --ignore KASAN --console "$console" -- sh -c "
 	modprobe lkdtm
 	echo READ_AFTER_FREE >/sys/kernel/debug/provoke-crash/DIRECT
@@ -28,8 +28,8 @@ esac
 	modprobe kmemleak-test
 	rmmod kmemleak-test" >"$console.out" 2>&1
 is "a run with reports fails" $? 125
-has "memory that is used after it was freed" 'BUG: KASAN: use-after-free' \
+has "KASAN reports a use after free" 'BUG: KASAN: use-after-free' \
 	"$console"
-has "an index beyond an array" 'UBSAN: array-index-out-of-bounds' "$console"
-has "memory that nothing points to" 'unreferenced object' "$console"
+has "UBSAN reports an index beyond an array" 'UBSAN: array-index-out-of-bounds' "$console"
+has "kmemleak reports memory that nothing points to" 'unreferenced object' "$console"
 finish

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Programs of Debian that use counters come to the same end in a guest as on its host, and
-# find the same there.
+# Debian's programs that use counters print the same in a guest as on its host.
 # vm: none
 # tier: all
 # machines: amd
@@ -10,9 +9,9 @@
 # packages: bpfcc-tools bpftrace dbus iproute2 libjson-c5 libpcp-pmda3 libreadline8 pcp-conf libuv1 likwid papi-tools stress-ng sysprof
 # seconds: 1200
 #
-# selftests/clients has a script for each, whose output has to be the same, and on the host has
-# to have a line that matches each "# finds: REGEX". CLIENTS names those to run. make results
-# makes a table of all.
+# selftests/clients has a script for each program. The script's output must be the same on
+# both levels. On the host, the output must have a line that matches each "# finds: REGEX" of
+# the script. The variable CLIENTS names the scripts to run. make results makes a table of all.
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
@@ -20,13 +19,13 @@ scripts=$tree/selftests/clients
 read -ra names <<<"${CLIENTS:-$(cd "$scripts" && echo *)}"
 export clients=$tree/build/clients debs=$tree/build/clients/debs tree T
 
-# states FILE: of the lines of perf stat -x, each event, and what became of it
+# states FILE: the events in the output of perf stat -x, each with "counted" or its error
 states() {
 	awk -F, 'NF > 3 { print $3, ($1 ~ /^[0-9.]+$/ ? "counted" : $1) }' "$1"
 }
 export -f states
 
-# run_all: what each prints goes to the file NAME.LEVEL
+# run_all: run each script; its output goes to the file NAME.LEVEL
 run_all() {
 	local name
 
@@ -66,7 +65,7 @@ mkdir -p "$out"
 cd "$out" || exit 1
 "$vm" host --host-cpus 2 --host-mem 3072 --kvm-opt pv_perf_rdpmc=5 --timeout 3600 \
 	--scratch "$out" -- env CLIENTS="${names[*]}" "$self"
-is "host and guest end well" $? 0
+is "the host and the guest end well" $? 0
 for name in "${names[@]}"; do
 	diff "$name.host" "$name.guest" | sed 's/^/# /'
 	while read -r regex; do

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The documents: Sphinx builds them without a warning, they are short, without dates and
-# reachable, what refers to them finds it, and tables are those of the recorded results.
+# The documents: Sphinx builds them without a warning; they are short, have no dates, and are
+# in a table of contents; references to documents, sections and files have a target; and
+# tables are the ones that the recorded results give.
 # vm: none
 # tier: quick
 # needs: build/linux-6.1/release
@@ -16,15 +17,15 @@ trap 'rm -rf "$dir"' EXIT
 selftests/docs --check >"$dir/out" 2>&1
 status=$?
 sed 's/^/# /' "$dir/out"
-is "the documents are built and have no fault" $status 0
+is "Sphinx builds the documents, and selftests/docs finds no fault" $status 0
 selftests/results --check >"$dir/out" 2>&1
 status=$?
 sed 's/^/# /' "$dir/out"
-is "tables are those of the recorded results" $status 0
+is "the documents' tables agree with the recorded results" $status 0
 is "the reference of the ABI is in its document" \
 	"$(grep -c 'c.guest_perf_event_param' build/docs/html/abi.html | sed 's/[1-9].*/some/')" some
 
-# Faults, all planted in one copy: each has to be found.
+# All faults are planted in one copy.  selftests/docs must find each of them.
 git ls-files -z --cached --others --exclude-standard | grep -zv '^selftests/user/corpus/' |
 	xargs -0 cp --parents -t "$dir" 2>/dev/null
 {
@@ -41,13 +42,13 @@ echo 'See [this](no/such/file), Documentation/gone.rst, and Documentation/abi.rs
 touch "$dir/selftests/machine/qemu/0099-a-patch.patch"
 selftests/docs --check "$dir" >"$dir/out" 2>&1
 status=$?
-is "faults fail" $status 1
+is "selftests/docs fails for planted faults" $status 1
 for found in "nowhere" "limits.rst:.*a date" "limits.rst:.*section 4.2" \
 	"limits.rst: .* lines, more than 450" "no file pv_perf_nothing.c" \
 	"alone.rst.*toctree" "alone.rst: .* does not name it" \
 	"no row for 0099-a-patch.patch" "CONTRIBUTING.md:.*no file no/such/file" "no document Documentation/gone.rst" \
 	"abi.rst has no section 'Gone'"; do
 	grep -q -- "$found" "$dir/out"
-	is "found: $found" $? 0
+	is "selftests/docs finds the planted fault: $found" $? 0
 done
 finish

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf-doctor for programs (--json), and whose signatures of modules it takes. The
-# kernel's keys and its lockdown are files of this test, as they come from the firmware.
+# The output of pv-perf-doctor for programs (--json), and the signatures of modules that it
+# accepts. The kernel's keys and its lockdown depend on the firmware, so that this test
+# replaces them by its own files.
 # vm: none
 # tier: all
 # needs: build/pv-perf-doctor
@@ -19,7 +20,8 @@ rm -rf "$work"
 mkdir -p "$work"/{etc,etc.work,usr,usr.work}
 cd "$work" || exit 1
 
-# json ARGUMENT: as text, and its status; role and id twice are an error
+# json ARGUMENT: the doctor's JSON as text, and its status in the file status.  Two checks
+# with the same role and id are an error.
 json() {
 	"$doctor" --json "$1" >json
 	echo "$?" >status
@@ -39,13 +41,13 @@ json() {
 for role in host guest; do
 	"$doctor" $role >text
 	status=$?
-	is "--json $role is what the text says" "$(json $role)" \
+	is "--json $role has the same checks as the text" "$(json $role)" \
 		"$(sed -n '/^\(not \)\?ok /,/^$/p' text | sed '/^$/d')
 1 $status $(uname -r)"
-	is "and ends with its status" "$(cat status)" $status
+	is "--json $role has the same exit status as the text" "$(cat status)" $status
 done
 
-# Whose signatures a locked kernel takes.
+# The signatures that a locked kernel accepts.
 mount -t overlay overlay -o lowerdir=/etc,upperdir=etc,workdir=etc.work /etc
 mount -t overlay overlay -o lowerdir=/usr/lib,upperdir=usr,workdir=usr.work /usr/lib
 mkdir -p /etc/dkms
@@ -64,7 +66,8 @@ printf '[req]\ndistinguished_name=dn\n[dn]\n' >plain.conf
 certificate plain -config plain.conf
 openssl x509 -inform DER -in organisation.der -out organisation.pem
 
-# trust NAME OPENSSL-OPTION...: as the kernel shows the key of a certificate
+# trust NAME OPENSSL-OPTION...: have /proc/keys show the key of a certificate as the kernel
+# would
 trust() {
 	local id
 	id=$(openssl x509 -inform DER -in "$1.der" -noout "${@:2}" | sed 's/.*=//' |
@@ -72,33 +75,35 @@ trust() {
 	echo "1b2c3d4e I------     1 perm 1f010000     0     0 $(printf %.9s asymmetric) $1: $id: X509.rsa ${id: -8} []" >keys
 	mount --bind keys /proc/keys
 }
-# signatures NAME STATUS
+# signatures NAME STATUS: the doctor's check of signatures ends with STATUS
 signatures() {
 	"$doctor" --signatures >out
 	is "$1" $? "$2"
 }
 trust organisation -ext subjectKeyIdentifier
-signatures "an organisation's key is enrolled, and dkms has its own" 1
-has "and it is said how dkms takes it" 'mok_certificate in /etc/dkms/framework.conf' out
+signatures "an organisation's key is enrolled, and dkms signs with its own: not ok" 1
+has "the doctor says how dkms can sign with the organisation's key" \
+	'mok_certificate in /etc/dkms/framework.conf' out
 for form in der pem; do
 	echo "mok_certificate=$work/organisation.$form" >/etc/dkms/framework.conf
-	signatures "dkms signs with the organisation's key, $form" 0
+	signatures "dkms signs with the organisation's key, $form: ok" 0
 done
 echo "mok_certificate=$work/stranger.der" >/etc/dkms/framework.conf
-signatures "another's key, which is not enrolled" 1
+signatures "dkms signs with a key that is not enrolled: not ok" 1
 trust plain -serial
 echo "mok_certificate=$work/plain.der" >/etc/dkms/framework.conf
-signatures "a certificate without an identifier" 0
+signatures "dkms signs with an enrolled key whose certificate has no identifier: ok" 0
 
-# Of a package of built modules, dkms's key is of no account.
+# For a package of built modules, dkms's key does not matter.
 mkdir -p /usr/lib/pv-perf/kmod
 touch /usr/lib/pv-perf/host-kmod
-signatures "built modules that are not signed" 1
-has "and it is said" 'are not signed: .*' out
+signatures "built modules are not signed: not ok" 1
+has "the doctor says that the built modules are not signed" 'are not signed: .*' out
 cp stranger.der /usr/lib/pv-perf/kmod/certificate
-signatures "built modules that a stranger has signed" 1
-has "it is said what to import" 'mokutil --import /usr/lib/pv-perf/kmod/certificate' out
+signatures "built modules are signed with a key that is not enrolled: not ok" 1
+has "the doctor says which certificate to import" \
+	'mokutil --import /usr/lib/pv-perf/kmod/certificate' out
 trust organisation -ext subjectKeyIdentifier
 cp organisation.der /usr/lib/pv-perf/kmod/certificate
-signatures "built modules that the organisation has signed" 0
+signatures "built modules are signed with the organisation's key: ok" 0
 finish

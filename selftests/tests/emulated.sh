@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Instructions and branches that KVM completes for the guest are counted as they are on
-# the host: also in samples, and by a program that reads its counter by RDPMC. RDPMC is
-# open beside the host's NMI watchdog, too.
+# Instructions and branches that KVM completes for the guest count as they do on the host,
+# also in samples and for a program that reads its counter by RDPMC. RDPMC works beside the
+# host's NMI watchdog, too.
 # vm: host --kvm-opt pv_perf_rdpmc=5 --kvm-opt force_emulation_prefix=1 --timeout 2400
 # tier: all
 # machines: amd intel
@@ -11,10 +11,10 @@
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# Instructions that exit in a guest, and not on the host.
+# Instructions that cause an exit in a guest, but not on the host.
 kinds="cpuid in out ins outs load store"
 
-# sampled FILE: a sample after every 1,003 instructions of a loop of 4, by address
+# sampled FILE: sample every 1,003 instructions of a loop of 4; writes samples by address
 sampled() {
 	perf record -q -B -N -e instructions:u -c 1003 -o data \
 		"$T/emulated" run cpuid 50000
@@ -43,12 +43,13 @@ in_guest() {
 		"3000 instructions, 2000 branches"
 	is "a system call that KVM emulates counts in user mode" "$("$T/emulated" syscall 1000)" \
 		"4000 instructions, 2000 branches"
-	is "readings of an MSR count in the kernel" "$("$T/emulated" msr)" "$(cat host.msr)"
+	is "instructions that read an MSR count in the kernel" \
+		"$("$T/emulated" msr)" "$(cat host.msr)"
 
 	perf stat -x, -o out -e instructions:u,instructions:k,branches:u,r00c0:u \
 		"$T/emulated" run cpuid 100000
 	more "perf stat counts emulated instructions" "$(count instructions:u out)" 400000
-	is "an event by its encoding counts them, too" \
+	is "a raw event counts emulated instructions, too" \
 		"$(count r00c0:u out)" "$(count instructions:u out)"
 
 	[ "$1" = rdpmc ] || finish
@@ -63,10 +64,10 @@ in_guest() {
 			"$(awk -v ip="$ip" '$1 == ip { print $2 }' guest)" \
 			"$want" 5
 	done <host
-	is "a counter that is read by RDPMC has emulated instructions" \
+	is "a counter read by RDPMC includes emulated instructions" \
 		"$("$T/emulated" rdpmc cpuid 1000)" \
 		"4000 instructions"
-	is "the counter has them if the VMM works between the readings" \
+	is "a counter read by RDPMC includes instructions that the VMM emulates" \
 		"$("$T/emulated" rdpmc out 1000)" "3000 instructions"
 	finish
 }
@@ -83,7 +84,7 @@ done
 "$T/emulated" msr >host.msr
 sampled host
 sed 's/^/# /' host
-is "CPUID 1,000 times on the host is 4,000 instructions" \
+is "a loop with 1,000 CPUIDs on the host has 4,000 instructions" \
 	"$(cat host.cpuid)" "4000 instructions, 1000 branches"
 on_guest "with RDPMC" rdpmc --accel-opt pv-perf-rdpmc=on
 on_guest "without RDPMC" plain

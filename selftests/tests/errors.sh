@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The errors that programs see of perf_event_open() and of the system calls on
-# its file descriptor: each on the host and in a guest, as root and as a user.
+# perf_event_open() and the system calls on its file descriptor fail with the same errors in
+# a guest as on the host, for root and for a user.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 1200
 # tier: test
 # machines: amd intel
@@ -10,13 +10,13 @@
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# Cases that may differ: regular expressions for "who/group/case: host guest".
+# Cases that may differ, as regular expressions for "who/group/case: host guest".
 allowed() {
-	# Of Intel's CPUs the records of the branches, LBR call stacks among them, are
-	# registers that are not switched for this.
-	# Bits of the event select that this CPU has not, or that count what else runs
-	# on the core (AnyThread), and config1 of events that have it on newer CPUs: the
-	# guest cannot have them, and does not ignore them.
+	# On Intel CPUs, the host does not switch the branch records (LBR), so that a guest
+	# has no branch stacks and no LBR call stacks.
+	# A guest cannot have bits of the event select that this CPU does not have, the bit
+	# AnyThread, which counts the core's other threads, and config1 of events that use
+	# config1 on newer CPUs only.  The guest's driver does not ignore these bits.
 	[ "$kvm_vendor" != kvm-intel ] || cat <<-'END'
 		/branch/.*(branch stack|LBR call stack).*: [A-Za-z]+ EOPNOTSUPP$
 		/raw/.*config (0x(ffffffff)+|0x[1f]000000..|bit (21|32|33|36|4[0-7])): [A-Za-z]+ EOPNOTSUPP$
@@ -24,19 +24,19 @@ allowed() {
 		/raw/event 0x4c2, config1 8: [A-Za-z]+ ENOENT$
 	END
 	cat <<-'END' | grep -v '^#'
-	# No exact address without the host's PEBS or IBS, which count and sample
-	# by memory and registers of the host: max_precise is 0.
+	# A guest has no precise_ip, because PEBS and IBS use memory and registers of
+	# the host: max_precise is 0.
 	/(flag|combination)/.*precise_ip.*: [A-Za-z]+ EOPNOTSUPP$
-	# A group's events are one by one for the host: that an event takes two
-	# of its counters shows once the group does not count.
+	# The host opens the events of a group one by one.  If an event needs two counters,
+	# the guest finds out when the group does not count.
 	/large_group/flops, [4-6] of them, enabled: EINVAL ok$
-	# The limit on frequencies is a variable that modules cannot reach: the
-	# host's limit refuses it, and the period stays.
+	# Modules cannot read the kernel's limit on frequencies.  The host's limit refuses
+	# the frequency, and the period stays.
 	/ioctl/frequency, PERIOD 2147483647: EINVAL ok$
 	END
 }
 
-# Group, and what it is.
+# Groups of cases: "name:description".
 groups="hardware:generic events
 cache:cache events
 raw:raw events
@@ -65,7 +65,7 @@ open_errors() {
 
 record() {
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
-	# Or perf lowers the rate that frequencies are compared with.
+	# Otherwise perf lowers the maximum sample rate, which limits frequencies.
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 
 	open_errors >"$VM_LEVEL.root"
@@ -76,7 +76,7 @@ record() {
 	echo 1 >/sys/devices/system/cpu/cpu1/online
 }
 
-# Prints "who/group/case: host guest" of each case that differs, or is missing on one side.
+# Prints "who/group/case: host guest" for each case that differs or is missing on one side.
 differences() {
 	awk -F': ' -v who="$1" '
 		NR == FNR { host[$1] = $2; next }
@@ -86,21 +86,21 @@ differences() {
 		"host.$1" "guest.$1"
 }
 
-# same WHO GROUP NAME: but for what may differ
+# same WHO GROUP NAME: the cases of the group are the same, except for allowed differences
 same() {
 	local cases differ
 	cases=$(grep -c "^$2/" "host.$1")
 	differ=$(grep -c "^$1/$2/" unexpected)
 	echo "# $1, $3: $cases cases, of which $differ differ"
 	grep "^$1/$2/" unexpected | head -n 50 | sed 's/^/#   /'
-	ok "$1, $3" test "$cases" -ge 30 -a "$differ" = 0
+	ok "$1, $3: the guest's errors are the host's" test "$cases" -ge 30 -a "$differ" = 0
 }
 
 record
 [ "$VM_LEVEL" = host ] || exit 0
 
 "$VM_TREE/selftests/vm" guest --cpus 2 -- "$0"
-is "the guest's part ends well" $? 0
+is "the guest ends well" $? 0
 allowed >allowed
 for who in root user offline; do
 	differences $who
@@ -114,7 +114,7 @@ for who in root user; do
 	done <<<"$groups"
 done
 same offline pid_cpu "CPU 1: tasks and CPUs"
-# Events that this CPU has: else both sides might have failed alike above.
+# Events that this CPU has must open: above, both sides might have failed alike.
 if grep -qw amd_lbr_v2 /proc/cpuinfo; then
 	is "a branch stack can be opened" \
 		"$(grep -c '^branch/sampling, branch stack of any, bit 3: ok' guest.user)" 1

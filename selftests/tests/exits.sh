@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# How many VM exits profiling takes in a guest: none more than it may.
+# Profiling in a guest causes at most the allowed number of VM exits.
 # vm: none
 # tier: test
 # machines: amd intel

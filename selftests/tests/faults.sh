@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Faults planted in host/ and guest/: a user-space test catches each. selftests/faults/run
-# says what a fault is.
+# A user-space test catches each fault that selftests/faults/run plants in host/ and guest/.
 # vm: none
 # tier: all
 # programs: unit_test threads_test guest_hypervisor guest_init guest_limit guest_sample

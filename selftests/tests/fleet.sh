@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # pv-perf service: windows under a policy and within a budget, the audit log, profiles for
-# pprof, and what a server that speaks Pyroscope's ingest protocol gets. Domains are those
-# of libvirt's own driver for tests, whose VMM is a process of this test; cycles are the
-# time that passes on the host.
+# pprof, and the profiles that a server with Pyroscope's ingest protocol receives. The domains
+# are libvirt's test driver's. A process of this test is their VMM. Time that passes on the
+# host stands in for cycles.
 # vm: none
 # tier: all
 # packages: linux-perf python3-libvirt golang-go
@@ -21,7 +21,7 @@ vmm=$!
 mkdir bin receiver
 fake_cycles
 export PATH=$PWD/bin:$PATH
-# As tools/pv-perf, with that process for each domain's VMM, and less patience.
+# Like tools/pv-perf, but with the process above as each domain's VMM, and less patience.
 cat >pv-perf <<-END
 	import sys
 	sys.path.insert(0, "$tree/tools")
@@ -71,7 +71,8 @@ configure() {
 service() {
 	timeout 300 /usr/bin/python3 -B pv-perf service --config service.conf "$@" >service.out 2>&1
 }
-# audit PYTHON: of its lines, as a list of objects
+# audit PYTHON: print an expression of a, the audit log's lines as a list of objects, and of
+# by(action), the lines with this action
 audit() {
 	/usr/bin/python3 -c "
 import json
@@ -89,59 +90,68 @@ until_true test -e receiver/port
 url=http://127.0.0.1:$(cat receiver/port)
 configure 100 '*' "$url"
 service --windows 2
-is "two windows: status" $? 0
+is "the service ends well after two windows" $? 0
 profiles=(profiles/*.pb.gz)
-is "a profile of each" "${#profiles[@]}" 2
+is "each window has a profile" "${#profiles[@]}" 2
 go tool pprof -tags "${profiles[0]}" >tags 2>&1
-has "pprof reads it" 'domain: ' tags
-is "they are root's alone" "$(stat -c %a profiles log/audit.log)" "700
+has "pprof reads a profile" 'domain: ' tags
+is "only root may read the profiles and the audit log" \
+	"$(stat -c %a profiles log/audit.log)" "700
 600"
-is "the server has taken them" "$(cat receiver/refused 2>/dev/null; ls receiver/*.pb.gz | wc -l)" 2
-ok "as they are" cmp "${profiles[0]}" receiver/0.pb.gz
-is "with name, label, tenant and token" "$(/usr/bin/python3 -c "
+is "the server has received both profiles" \
+	"$(cat receiver/refused 2>/dev/null; ls receiver/*.pb.gz | wc -l)" 2
+ok "the server has received the profile unchanged" cmp "${profiles[0]}" receiver/0.pb.gz
+is "the profile is sent with name, label, tenant and token" "$(/usr/bin/python3 -c "
 import json; m = json.load(open('receiver/0.json'))
 print(m['name'], m['format'], m['sampleRate'], m['tenant'], m['authorization'])")" \
 	"pv-perf.test{host=$(uname -n)} pprof 99 team-a Bearer token-of-the-test"
 is "the audit log has each step" "$(audit "' '.join(x['action'] for x in a)")" \
 	"start record recorded sent record recorded sent end"
-is "whom the policy takes, before anything is recorded" \
+is "the audit log has the VMs that the policy selects and leaves out, before the recording" \
 	"$(audit "[d['name'] for d in by('record')[0]['domains']], by('record')[0]['left_out']")" \
 	"['web1'] ['secret']"
-is "and who was recorded, and how" "$(audit \
+is "the audit log has the recorded VMs, and how they were recorded" "$(audit \
 	"[(d['name'], d['uuid'], d['kind']) for d in by('recorded')[0]['domains']][1:]")" \
 	"[('web1', '11111111-6695-4bfa-a9d4-0d1f5e2c7b01', 'passive')]"
-is "nothing of a window is left" "$(find profiles ! -name '*.pb.gz')" "profiles
+is "no file of a window is left" "$(find profiles ! -name '*.pb.gz')" "profiles
 profiles/unsent"
 
-# A server that does not take them.
+# A server that does not accept profiles.
 echo 503 >receiver/answer
 service --windows 1
-is "a server that is ill: the service goes on" $? 0
-is "the profile waits" "$(ls profiles/unsent | wc -l) $(state unsent)" "1 1"
-has "and that is said" 'has not taken .*status 503' service.out
+is "the service goes on if the server answers with an error" $? 0
+is "a profile that the server refuses waits" \
+	"$(ls profiles/unsent | wc -l) $(state unsent)" "1 1"
+has "the service says that the server has not taken the profile" \
+	'has not taken .*status 503' service.out
 echo "302 $url/elsewhere" >receiver/answer
 service --windows 1
-none "no other server gets what a server sends on" "$(cat receiver/refused 2>/dev/null)"
+none "the service does not follow a redirection to another URL" \
+	"$(cat receiver/refused 2>/dev/null)"
 for answer in nonsense drops; do
 	echo $answer >receiver/answer
 	service --windows 1
-	is "a server that answers with $answer: the service goes on" "$? $(state refused)" "0 1"
+	is "the service goes on if the server's answer is '$answer'" \
+		"$? $(state refused)" "0 1"
 done
-has "a server that never ends is given up" 'has not taken .*no end within 3 s' service.out
+has "the service gives up on a server whose answer does not end" \
+	'has not taken .*no end within 3 s' service.out
 rm receiver/answer
 printf 'sesame\nsecond\n' >token
 service --windows 1
-has "a token that cannot be one is not sent" 'token has no token' service.out
-is "and is not in what is said of it" "$(grep -c sesame service.out log/audit.log)" \
+has "the service refuses a malformed token" 'token has no token' service.out
+is "the messages about a malformed token do not contain the token" \
+	"$(grep -c sesame service.out log/audit.log)" \
 	"service.out:0
 log/audit.log:0"
 echo token-of-the-test >token
 service --windows 1
-is "a server that is well again has all" "$(ls receiver/*.pb.gz | wc -l) $(state unsent)" "8 0"
+is "when the server works again, it receives all waiting profiles" \
+	"$(ls receiver/*.pb.gz | wc -l) $(state unsent)" "8 0"
 
 # Parts of the service that no whole run reaches.
 configure
-# part PYTHON: with the service s
+# part PYTHON: run code with the service as s
 part() {
 	/usr/bin/python3 -B -c "
 import resource, subprocess, sys
@@ -150,11 +160,11 @@ from pvperf.service import command, config, store
 s = command.Service(config.read('service.conf'), '')
 $1" 2>&1
 }
-# Those that start after the audit log has been written: their names match the policy.
+# VMs may start after the service has written the audit log: their names match the policy.
 is "only VMs that are in the audit log are recorded" "$(part "
 s.pv_perf = lambda *words: print(*[w for w in words if w.startswith(('--only', '--except'))]) or (0, '')
 s.record(['web1', 'db[*]'])")" "--only=web1 --only=db[[][*]]"
-is "a report that is killed leaves nothing among the profiles" "$(
+is "a report that is killed leaves no file among the profiles" "$(
 	mkdir -p profiles/window
 	echo '{"began": "2026-01-01T00:00:00+00:00"}' >profiles/window/session.json
 	part "
@@ -164,7 +174,8 @@ try:
 except command.Error:
     pass")" "$PWD/profiles/window/20260101T000000Z.pb.gz"
 rm -r profiles/window
-is "a line of the audit log that has no room is an error, and no part of it stays" "$(part "
+is "if a line of the audit log does not fit, the service fails and removes the partial line" \
+	"$(part "
 resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
 audit = store.Audit('$PWD/full/audit.log')
 for action in 'start', 'x' * 200:
@@ -176,7 +187,7 @@ cat >sleeps.py <<-END
 	import time
 	time.sleep(30)
 END
-is "SIGTERM while a window is started ends the window" "$(part "
+is "SIGTERM at the start of a window ends the window" "$(part "
 class Popen(subprocess.Popen):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -184,21 +195,24 @@ class Popen(subprocess.Popen):
 subprocess.Popen, sys.argv[0] = Popen, 'sleeps.py'
 print(s.pv_perf()[0])")" -15
 
-# The budget of MB: half of it is profiles'.
+# The budget in MB: profiles may take half of it.
 configure 10 '*' "$url"
 truncate -s 4M profiles/20200101T000000Z.pb.gz
 truncate -s 4M profiles/20200102T000000Z.pb.gz
 service --windows 1
-is "the oldest profile goes" "$(ls profiles/2020*)" profiles/20200102T000000Z.pb.gz
-is "and the audit log has that" "$(audit "by('removed')[0]['profile']")" 20200101T000000Z.pb.gz
+is "the service removes the oldest profile" \
+	"$(ls profiles/2020*)" profiles/20200102T000000Z.pb.gz
+is "the audit log has the removed profile" \
+	"$(audit "by('removed')[0]['profile']")" 20200101T000000Z.pb.gz
 
-# The budget of CPU time: what a window costs is measured, and the next one waits.
+# The budget of CPU time: the service measures a window's cost and delays the next window.
 cost=$(state cpu_seconds)
-more "what it costs is known, in ms" "$(awk -v c="$cost" 'BEGIN { print int(1000 * c) }')" 50
+more "the service knows a window's cost in ms" \
+	"$(awk -v c="$cost" 'BEGIN { print int(1000 * c) }')" 50
 cpu=10 configure
 service --windows 2
 cost=$(state cpu_seconds)
-ok "two windows take the CPU for 10 % of the time between their begins" \
+ok "with a budget of 10 % of a CPU, a window waits long enough for the one before" \
 	awk -v c="$cost" -v gap="$(audit "(lambda t: (t[-1] - t[-2]).total_seconds())([
 		__import__('datetime').datetime.fromisoformat(x['time']) for x in by('record')])")" \
 	'BEGIN { print "# " c " s of CPU time, " gap " s apart"; exit !(gap > 0.35 * c * 10) }'
@@ -208,43 +222,48 @@ last=$(state last)
 configure
 sed -i 's,^connect.*,connect = test:///nonsense.xml,' service.conf
 service --windows 1
-is "a window that fails does not end the service" "$? $(state failed)" "0 1"
-has "and it is said why" 'nonsense' service.out
-# The time of the last one that went well is the service's begin then, in ms in the audit log.
-is "it is none that went well" "$(audit "$last < $(state last) <
+is "the service goes on after a window fails" "$? $(state failed)" "0 1"
+has "the service says why a window failed" 'nonsense' service.out
+# After a failure, the time of the last good window is the service's begin, which the audit
+# log has in ms.
+is "a window that fails does not count as the last good window" \
+	"$(audit "$last < $(state last) <
 	__import__('datetime').datetime.fromisoformat(by('start')[-1]['time']).timestamp() + 0.001")" \
 	True
-is "the audit log has that" "$(audit "'nonsense' in by('failed')[-1]['why']")" True
+is "the audit log has the reason of the failure" \
+	"$(audit "'nonsense' in by('failed')[-1]['why']")" True
 
 # The policy.
 rm -rf log
 configure 100 'db*'
 service --windows 1
-is "no VM that the policy names runs: nothing is recorded" \
+is "if no VM of the policy runs, the service records nothing" \
 	"$(audit "[x['action'] for x in a]")" "['start', 'record', 'end']"
 configure
 sed -i 's/^only.*/only =/' service.conf
 service --windows 1
-is "a policy that names nobody is refused" $? 1
-has "it says what to do" 'only = PATTERN' service.out
+is "the service refuses a policy without VMs" $? 1
+has "the service says how to name VMs in the policy" 'only = PATTERN' service.out
 configure
 chmod 666 service.conf
 service --windows 1
-has "a configuration that others may write is refused" 'others than root may write it' service.out
+has "the service refuses a configuration that others may write" \
+	'others than root may write it' service.out
 configure
 for line in 'hz = 999' 'hz = 5' 'everey = 3' 'seconds = x' 'profiles ='; do
 	sed "s/^${line%% *} =.*/$line/; t; s/^\[record.*/&\n$line/" service.conf >wrong.conf
 	"$pv_perf" service --check --config wrong.conf >out 2>&1
-	is "refused: $line" $? 1
+	is "the service refuses the line '$line'" $? 1
 done
 rm -rf log profiles
 ln -s nowhere log
 service --windows 1
-is "without an audit log nothing is recorded" "$? $(ls profiles/*.gz 2>/dev/null)" "1 "
-has "and that is said" 'nothing is recorded without an audit log' service.out
+is "the service records nothing without an audit log" "$? $(ls profiles/*.gz 2>/dev/null)" "1 "
+has "the service says that it records nothing without an audit log" \
+	'nothing is recorded without an audit log' service.out
 rm log
 
-# It ends when systemd says so, in the middle of a window.
+# systemd ends the service in the middle of a window.
 configure
 sed -i 's/^seconds.*/seconds = 60/' service.conf
 DEBUGINFOD_URLS=http://127.0.0.1:1 /usr/bin/python3 -B pv-perf service \
@@ -254,9 +273,10 @@ until_true test -e profiles/window/.host/recording
 cat "/proc/$(pgrep -P $service | head -n 1)/environ" >environment
 kill $service
 wait $service
-is "SIGTERM: ends well" $? 0
-is "and asks no debuginfod, as the audit log has all that is sent" \
+is "the service ends well after SIGTERM" $? 0
+is "the service does not ask debuginfod: the audit log has all that it sends" \
 	"$(tr '\0' '\n' <environment | grep -o '^PATH=\|^DEBUGINFOD_URLS=')" PATH=
-is "the audit log has its end" "$(audit "[x['action'] for x in a][-1]")" end
-is "nothing is left" "$(pgrep -f "$PWD/profiles/[w]indow"; ls -A profiles)" unsent
+is "the audit log has the service's end" "$(audit "[x['action'] for x in a][-1]")" end
+is "no process and no window of the service is left" \
+	"$(pgrep -f "$PWD/profiles/[w]indow"; ls -A profiles)" unsent
 finish

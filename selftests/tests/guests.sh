@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf record with guests of libvirt: what host and guests have executed at the
-# same time, by two URIs and QEMU's guest agent, on one clock; what pv-perf report
-# makes of it, by what is known otherwise; and guests that cannot be recorded.
+# pv-perf record with guests of libvirt: one session records the host and guests of two URIs
+# by QEMU's guest agent, on one clock. perf's counts and the programs' known instructions
+# confirm pv-perf report. Some guests cannot be recorded.
 # vm: host --host-cpus 2 --host-mem 3072 --kvm-opt enable_pmu=0 --timeout 3600
 # tier: all
 # machines: amd
@@ -17,13 +17,13 @@ tree=$VM_TREE
 work=/dev/shm/work
 other="qemu+unix:///system?socket=$work/other/libvirt-sock"
 remote="qemu+ssh://root@127.0.0.1:20022/system?socket=$work/other/libvirt-sock&keyfile=$work/ssh/key&no_verify=1&no_tty=1"
-# calltree does the same each 2,000,000 cycles: with samples as far apart, or half of it,
-# they are all in the same functions.
+# calltree repeats itself every 2,000,000 cycles.  If the period were that number or half
+# of it, all samples would be in the same functions.
 period=381967
 mkdir -p $work/other
 cd $work || exit 1
 
-# Another, which knows nothing of what the first one has.
+# A second libvirt, which does not know the first one's domains.
 start_other() {
 	(cat libvirtd.conf; echo "unix_sock_dir = \"$work/other\"") >other.conf
 	unshare -m sh -c "
@@ -33,7 +33,7 @@ start_other() {
 	until_true virsh -c "$other" list >/dev/null 2>&1
 }
 
-# An ssh server by which the URI $remote reaches the other libvirt, as on another host.
+# An ssh server.  By it the URI $remote reaches the second libvirt as if on another host.
 start_ssh() {
 	mkdir -p ssh /run/sshd
 	ssh-keygen -q -N '' -t ed25519 -f ssh/host_key
@@ -49,7 +49,8 @@ start_ssh() {
 	/usr/sbin/sshd -f "$work/ssh/config"
 }
 
-# field DIR PYTHON: of its session.json, as s, with domains by name as d
+# field DIR PYTHON: print an expression of s, the session.json of DIR, and of d, the
+# session's domains by name
 field() {
 	python3 -c "
 import json, sys
@@ -63,13 +64,13 @@ lines() {
 	zcat "$1/$2.samples.gz" | grep -cE -- "$3"
 }
 
-# said DIR NAME TEXT: of its status
+# said DIR NAME TEXT: the status of domain NAME has TEXT
 said() {
 	field "$1" "d['$2']['status']" >status
 	has "$2: $3" "$3" status
 }
 
-# Has perf count what the threads of the three VMMs execute in guest mode.
+# Start perf, which counts the cycles of each thread of the three VMMs in guest mode.
 count_guests() {
 	local name pids
 	mkfifo count.control count.ack
@@ -97,8 +98,8 @@ left_in_web() {
 	in_guest $system web 'find /var/tmp /tmp -name "pv-perf*"; pidof perf; echo nothing else'
 }
 
-# What both sides record: a function of the guest's driver, from entry to return, by
-# kprobes, and the hypercall that it makes in between.
+# Both sides record one hypercall: kprobes in the guest record entry and return of the
+# driver's function that makes the hypercall, and the host records the hypercall.
 record_both() {
 	in_guest $system web 'cd /tmp
 		for probe in p:clock r:clocked; do
@@ -123,7 +124,7 @@ stop_both() {
 		perf script --ns -F cpu,time,event -i clock.data' >both.guest
 }
 
-# The same by hand: perf on the host and in two guests, without pv-perf.
+# A recording by hand: perf on the host and in two guests, without pv-perf.
 record_by_hand() {
 	local record="record -a -q -B -N -c $period"
 	in_guest $system web "perf $record -e cycles -o /tmp/hand.data \
@@ -145,13 +146,14 @@ stop_by_hand() {
 	in_guest "$other" db 'kill -INT $(cat /tmp/hand.pid)'
 }
 
-# cost_of NAME: how many instructions host and guests have executed in all
+# cost_of NAME: the instructions of host and guests together
 cost_of() {
 	awk -F, '$3 ~ /^instructions/ { print $1 }' "cost.$1"
 }
 
-# How many functions with a hypercall that the host has seen, on how many vCPUs; how
-# far that is outside of its function at most; how long functions take, in ns.
+# compare_both DIR: prints the number of calls of the function whose hypercall the host has
+# recorded, and on how many vCPUs; in ns, how far a hypercall is outside of its function at
+# most, and the functions' median duration.
 compare_both() {
 	python3 - "$1/session.json" <<-'END'
 		import json, re, sys
@@ -176,7 +178,7 @@ compare_both() {
 		        entered[m[1]] = time
 		        continue
 		    start = entered.pop(m[1], None)
-		    # The driver tells the time a moment after it was entered.
+		    # The driver reads the time a moment after the function's entry.
 		    low = min(host, key=lambda n: (n - (start or 0)) & 0xffffffff)
 		    if start is None or (low - start) & 0xffffffff > time - start:
 		        continue
@@ -205,8 +207,7 @@ start_guest $system old 1 "agent.no=agent agent.work=longloop" &
 wait_for_guests web db old
 virsh -q suspend old
 
-# Machines that work while the session lasts, and no longer: what else is done takes
-# its time from them.
+# The machines work only while the session lasts: other programs take CPU time from them.
 cat >work.sh <<-END
 	$(declare -f in_guest)
 	VM_TREE=$VM_TREE
@@ -233,13 +234,13 @@ sed 's/^/# /' all.out
 stop_both
 kill -INT $count
 wait $count
-# Meanwhile.
+# These guests boot during the checks below.
 start_guest $system bare 1 agent.no=pair &
 start_guest $system perfless 1 agent.no=perf &
 start_guest $system dies 1 &
 left_in_web >left
-is "nothing is left in a guest" "$(cat left)" "nothing else"
-is "nothing but the session is left on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
+is "pv-perf leaves no file and no process in a guest" "$(cat left)" "nothing else"
+is "pv-perf leaves only the session on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
 	"$(echo {db,host,web}.{maps,samples}.gz old.kallsyms session.json) "
 is "all domains have the status ok" "$(field all "[x['status'] for x in s['domains']]")" \
 	"['ok', 'ok', 'ok', 'ok']"
@@ -260,7 +261,7 @@ for name in web db old; do
 			grep -c "^guest=$name,")" 1
 done
 
-# Of the samples' periods, in the time in which all recorded.
+# sum NAME REGEX: the periods of the samples of NAME that match
 sum() {
 	zcat all/"$1".samples.gz | awk -v r="$2" \
 		'match($0, / \[[0-9]+\] [A-Za-z-]+ [0-9.]+: [0-9]+ /) &&
@@ -271,13 +272,14 @@ total=$(($(sum host ' cycles:H: ') + $(sum host "$old") + $(sum web .) + $(sum d
 within "the periods of all samples are what the CPUs have counted" $total \
 	"$(field all "sum(s['host']['counted'].values())")" 2
 
-# What comes out is what was done. That is known by perf's counts of the VMMs' threads
-# in guest mode, and by how many instructions the programs have.
+# The report agrees with perf's counts of the VMMs' threads in guest mode, and with the
+# programs' known numbers of instructions.
 "$pv_perf" report --top 0 all >out
 sed 's/^/# /' out
 whole=$(field all "sum(s['host']['counted'].values())")
 
-# near NAME EVENTS WANT WHOLE [POINTS]: to within 2 or so many percentage points of the whole
+# near NAME EVENTS WANT WHOLE [POINTS]: EVENTS is WANT, to within 2 percent of WHOLE or POINTS
+# percent
 near() {
 	local percent
 	percent=$(awk -v g="$2" -v w="$3" -v all="$4" 'BEGIN {
@@ -287,7 +289,7 @@ near() {
 		split(p, n, " "); exit !(n[2] > 0 && (n[1] - n[2]) ^ 2 <= max ^ 2) }'
 }
 
-# sum_of N REGEX: the events that the Nth table has of what matches
+# sum_of N REGEX: the sum of the events in the matching rows of the Nth table
 sum_of() {
 	table "$1" out | sed 's/^~//' | awk -v r="$2" '{
 			events = $1; $1 = $2 = ""; sub(/^ +/, "")
@@ -299,19 +301,20 @@ guests=0
 for name in web db old; do
 	counted=$(counted_of $name)
 	guests=$((guests + counted))
-	near "by domain: $name" "$(sum_of 1 "^(guest|passive) $name ")" "$counted" \
+	near "by domain: the share of $name" \
+		"$(sum_of 1 "^(guest|passive) $name ")" "$counted" \
 		"$whole"
 done
-near "by domain: the host and its VMMs" "$(sum_of 1 '^(host|VMM of) ')" \
+near "by domain: the share of the host and its VMMs" "$(sum_of 1 '^(host|VMM of) ')" \
 	$((whole - guests)) "$whole"
-near "by domain: nothing but these" \
+near "by domain: these domains are the whole" \
 	"$(sum_of 1 '^(guest|passive|host|VMM of) ')" "$whole" "$whole"
 while read -r domain program millions; do
 	domain=${domain/_/ }
-	near "by process: $program of $domain" \
+	near "by process: the share of $program of $domain" \
 		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" "$whole"
 	# The program executes as many instructions as it has.
-	within "by process: all of $program of $domain" \
+	within "by process: the report has all instructions of $program of $domain" \
 		"$(sum_of 2 "^$domain user $program\$")" "${millions}000000" 5
 done <<-END
 	guest_web calltree 800
@@ -319,11 +322,11 @@ done <<-END
 	host calltree 400
 END
 while read -r name part; do
-	near "by function: $name in web" \
+	near "by function: the share of $name in web" \
 		"$(sum_of 3 "^guest web user $name .*calltree\$")" $((part * 80000000)) \
 		800000000
-	# Each of 200 calls has one sample or none: a standard deviation of 0.7 points.
-	near "by function: $name on the host" \
+	# Each of 200 calls has one sample or none: the standard deviation is 0.7 points.
+	near "by function: the share of $name on the host" \
 		"$(sum_of 3 "^host user $name .*calltree\$")" $((part * 40000000)) \
 		400000000 3
 done <<-END
@@ -334,7 +337,8 @@ done <<-END
 	b 1
 	c 3
 END
-near "by function: _start in db" "$(sum_of 3 '^guest db user _start ')" 500000000 "$whole"
+near "by function: the share of _start in db" \
+	"$(sum_of 3 '^guest db user _start ')" 500000000 "$whole"
 for n in 1 2 3; do
 	within "table $n adds up to the CPUs' cycles" \
 		"$(table $n out | awk '/ all$/ { print $1 }')" "$whole" 2
@@ -345,12 +349,13 @@ has "the passive guest's kernel has functions" \
 for name in web db; do
 	more "$name: moments at which its clock was measured" \
 		"$(field all "len(d['$name']['clock'])")" 2
-	ok "$name: within 10 us, it says" test "$(field all \
+	ok "$name: the session's own bound of its clock's error is less than 10 us" \
+		test "$(field all \
 		"int(max(p[2] for p in d['$name']['clock']) * 1e6)")" -lt 10
 done
 read -r pairs cpus worst median <<<"$(compare_both all)"
-more "the same hypercalls, in both traces" "$pairs" 20
-is "the same hypercalls are those of two vCPUs" "$cpus" 2
+more "hypercalls that are in both traces" "$pairs" 20
+is "the hypercalls in both traces come from two vCPUs" "$cpus" 2
 echo "# outside: at most $worst ns; the functions take $median ns"
 ok "no hypercall is 10 us before or after its function" test "$worst" -lt 10000
 ok "half of the functions take less than 20 us" test "$median" -lt 20000
@@ -376,10 +381,10 @@ echo "# instructions: $(cost_of session), with perf by hand $(cost_of hand)"
 ok "a session costs no more than perf on both sides" awk -v s="$(cost_of session)" \
 	-v h="$(cost_of hand)" 'BEGIN { exit !(s > 0 && s + 0 <= h * 1.05) }'
 
-# Guests that fail, beside web, which does not: old has no agent, and db does nothing
-# but ask the host for its clock.
+# A session of guests that fail, and of web, which does not fail: old has no agent, and db
+# floods the host with hypercalls for its clock.
 wait_for_guests bare perfless dies
-# old must not take time from the others.
+# old must not take CPU time from the other guests.
 # shellcheck disable=SC2046 # words
 renice -n 19 $(ls "/proc/$(pid_of old)/task") >/dev/null
 virsh -q resume old
@@ -411,5 +416,5 @@ more "the clock of web is known for the whole session" "$(field some \
 	"int(100 * (d['web']['clock'][-1][1] - d['web']['clock'][0][1]) / s['seconds'])")" 90
 "$pv_perf" record -o none --vm nobody true >out 2>&1
 has "a domain that does not exist is named" 'knows no domain nobody' out
-is "nothing is left in web" "$(left_in_web)" "nothing else"
+is "pv-perf leaves no file and no process in web" "$(left_in_web)" "nothing else"
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The host's view: its own counts beside a guest's, two guests at once, a
-# VMM that is killed, debugfs and tracepoints.
+# The host's side: its own counts beside a guest's, two guests at once, a killed VMM, debugfs
+# and tracepoints.
 # vm: host --host-cpus 2 --timeout 2400
 # tier: test
 # machines: amd intel
@@ -39,7 +39,7 @@ sed 's/^/# /' events | head -8
 
 for i in 1 2 3; do
 	perf stat -x, -o out -e instructions:u "$T/loop"
-	is "run $i: the host counts its own program right meanwhile" \
+	is "run $i: the host counts its own program exactly beside two guests" \
 		"$(count instructions:u out)" 10000004
 done
 perf stat -x, -o out -a -e instructions:G,instructions:H,instructions:GH sleep 1
@@ -55,15 +55,16 @@ for n in 1 2; do
 		"$(count instructions:u guest$n)" 10000004
 done
 
-# The host takes the CPU away for 0.3 ms and more after each 0.2 ms, now and then in
-# the middle of the guest's NMI handler, whose time the guest's perf measures.
+# A task of the host takes the CPU for at least 0.3 ms after every 0.2 ms, now and then in
+# the middle of the guest's NMI handler.  The guest's perf measures the handler's time.
 chrt -f 1 perl -e 'while (1) {
 	if (-e "competing") { for ($n = 0; $n < 1000; $n++) {} }
 	select undef, undef, undef, 0.0002;
 }' &
 competitor=$!
 taskset -pc 1 $competitor >/dev/null
-# Not through 9p, and no more than needed while that is so: perf looks at modules.
+# The program is in memory, because 9p is slow while the task runs.  An empty /lib/modules
+# spares perf the search through modules.
 taskset -c 1 "$vm" guest -- sh -c "cp $T/loop /dev/shm
 	mount -t tmpfs none /lib/modules
 	echo 'p:took perf_sample_event_took ns=%di' >$tracing/kprobe_events
@@ -77,24 +78,25 @@ taskset -c 1 "$vm" guest -- sh -c "cp $T/loop /dev/shm
 	perf report -i /dev/shm/data --stats
 	cat $tracing/trace" >out 2>&1
 kill $competitor
-has "a guest has its samples while the host takes its CPU away" "SAMPLE events: +6[0-9]{2}" out
+has "a guest takes its samples while the host takes its CPU away" \
+	"SAMPLE events: +6[0-9]{2}" out
 grep ' took:' out | sed 's/^/# /'
-ok "the guest's perf finds at most 2 samples long" \
+ok "the guest's perf measures more than 0.2 ms for at most 2 samples" \
 	test "$(grep -cx 'probe 1' out)" = 1 -a "$(grep -c ' took:' out)" -le 2
 cat $tracing/trace >trace
 has "the tracepoint kvm_pv_perf_op shows ENABLE" 'kvm_pv_perf_op: vcpu 0 ENABLE' trace
 has "the tracepoint kvm_pv_perf_open shows the event" 'kvm_pv_perf_open: vcpu 0 id' trace
 echo 0 >$tracing/events/kvm/enable
 
-# More CPUs in the guest than the host has.
+# The guest has more CPUs than the host.
 perf stat -x, -o out -e instructions:u "$T/hop"
 $vm guest --cpus 4 -- perf stat -x, -e instructions:u "$T/hop" >guest4 2>&1
 is "a program that moves 1,000 times between 4 vCPUs counts as on the host" \
 	"$(count instructions:u guest4)" "$(count instructions:u out)"
 
-# Guests that count more events than there are counters, all the time, and what
-# is left for the host's own perf on their CPU.  Its NMI watchdog has one as well.
-# Then they count what there is room for, until their VMM dies.
+# A guest always counts more events than the CPU has counters.  The host's perf counts on the
+# same CPU, where the NMI watchdog has a counter, too.  Then the guest counts two events until
+# its VMM dies.
 $vm guest -- sh -c "for most in 6 0; do
 		while [ ! -e share.\$most.begin ]; do sleep 0.1; done
 		perf stat -a -e \
@@ -105,7 +107,8 @@ instructions,branches,cycles,instructions,branches,cycles,instructions \
 	perf stat -a -e instructions,cycles \
 		sh -c 'touch goes_on; while :; do $T/loop; done'" >out 2>&1 &
 victim=$!
-# share MOST: of a guest that may have so many counters, 0 for the default
+# share MOST: how long the host's event counts beside a guest that may have MOST counters;
+# 0 is the default
 share() {
 	echo "$1" >/sys/module/kvm/parameters/pv_perf_max_counters
 	touch "share.$1.begin"
@@ -122,15 +125,15 @@ share 6
 has "the host's perf does not always count beside a guest that may have all counters" \
 	'^<not counted>|,[0-9][0-9]?\.[0-9]*,' share
 share 0
-# Only perf can say whether a fixed counter is free, and takes one of the host's then,
-# until its next tick.
+# Only perf knows whether a fixed counter is free.  If perf takes the host's fixed counter for
+# the guest, the host's event waits until perf's next tick.
 least=100
 [ ! -e /sys/module/kvm_intel ] || least=95
 is "the host's perf always counts beside a guest that only wants all counters" \
 	"$(awk -F, -v l=$least '$3 ~ /^instructions/ { print ($5 >= l) }' share)" 1
 echo "$max_counters" >/sys/module/kvm/parameters/pv_perf_max_counters
 
-# The VMM dies while events count, which so far have cost no exit.
+# The VMM dies while events count.  Until then these events have caused no exit.
 ok "the guest's perf counts until its VMM is killed" until_true [ -e goes_on ]
 sleep 2
 echo >$tracing/trace

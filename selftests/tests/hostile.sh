@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest makes random hypercalls from several CPUs, and reads counters by RDPMC,
-# while the host and another guest profile: their counts stay exact, also those that
-# the other reads in user mode, and nothing is left when it is gone.
+# A hostile guest makes random hypercalls from several CPUs, and reads counters by RDPMC,
+# while the host and another guest profile.  Their counts stay exact, also the counts that the
+# other guest reads in user mode.  After the hostile guest the host has nothing of it left.
 #
 #	make test TESTS=hostile HYPERCALLS=10000000 SEED=1
 #
@@ -16,7 +16,7 @@ self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
 
-# The first series for mainline, alone, has no RDPMC: programs read by read() there.
+# Without the series 4-rdpmc a guest has no RDPMC: its programs use read().
 case ${VM_KERNEL-} in
 *-core)	core=core rdpmc=() reads='[0-9]* readings by RDPMC, [1-9][0-9]* by read\(\)' ;;
 *)	core='' rdpmc=(--accel-opt pv-perf-rdpmc=on)
@@ -32,7 +32,7 @@ be_hostile() {
 	"$T/hostile" "$@" $core
 }
 
-# count_loop FILE: the same program again and again, until it shall stop
+# count_loop FILE: count the same program again and again, until the file stop exists
 count_loop() {
 	while [ ! -e stop ]; do
 		perf stat -x, -o "$1.out" -e instructions:u,branches:u "$T/loop"
@@ -51,8 +51,8 @@ be_victim() {
 	wait
 }
 
-# What the host has in use: perf_events, pinned pages, and kB of slabs. Twice,
-# as what was freed under RCU comes back a moment later.
+# The resources that the host uses: perf_events, pinned pages, and kB of slabs. The loop runs
+# twice, because memory freed by RCU returns a moment later.
 used() {
 	for _ in 1 2; do
 		echo 3 >/proc/sys/vm/drop_caches
@@ -61,7 +61,7 @@ used() {
 		done
 		sleep 1
 	done
-	# Else the pages that each CPU has counted reach /proc/vmstat late.
+	# Each CPU's counts of pages reach /proc/vmstat late without this.
 	cat /proc/sys/vm/stat_refresh
 	awk '$1 == "perf_event" { print "perf_events", $2 }' /proc/slabinfo
 	awk '$1 == "nr_foll_pin_acquired" { n += $2 }
@@ -72,7 +72,7 @@ used() {
 
 # on_host HYPERCALLS SEED
 on_host() {
-	# The first guest fills caches, which is no leak.
+	# The first guest fills caches: without it their memory would look like a leak.
 	"$vm" guest --cpus 2 -- "$self" be_hostile 1000 2 "$2" >first
 	used >used.before
 	dmesg >dmesg.before
@@ -100,7 +100,7 @@ if [ $# -gt 0 ]; then
 	exit
 fi
 
-# On a kernel with checks a hypercall takes a tenth of a second of a CPU.
+# On a kernel with checks a hypercall takes 0.1 seconds of CPU time.
 case ${VM_KERNEL-} in
 *-debug)	hypercalls=${HYPERCALLS:-4000} ;;
 *)		hypercalls=${HYPERCALLS:-20000} ;;
@@ -109,8 +109,7 @@ seed=${SEED:-$(date +%s)}
 dir=$T/hostile.scratch
 rm -rf "$dir"
 mkdir -p "$dir"
-# Overflows at each instruction take all of the time, until perf throttles them:
-# at this rate.
+# Overflows at each instruction take all CPU time until perf throttles them, at this rate.
 "$vm" host --host-cpus 2 --timeout $((1200 + hypercalls / 500)) \
 	--append sysctl.kernel.perf_event_max_sample_rate=4000 \
 	--kvm-opt pv_perf_rdpmc=5 \
@@ -125,12 +124,12 @@ for who in host victim; do
 	name="the $who"
 	[ $who = host ] || name="the other guest"
 	echo "# $name has counted $(wc -l <$who) times"
-	more "$name counts meanwhile" "$(wc -l <$who)" 1
-	is "$name counts right each time" "$(sort -u $who)" "10000004 5000001"
+	more "$name counts beside the hostile guest" "$(wc -l <$who)" 1
+	is "$name counts exactly each time" "$(sort -u $who)" "10000004 5000001"
 done
 
 sed 's/^/# the other guest: /' monitor
-has "the other guest's readings in user mode are right" \
+has "the other guest's readings in user mode are exact" \
 	"^$reads, 0 wrong\$" monitor
 
 empty "no VM is left" left
@@ -138,14 +137,14 @@ sed 's/^/# before: /' used.before
 sed 's/^/# after: /' used.after
 is "no perf_event and no pinned page is left" \
 	"$(grep -v slab used.after)" "$(grep -v slab used.before)"
-# A leak at each OPEN would be more than 2 MB.
+# A leak at each OPEN would exceed 2 MB.
 slab() {
 	awk '$1 == "slab" { print $2 }' "$1"
 }
-ok "the host's slabs are back where they were, to 2 MB" \
+ok "the host's slabs have grown by at most 2 MB" \
 	test "$(slab used.after)" -le $(($(slab used.before) + 2048))
 comm -13 <(sort dmesg.before) <(sort dmesg.after) >log
-# Ours, and those whose rate the host's kernel limits itself.
+# Expected lines: the pair's messages about limits, and kernel messages with a limited rate.
 grep -vE 'has reached its limit of [0-9]+ events|interrupt took too long|NMI handler .* took too long|callbacks suppressed|drop_caches|Unhandled (RD|WR)MSR' \
 	log | sed 's/^/# unexpected: /' | tee unexpected
 empty "the host's log has no unexpected line" unexpected

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The emulated machine with a hybrid CPU: stock Linux has a PMU for each kind of core, each
-# counts exactly, and a task that moves between the kinds loses nothing.
+# PMU counts exactly, and a task that moves between the kinds of cores loses no count.
 # vm: none
 # tier: intel
 # machines: intel
@@ -17,12 +17,12 @@ self=$(realpath "$0")
 core=cpu_core/instructions/u
 atom=cpu_atom/instructions/u
 
-# field N: of each event that perf stat has in the file out
+# field N: field N of each event in the output of perf stat, the file out
 field() {
 	awk -F, -v f="$1" '/cpu_/ { print $f }' out | paste -sd' '
 }
 
-# leaf CPU LEAF: EAX to EDX
+# leaf CPU LEAF: EAX to EDX of this CPUID leaf on this CPU
 leaf() {
 	"$T/cpuid" "$1" "$2"
 }
@@ -32,14 +32,14 @@ cpuid() {
 	for cpu in 0 1; do
 		is "CPUID: CPU $cpu is of a hybrid CPU" \
 			"$(( (0x$(leaf $cpu 7 | cut -d' ' -f4) >> 15) & 1 ))" 1
-		is "CPUID: CPU $cpu says what all cores have: 6 general and 3 fixed counters" \
+		is "CPUID: CPU $cpu has the counters of all cores: 6 general and 3 fixed" \
 			"$(leaf $cpu 10)" "07300605 00000058 00000007 00008603"
 	done
 	is "CPUID: CPU 0 is a performance core, Golden Cove" "$(kind 0)" 40000001
 	is "CPUID: CPU 1 is an efficiency core, Gracemont" "$(kind 1)" 20000001
 }
 
-# kind CPU: core type and native model
+# kind CPU: the CPU's core type and native model ID
 kind() {
 	leaf "$1" 0x1a | cut -d' ' -f1
 }
@@ -49,10 +49,10 @@ pmus() {
 	is "cpu_core has CPU 0, cpu_atom CPU 1" \
 		"$(cat $devices/cpu_core/cpus $devices/cpu_atom/cpus | paste -sd' ')" "0 1"
 	dmesg >dmesg
-	is "no MSR is read that is not there" "$(grep -c 'unchecked MSR' dmesg)" 0
+	is "the kernel reads no MSR that does not exist" "$(grep -c 'unchecked MSR' dmesg)" 0
 }
 
-# How many counters Linux 6.1 says that each kind has
+# The numbers of counters in the boot log of Linux 6.1
 counters() {
 	is "cpu_core has 8 general and 4 fixed counters, cpu_atom 6 and 3" "$(
 		sed -n -e '/cpu_core PMU driver/,$s/.*generic registers: *//p' \
@@ -60,7 +60,7 @@ counters() {
 			head -n 4 | paste -sd' ')" "8 4 6 3"
 }
 
-# counts CPU OWN OTHER: on that CPU, PMU by PMU
+# counts CPU OWN OTHER: on this CPU the PMU OWN counts, and the PMU OTHER does not
 counts() {
 	local cpu=$1 own=$2 other=$3
 	taskset -c "$cpu" perf stat -x, -o out -e "$own/instructions/u,$own/branches/u" \
@@ -69,17 +69,17 @@ counts() {
 		"$(field 1)" "10000004 5000001 <not counted>"
 }
 
-# unit_masks CPU PMU CONDITIONAL OTHERS: conditional branches, and what are some on the
-# other kind
+# unit_masks CPU PMU CONDITIONAL OTHERS: the unit mask of conditional branches on this kind of
+# core, and on the other kind
 unit_masks() {
 	local cpu=$1 pmu=$2 conditional=$3 others=$4
 	taskset -c "$cpu" perf stat -x, -o out -e "$pmu/event=0xc4,umask=$conditional/u" \
 		-e "$pmu/event=0xc4,umask=$others/u" "$T/loop"
-	is "$pmu: unit mask $conditional has the conditional branches, $others nothing" \
+	is "$pmu: unit mask $conditional counts conditional branches, $others counts none" \
 		"$(field 1)" "5000000 0"
 }
 
-# all_counters CPU PMU GENERAL: all of them at once, and one more
+# all_counters CPU PMU GENERAL: groups with an event for each counter, and with one more event
 all_counters() {
 	local cpu=$1 pmu=$2 general=$3 group
 	group=$pmu/instructions/u,$pmu/cycles/u,$pmu/ref-cycles/u
@@ -92,13 +92,13 @@ all_counters() {
 			awk '{ print $1, $2, $3 }' | paste -sd,)" \
 		"3 10000004 100.00,$general 5000001 100.00"
 	taskset -c "$cpu" perf stat -x, -o out -e "{$group,$pmu/event=0xc4/u}" "$T/loop"
-	more "$pmu: with one more it does not" "$(grep -c '^<not' out)" 0
+	more "$pmu: a group with one more event does not count" "$(grep -c '^<not' out)" 0
 }
 
 metrics() {
 	taskset -c 0 perf stat -x, -o out -e "{cpu_core/slots/u,cpu_core/topdown-retiring/u}" \
 		"$T/loop"
-	is "cpu_core: slots and metrics are there, and read 0" \
+	is "cpu_core: slots and metrics exist and read 0" \
 		"$(field 1)" "0 0"
 }
 
@@ -106,23 +106,24 @@ metrics() {
 samples() {
 	perf record -q -e "$2/instructions/u" -c 10000 -o data taskset -c "$1" "$T/loop"
 	perf script -i data -F ip 2>/dev/null | sort | uniq -c >ips
-	# taskset executes, too.
+	# taskset has a few samples, too.
 	is "$2: 1,000 samples at one address" "$(awk '$1 > 10 { print $1 }' ips)" 1000
 }
 
-# perf would scale each count to what it might be on one kind alone. It prints time_running
-# in ns, and as a percentage of time_enabled without a fraction. From Linux 6.2 on the dummy
-# event is enabled when they are, and runs all the time.
+# Without --no-scale perf scales each count up as if the task had always run on one kind of
+# core. perf prints time_running in ns, and as a whole percentage of time_enabled. From Linux
+# 6.2 on, the dummy event is enabled at the same time as the others and always runs.
 moves() {
 	taskset -c 0 perf stat -x, --no-scale -o out -e "$core,$atom,dummy:u" "$T/kinds"
-	is "a task moves 101 times: each PMU counts what it executes on its CPU" \
+	is "a task moves 101 times: each PMU counts the task's instructions on its CPU" \
 		"$(field 1)" "510363 510457"
-	within "time_running of both is time_enabled, in percent" \
+	within "both events' time_running adds up to time_enabled, in percent" \
 		"$(field 5 | awk '{ print $1 + $2 }')" 100 1
 	[ "$VM_KERNEL" = 6.1 ] ||
-		is "and to the ns" "$(field 4 | awk '{ print $1 + $2 }')" \
+		is "both events' time_running adds up to time_enabled, in ns" \
+			"$(field 4 | awk '{ print $1 + $2 }')" \
 			"$(awk -F, '/dummy/ { print $4 }' out)"
-	more "each has some percent of it" \
+	more "each event runs for more than 10 % of the time" \
 		"$(field 5 | awk '{ print int($1 < $2 ? $1 : $2) }')" 10
 }
 
@@ -140,16 +141,16 @@ in_host() {
 	all_counters 0 cpu_core 8
 	all_counters 1 cpu_atom 6
 	metrics
-	# perf record looks at each, which takes long.
+	# perf record reads all modules, which takes long.
 	mount -t tmpfs none /lib/modules
 	samples 0 cpu_core
 	samples 1 cpu_atom
 	"$vm" guest --pmu=none -- "$T/loop"
-	is "a guest runs on it" $? 0
+	is "a guest runs on a hybrid CPU" $? 0
 	finish
 }
 
-# On a machine with three kinds
+# On a machine with three kinds of cores
 of_three() {
 	local devices=/sys/bus/event_source/devices
 	sysctl -q kernel.nmi_watchdog=0

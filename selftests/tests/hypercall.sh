@@ -8,31 +8,32 @@
 # programs: hypercall_test driver_test flush_test
 # seconds: 90, on intel 164
 . "$VM_TREE/selftests/tap.sh"
-# The kernel is that of the level that it runs on.
+# VM_KERNEL is the kernel of the level that runs the command.
 load="insmod $VM_TREE/build/linux-\$VM_KERNEL/hypercall/kvm_perf_hypercall.ko"
 cd "$VM_SCRATCH" || exit 1
 
-# The first series for mainline, alone, has no events of the hypervisor.
+# Without the series 5-hypervisor-events the host has no events of the hypervisor.
 host=
 case $VM_KERNEL in
 *-core)	host=--core ;;
 esac
 ends_well contract "$vm" guest --cpus 2 -- sh -c "$load; $T/hypercall_test $host"
 
-# The log tells of the limit, once.
 dmesg >log
-is "the host's log tells of the limit once" \
+is "the host's log mentions the limit on events once" \
 	"$(grep -c 'has reached its limit of 128 events' log)" 1
 
-# The guest's kernel allows more than this VM may have, however long samples take.
+# The guest's kernel allows more overflows than this VM's limit, however long samples take.
 rate=/sys/module/kvm/parameters/pv_perf_max_rate
 before=$(cat $rate)
 echo 5000 >$rate
 ends_well driver "$vm" guest -- sh -c "$load; $T/driver_test 20000"
 
-# What comes from an overflow to the stop, in instructions: the NMI's handler, or the rest
-# of perf's work that the overflow comes in. With checks that is more than a period. A guest whose samples take all its time is to reach the limit on
-# the rate, also where each takes over a millisecond, or an instruction 5 ns.
+# skid: the most instructions between an overflow and the stop of the event. They are the
+# NMI's handler, or the rest of perf's work that the overflow interrupts. On a kernel with
+# checks they are more than a period. limit: a guest whose samples take all its time must
+# reach the limit on the rate, even if a sample takes over a millisecond or an instruction
+# takes 5 ns.
 skid=8000 limit=$before seconds=1
 ! long || seconds=3
 case $VM_KERNEL-$kvm_vendor in
@@ -47,6 +48,6 @@ ends_well absent "$vm" guest --pmu=none -- sh -c "
 	insmod $VM_TREE/build/linux-\$VM_KERNEL/guest/kvm_pmu.ko
 	dmesg >dmesg
 	$load; $T/hypercall_test --absent"
-has "without the feature the module's log says why it does nothing" \
+has "without the feature the module's log says why it is not loaded" \
 	'kvm_pmu: not loaded: the host does not offer' dmesg
 finish

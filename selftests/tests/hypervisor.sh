@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The guest's perf has events that only the hypervisor knows: exits by reason, halts,
-# steal; counted and sampled.
+# The guest's perf counts and samples events of the hypervisor: exits by reason, halts and
+# steal time.
 # vm: host --host-cpus 2 --timeout 2400
 # tier: all
 # machines: amd intel
@@ -12,12 +12,12 @@ self=$(realpath "$0")
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# Programs in memory: the guest halts while it waits for a file by 9p.
+# Programs are in memory: with 9p the guest would halt while it waits for a file.
 [ "$VM_LEVEL" != guest ] || T=/dev/shm
 data=/dev/shm/data
 kinds="other io mmio msr cpuid hlt npf interrupt nmi hypercall"
 
-# exits_of FILE COMMAND...: its exits in user mode, by kind
+# exits_of FILE COMMAND...: count the command's exits in user mode, by kind, into FILE
 exits_of() {
 	local out=$1 kind events=kvm/exits/u
 	shift
@@ -35,14 +35,14 @@ check_events() {
 	printf '%s\n' exits injected-irqs preemptions steal-ns steal-ns.scale \
 		steal-ns.unit halt-ns halt-ns.scale halt-ns.unit host-ns \
 		host-ns.scale host-ns.unit >>want
-	is "sysfs has all events" \
+	is "sysfs has all events of the hypervisor" \
 		"$(ls /sys/bus/event_source/devices/kvm/events)" "$(LC_ALL=C sort want)"
 	perf list kvm >list 2>&1
-	has "perf list has them" 'kvm/exits-mmio/' list
+	has "perf list has events of the hypervisor" 'kvm/exits-mmio/' list
 	perf stat -x, -e kvm/config=0x1e/ true >out 2>&1
 	has "perf refuses an event that does not exist" \
 		'Invalid argument|not supported|syntax error' out
-	# Of this program, EOPNOTSUPP: exclude_kernel, remove_on_exec and sigtrap.
+	# The attr has exclude_kernel, remove_on_exec and sigtrap.  95 is EOPNOTSUPP.
 	is "an event of the hypervisor refuses sigtrap with EOPNOTSUPP" "$(perl -e '
 		$attr = pack("LLQQQQQx80", shift, 128, 0x20, 1, 0, 0,
 			     1 << 5 | 1 << 36 | 1 << 37);
@@ -51,17 +51,17 @@ check_events() {
 }
 
 check_doctor() {
-	has "the doctor on the host says that guests may count them" \
+	has "the doctor on the host says that guests may count events of the hypervisor" \
 		'^Guests may count all events of the hypervisor' host.doctor
 	"$VM_TREE/build/pv-perf-doctor" guest >doctor
-	is "the doctor in the guest finds all well" $? 0
-	has "the doctor in the guest counts exits that it makes" \
+	is "the doctor in the guest finds no fault" $? 0
+	has "the doctor in the guest counts its own exits" \
 		'^ok .* counts events of the hypervisor \(kvm/exits/\)' doctor
-	is "the doctor finds no event that the host does not allow" \
+	is "the doctor finds no event of the hypervisor that the host keeps from the guest" \
 		"$(grep -c 'the VMM does not' doctor)" 0
 }
 
-# Both counts have the exits of the C library as a program starts.
+# Both counts include the exits of the C library at the program's start.
 check_counts() {
 	local pair kind sum=0
 	exits_of none "$T/exits" cpuid 0 io 0 mmio 0 hypercall 0
@@ -74,14 +74,14 @@ check_counts() {
 	for kind in $kinds; do
 		sum=$((sum + $(count "kvm/exits-$kind/u" some)))
 	done
-	is "kvm/exits/ is the sum of them" "$(count kvm/exits/u some)" $sum
+	is "kvm/exits/ is the sum of all kinds of exits" "$(count kvm/exits/u some)" $sum
 	perf stat -x, -o out -e kvm/exits-cpuid/k,kvm/exits-cpuid/u,kvm/exits-cpuid/ \
 		"$T/exits" cpuid 1000
 	is ":u and :k add up" $(($(count kvm/exits-cpuid/u out) +
 		$(count kvm/exits-cpuid/k out))) "$(count kvm/exits-cpuid/ out)"
 }
 
-# Idle, the CPU halts, once for each time that a timer or the program wakes it.
+# An idle CPU halts again after each wakeup by a timer or the program.
 check_halts() {
 	perf stat -x, -a -o out -e kvm/exits-hlt/,kvm/halt-ns/,kvm/host-ns/ \
 		"$T/exits" halt 100
@@ -99,9 +99,9 @@ check_groups() {
 	perf record -q -B -N -e '{instructions:u,kvm/exits-io/}:S' -c 20000 -o $data \
 		"$T/exits" io 10000
 	perf script -i $data -F event,period 2>/dev/null >script
-	more "a :S group counts them at each sample" \
+	more "a :S group reads the exits at each sample" \
 		"$(awk '/exits-io/ { n += $1 } END { print n + 0 }' script)" 5000
-	# If the program ends while perf prints an interval, perf leaves the last one out.
+	# If the program ends while perf prints an interval, perf leaves out the last interval.
 	perf stat -x, -I 20 -o series -e instructions:u,kvm/exits-io/ \
 		sh -c "$T/exits io 10000; sleep 0.1"
 	is "the intervals of perf stat -I add up" \
@@ -109,7 +109,7 @@ check_groups() {
 	more "perf stat -I has intervals" "$(grep -c 'kvm/exits-io/' series)" 2
 }
 
-# samples LABEL: of data, how many have its address, of the program
+# samples LABEL: the number of samples in data at this label of the program exits
 samples() {
 	local address
 	address=$(nm "$T/exits" | awk -v n="$1" '$3 == n { sub("^0*", "", $1); print $1 }')
@@ -125,29 +125,32 @@ check_samples() {
 	head -n 4 chains | sed 's/^/# /'
 	more "the samples' call chains have main" "$(grep -c ' main *$' chains)" 9899
 	perf record -q -B -N -c 10 -o $data -e kvm/exits/u "$T/exits" cpuid 10000
-	more "one in ten of 10,000 CPUIDs is sampled" "$(samples cpuid_instruction)" 989
+	more "with a period of 10, every tenth of 10,000 CPUIDs is sampled" \
+		"$(samples cpuid_instruction)" 989
 	perf record -q -B -N -F 1000 -o $data -e kvm/exits/u "$T/exits" cpuid 20000
 	more "CPUIDs are sampled with a frequency" "$(samples cpuid_instruction)" 20
 	perf report -i $data --stdio --sort symbol 2>/dev/null >report
 	within "the periods of samples with a frequency add up" \
 		"$(sed -n 's/^# Event count (approx.): //p' report)" 20000 2
 
-	# One for which the NMI has an interrupt wait would be the next.
+	# If the NMI of a sample made an interrupt wait, that interrupt would cause the next
+	# sample, without end.
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-interrupt/ \
 		perf stat -x, -a -o out -e kvm/injected-irqs/ "$T/exits" halt 100
 	is "sampling each exit for an interrupt ends" $? 0
 	more "interrupts are counted while exits for them are sampled" \
 		"$(count kvm/injected-irqs/ out)" 99
 
-	# A halt that is sampled is not ended by that.
+	# A sample of a halt does not end the halt.
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-hlt/ \
 		perf stat -x, -a -o halts -e kvm/halt-ns/ "$T/exits" halt 100
 	more "halts are sampled" "$(perf script -i $data 2>/dev/null | wc -l)" 99
-	within "sampled halts last as long" "$(count kvm/halt-ns/ halts)" 105000000 10
+	within "sampled halts last as long as others" \
+		"$(count kvm/halt-ns/ halts)" 105000000 10
 	perf record -q -B -N -a -g -c 1 -o $data -e kvm/exits-hlt/ "$T/exits" halt 20
 	perf script -i $data -F ip,sym 2>/dev/null >chains
 	head -n 4 chains | sed 's/^/# /'
-	# The innermost function tells: not all kernels have a function for HLT alone.
+	# The innermost function shows it: not all kernels have a function for HLT alone.
 	is "each sampled halt is in the idle loop, before the interrupt's handler" \
 		"$(awk '!NF { inner = 1; next }
 			inner && $2 ~ /^((pv_)?native_safe_halt|default_idle)$/ { n++ }
@@ -155,7 +158,7 @@ check_samples() {
 		"$(awk '$2 == "do_idle" { n++ } END { print n ? n : "some" }' chains)"
 }
 
-# How many interrupts this guest with one CPU has seen.
+# The number of interrupts that this guest with one CPU has handled.
 interrupts() {
 	awk '$1 ~ /^([0-9]+|LOC|RES|CAL|TLB|IWI):$/ { n += $2 } END { print n }' \
 		/proc/interrupts
@@ -167,7 +170,8 @@ halt_and_tell() {
 	interrupts
 }
 
-# irqs_of HALTS: those that the guest has seen, and those that are counted and sampled
+# irqs_of HALTS: interrupts that the guest has handled, and interrupts that are counted and
+# sampled
 irqs_of() {
 	perf record -q -B -N -a -c 1 -o $data -e kvm/injected-irqs/ \
 		perf stat -x, -a -o irqs -e kvm/injected-irqs/ \
@@ -176,18 +180,19 @@ irqs_of() {
 	count kvm/injected-irqs/ irqs
 }
 
-# perf and the shell begin with some, which come from the files of the first time.
+# perf and the shell cause some interrupts at their start. The first run only reads their
+# files.
 check_interrupts() {
 	local few many
 	irqs_of 0 >/dev/null
 	mapfile -t few < <(irqs_of 0)
 	mapfile -t many < <(irqs_of 400)
-	within "each interrupt counts once, also where it is sampled" \
+	within "each interrupt counts once, even if it is sampled" \
 		$((many[1] - few[1])) $((many[0] - few[0])) 15
 	more "each interrupt has a sample" "$(perf script -i $data 2>/dev/null | wc -l)" 399
 }
 
-# All slots are taken, and then they are not.
+# All slots are taken, and become free while another event waits for a slot.
 check_slots() {
 	local all
 	all=$(printf ',kvm/exits-nested/%.0s' $(seq 16))
@@ -196,15 +201,15 @@ check_slots() {
 	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-io/u sh -c "
 		sleep 0.5; touch slots.go; sleep 0.5; $T/exits io 100"
 	wait
-	is "an event that had to wait for a slot takes samples" "$(samples io_instruction)" 100
+	is "an event that has waited for a slot takes samples" "$(samples io_instruction)" 100
 }
 
-# has_events PID N: it has N perf_events open
+# has_events PID N: the process has N open perf_events
 has_events() {
 	[ "$(find "/proc/$1/fd" -lname 'anon_inode:\[perf_event\]' | wc -l)" = "$2" ]
 }
 
-# Events of another task, and of a CPU.
+# Events of another task and events of a CPU.
 check_targets() {
 	mkfifo /dev/shm/go
 	sh -c "read go </dev/shm/go; exec $T/exits cpuid 1000" &
@@ -214,22 +219,22 @@ check_targets() {
 	echo >/dev/shm/go
 	wait
 	perf stat -x, -C 0 -A -o cpu -e kvm/exits-cpuid/u "$T/exits" cpuid 1000
-	# The C library has exits, too, as a program starts.
+	# The C library causes exits, too, when a program starts.
 	within "perf stat -p counts the exits of a task" "$(count kvm/exits-cpuid/u task)" 1025 2.5
 	is "perf stat -p counts no exits of other reasons" "$(count kvm/exits-io/u task)" 0
 	within "perf stat -C 0 counts the exits of a CPU" \
 		"$(awk -F, '/exits-cpuid/ { print $2 }' cpu)" 1025 2.5
 }
 
-# The machine's clock counts instructions: what they take is what they cost.  The host
-# leaves the guest a CPU for itself.
+# The machine's clock counts instructions, so that elapsed time is cost.  The guest has a CPU
+# of its own.
 microseconds_of_longloop() {
 	local before=${EPOCHREALTIME/./}
 	"$T/longloop"
 	echo $((${EPOCHREALTIME/./} - before))
 }
 
-# with_intervals N: how long it takes with a sample of all counts every N instructions
+# with_intervals N: the time of longloop with a sample of all counts every N instructions
 with_intervals() {
 	perf record -q -a -B -N -o $data -c "$1" \
 		-e '{instructions,kvm/exits/,kvm/halt-ns/}:S' \
@@ -256,13 +261,14 @@ control() {
 	read -r _ </dev/shm/ack
 }
 
-# A hypercall that the host's trace shows; by the shell, as to start a program asks for files.
+# A hypercall that the host's trace shows.  The shell makes it, because starting a program
+# would read files.
 mark() {
 	local line
 	read -r line <"$(echo /sys/bus/event_source/devices/*/clock)"
 }
 
-# The host takes all that it takes between two marks.
+# The host takes CPU time only between the two marks.
 while_host_steals() {
 	proc_steal
 	control enable
@@ -274,7 +280,7 @@ while_host_steals() {
 	proc_steal
 }
 
-# Beside a program of the host that wants the same CPU.
+# A program of the host wants the guest's CPU.
 check_steal() {
 	mkfifo /dev/shm/ctl /dev/shm/ack
 	touch steal.ready
@@ -284,12 +290,12 @@ check_steal() {
 		"$self" while_host_steals >stat 2>/dev/shm/events
 	touch steal.ended
 	wait_for host.steal
-	is "the host's trace has when it begins and ends" "$(awk '{ print $3 }' host.steal)" 2
-	within "kvm/steal-ns/ is what the host's scheduler has" \
+	is "the host's trace has both marks" "$(awk '{ print $3 }' host.steal)" 2
+	within "kvm/steal-ns/ agrees with the host's scheduler" \
 		"$(count kvm/steal-ns/ steal)" "$(awk '{ print $1 }' host.steal)" 1
-	within "kvm/steal-ns/ is what /proc/stat has" "$(count kvm/steal-ns/ steal)" \
+	within "kvm/steal-ns/ agrees with /proc/stat" "$(count kvm/steal-ns/ steal)" \
 		"$(awk 'NR == 1 { n = $1 } END { printf "%.0f", ($1 - n) * 10000000 }' stat)" 1
-	within "kvm/preemptions/ is what the host's trace of the scheduler has" \
+	within "kvm/preemptions/ agrees with the host's trace of the scheduler" \
 		"$(count kvm/preemptions/ steal)" "$(awk '{ print $2 }' host.steal)" 1
 }
 
@@ -301,7 +307,7 @@ while_host_counts() {
 	wait_for host.exits
 }
 
-# The host has its own count of it meanwhile.
+# The host counts the guest's exits at the same time.
 check_host() {
 	perf stat -x, -a -o guest.exits -e kvm/exits/,kvm/exits-pv-perf/ \
 		-e kvm/exits-cpuid/ "$self" while_host_counts
@@ -328,7 +334,8 @@ in_guest() {
 	check_host
 	check_steal
 	perf stat -x, -o out -e instructions:u "$T/loop"
-	is "hardware events count exactly after all that" "$(count instructions:u out)" 10000004
+	is "hardware events count exactly after events of the hypervisor" \
+		"$(count instructions:u out)" 10000004
 	sleep 1
 	dmesg >dmesg
 	no_warning "the guest's log has no warning" dmesg
@@ -351,7 +358,7 @@ kvm-intel)	cpuid=10 ;;
 esac
 
 "$VM_TREE/build/pv-perf-doctor" host >host.doctor
-# The programs that watch the guest take CPU time, too.
+# CPU 1 is the guest's: the programs of this script run on CPU 0.
 taskset -pc 0 $$ >/dev/null
 "$VM_TREE/selftests/vm" guest -- "$self" in_guest &
 guest=$!
@@ -366,9 +373,9 @@ echo $(($(exits) - before)) >host.exits.new
 mv host.exits.new host.exits
 wait_for steal.ready
 vcpu=$(cat /sys/kernel/debug/kvm/*/vcpu0/pid)
-# How long the vCPU's thread has waited for a CPU, in ns, is the second word.
+# The second word is the time that the vCPU's thread has waited for a CPU, in ns.
 schedstat=/proc/$vmm/task/$vcpu/schedstat
-# A task that is preempted has the state 0, or one above all others.  A mark is a READ of
+# A preempted task has the state 0 or a state of 256 or more.  A mark is a READ of
 # KVM_PMU_NO_EVENT.
 perf record -q -a -B -N -o $data -e sched:sched_switch \
 	--filter "prev_pid == $vcpu && (prev_state == 0 || prev_state >= 256)" \

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Installing: the packages on a Debian, with a kernel update; their modules on
-# the emulated host and in a guest; what the doctor says where something is
-# missing, and what tools/install refuses; the package of built modules.
+# Installation: the packages on a Debian system, with a kernel update; their modules on the
+# emulated host and in a guest; the doctor's messages about missing parts; the cases that
+# tools/install refuses; the package of built modules.
 # vm: none
 # tier: all
 # machines: amd
@@ -21,7 +21,7 @@ in_debian() {
 		PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
-# Mounts the tree, and the folder that build may be a symbolic link to, at their paths.
+# Mounts the tree at its path.  build may be a symbolic link: its target is mounted, too.
 mount_tree() {
 	local dir
 	for dir in "$tree" "$(realpath "$tree/build")"; do
@@ -30,7 +30,7 @@ mount_tree() {
 	done
 }
 
-# For this program and what it starts.
+# The mounts are visible to this process and its children.
 mount_debian() {
 	mount_tree
 	for dir in proc sys dev; do
@@ -38,7 +38,8 @@ mount_debian() {
 	done
 }
 
-# said NAME STATUS REGEX -- COMMAND...: its status, and lines that it prints
+# said NAME STATUS REGEX... -- COMMAND...: the command ends with STATUS and prints lines that
+# match
 said() {
 	local name=$1 status=$2 lines=()
 	shift 2
@@ -76,7 +77,7 @@ place() {
 on_debian() {
 	local installed="$debian/lib/modules/$release/updates/dkms"
 
-	# Before there are headers and source, as for a kernel to come.
+	# Without headers and source, as for a kernel that is not installed yet.
 	said "without headers" 0 \
 		"Linux $release: its headers are not installed" \
 		"Remedy: apt install linux-headers-$release" \
@@ -93,22 +94,22 @@ on_debian() {
 	for m in kvm kvm-amd kvm-intel; do
 		is "modprobe takes the host's $m" "$(place $m)" updates/dkms
 	done
-	is "they are signed by dkms's key" \
+	is "dkms's key has signed the modules" \
 		"$(modinfo -F signer "$installed"/kvm{,-amd,-intel,_pmu}.ko | uniq)" \
 		"DKMS module signing key"
-	ok "the guest's is loaded at boot" grep -qx kvm_pmu \
+	ok "the guest's module is loaded at boot" grep -qx kvm_pmu \
 		"$debian/usr/lib/modules-load.d/pv-perf-guest.conf"
 }
 
-# set_version VERSION: Debian's kernel $release in another version, of which nothing but
-# this is another: its image, headers and source
+# set_version VERSION: make packages of Debian's kernel $release (image, headers and source)
+# that differ only in their version
 set_version() {
 	local dir
 	rm -rf deb
 	for deb in "$debian"/srv/linux-{headers-"$release",source-6.1}_*.deb; do
 		dpkg-deb -R "$deb" deb
 		sed -i "s/^Version: .*/Version: $1/" deb/DEBIAN/control
-		# The packages on whose version these depend are installed.
+		# These fields name exact versions of other packages, which are installed.
 		sed -i '/^\(Depends\|Recommends\|Suggests\):/d' deb/DEBIAN/control
 		rm -f deb/DEBIAN/md5sums
 		find deb -name package.h -exec \
@@ -129,7 +130,7 @@ make_image() {
 		Maintainer: nobody <nobody@example.com>
 		Description: what Debian's has, without its files
 	END
-	# Debian's package does that, too.
+	# Debian's package runs these hooks, too.
 	cat >deb/DEBIAN/postinst <<-END
 		#!/bin/sh
 		run-parts --exit-on-error --arg=$release --arg=/boot/vmlinuz-$release \
@@ -149,32 +150,38 @@ built_from() {
 	cat "$debian/var/lib/pv-perf-host/$release"
 }
 
-# A kernel's update that has the same release.
+# A kernel update with the same release.
 update_kernel() {
 	local old new version
 	version=$(cat "$kernel/version")
 	new=$version.1
 	old=$(built_from)
-	is "it is known what the modules are built from" "${old%source*}" "kernel $version "
+	is "the package records the kernel version that the modules are built from" \
+		"${old%source*}" "kernel $version "
 	set_version "$new"
-	said "an image that is newer" 0 "Linux $release is $new, and its KVM is built from: kernel $version " \
+	said "a newer image" \
+		0 "Linux $release is $new, and its KVM is built from: kernel $version " \
 		"its image is $new, its headers are $version" -- \
 		in_debian dpkg -i /srv/linux-image_new.deb
-	is "KVM's modules of the older one do not hide it" "$(place kvm)" kernel/arch/x86/kvm
-	is "the package of the kernel is whole" \
+	is "modules for the older kernel do not hide the newer kernel's KVM" "$(place kvm)" \
+		kernel/arch/x86/kvm
+	is "the package of the kernel is installed completely" \
 		"$(in_debian dpkg-query -W -f '${db:Status-Status}' "linux-image-$release")" installed
-	has "it is said why" '^stock .*its headers are' <(built_from)
-	said "its headers and source" 0 "KVM for Linux $release is built from linux-source $new" -- \
+	has "the record says why the stock KVM is used" \
+		'^stock .*its headers are' <(built_from)
+	said "headers and source of the newer kernel" \
+		0 "KVM for Linux $release is built from linux-source $new" -- \
 		in_debian sh -c "dpkg -i /srv/linux-headers-${release}_new.deb /srv/linux-source-6.1_new.deb"
-	is "modprobe takes the pair's again" "$(place kvm)" updates/dkms
-	has "built from the newer source" "^kernel $new source " <(built_from)
-	# The source differs, but its version does not.
+	is "modprobe takes the pair's kvm again" "$(place kvm)" updates/dkms
+	has "the modules are built from the newer source" "^kernel $new source " <(built_from)
+	# Another source with the same version.
 	sed -i 's/source .*/source 0/' "$debian/var/lib/pv-perf-host/$release"
-	said "another source of the same version" 0 "is built from linux-source $new" -- \
+	said "another source with the same version" 0 "is built from linux-source $new" -- \
 		in_debian /usr/lib/pv-perf/host-modules update "$release"
-	said "and nothing to do" 0 -- in_debian /usr/lib/pv-perf/host-modules update "$release"
-	empty "nothing is done" out
-	# Its source is removed to save room.
+	said "an update without changes" 0 -- \
+		in_debian /usr/lib/pv-perf/host-modules update "$release"
+	empty "an update without changes prints nothing" out
+	# A user may remove the source to save room.
 	mv "$debian"/usr/src/linux-source-6.1.tar.xz "$debian/srv/"
 	in_debian /usr/lib/pv-perf/host-modules update "$release" >out
 	is "modules of this version stay without its source" "$(place kvm)" updates/dkms
@@ -184,35 +191,39 @@ update_kernel() {
 	mv "$debian/usr/bin/patch" "$debian/srv/patch"
 	said "a source that does not build" 0 'keeps its own KVM: the modules do not build' -- \
 		in_debian /usr/lib/pv-perf/host-modules update "$release"
-	is "and the stock KVM is back" "$(place kvm)" kernel/arch/x86/kvm
+	is "if the source does not build, modprobe takes the stock KVM" \
+		"$(place kvm)" kernel/arch/x86/kvm
 	mv "$debian/srv/patch" "$debian/usr/bin/patch"
-	# The doctor, on a machine that runs another version than it was built from.
+	# The doctor on a machine whose modules are built from another version than its kernel.
 	mkdir -p "$debian/lib/modules/$(uname -r)/build/include/generated"
 	echo '#define LINUX_PACKAGE_ID " Debian 1.0-2"' \
 		>"$debian/lib/modules/$(uname -r)/build/include/generated/package.h"
 	echo "kernel 1.0-1 source 0" >"$debian/var/lib/pv-perf-host/$(uname -r)"
-	said "the doctor" 1 "^not ok  KVM's modules are built from the source of this kernel" \
+	said "doctor for modules of another kernel version" \
+		1 "^not ok  KVM's modules are built from the source of this kernel" \
 		'built from 1.0-1, and the kernel is' 'host-modules update' -- \
 		in_debian pv-perf-doctor host
 	rm -r "$debian/var/lib/pv-perf-host/$(uname -r)" "$debian/lib/modules/$(uname -r)"
-	# Back to Debian's packages.
-	said "back to Debian's" 0 "is built from linux-source $version" -- in_debian sh -c "
+	said "Debian's packages again" \
+		0 "is built from linux-source $version" -- in_debian sh -c "
 		dpkg --purge linux-image-$release
 		dpkg -i /srv/linux-headers-${release}_[0-9]*.deb /srv/linux-source-6.1_[0-9]*.deb"
 	rm "$debian"/srv/*_new.deb
-	is "which is there" "$(place kvm)" updates/dkms
+	is "modprobe takes the pair's kvm with Debian's packages again" \
+		"$(place kvm)" updates/dkms
 }
 
 remove_from_debian() {
-	said "removed" 0 -- in_debian apt-get remove -y pv-perf-{host-dkms,guest-dkms,doctor}
+	said "the packages are removed" 0 -- \
+		in_debian apt-get remove -y pv-perf-{host-dkms,guest-dkms,doctor}
 	is "modprobe takes the kernel's own KVM again" "$(place kvm)" \
 		kernel/arch/x86/kvm
-	none "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
+	none "no file of the packages is left" "$(find "$debian/lib/modules/$release/updates" \
 		"$debian"/usr/src/pv-perf* "$debian"/var/lib/dkms/pv-perf* \
 		"$debian/var/lib/pv-perf-host" 2>/dev/null)"
 }
 
-# The package of built modules: a host that installs it has no headers, no source, no DKMS.
+# The package of built modules, on a host without headers, source and DKMS.
 on_kmod() {
 	local place="$debian/lib/modules/$release/updates/pv-perf" version new
 	version=$(cat "$kernel/version")
@@ -221,54 +232,64 @@ on_kmod() {
 		-outform DER -keyout /srv/acme.key -out /srv/acme.der 2>/dev/null
 	in_debian env KMOD_KEY=/srv/acme.key KMOD_CERT=/srv/acme.der \
 		"$tree/tools/build-kmod" 1.0 "$release" >kmod.log 2>&1
-	is "a package of built modules: status" $? 0
+	is "tools/build-kmod builds a package of modules" $? 0
 	in_debian sh -c "dpkg --purge \$(dpkg-query -W -f '\${Package} ' 'linux-*-6.1*')" \
 		>/dev/null 2>&1
-	none "a host without headers and source" "$(ls -d "$debian/lib/modules/$release/build" \
+	none "the host has no headers and no source" \
+		"$(ls -d "$debian/lib/modules/$release/build" \
 		"$debian"/usr/src/linux-* 2>/dev/null)"
 	is "the package needs no compiler" \
 		"$(dpkg-deb -f "$tree"/build/deb/pv-perf-host-kmod_*.deb Depends)" "kmod, pv-perf-doctor"
 	install_image "$version"
-	said "installed" 0 "KVM for Linux $release is built from linux-source $version" -- \
+	said "the package of modules is installed" \
+		0 "KVM for Linux $release is built from linux-source $version" -- \
 		in_debian dpkg -i "$tree"/build/deb/pv-perf-{doctor,host-kmod}_*.deb
 	for m in kvm kvm-amd kvm-intel; do
 		is "modprobe takes the package's $m" "$(place $m)" updates/pv-perf
 	done
-	is "they are signed by the organisation's key" \
+	is "the organisation's key has signed the package's modules" \
 		"$(modinfo -F signer "$place"/kvm{,-amd,-intel}.ko | uniq)" "ACME modules"
-	has "it is known what they are built from" "^kernel $version source [0-9a-f]{64}$" \
+	has "the package of modules records the kernel version and source" \
+		"^kernel $version source [0-9a-f]{64}$" \
 		<(built_from)
-	said "and nothing to do" 0 -- in_debian /usr/lib/pv-perf/host-kmod update
-	none "nothing is done" "$(cat out)"
+	said "an update without changes" 0 -- in_debian /usr/lib/pv-perf/host-kmod update
+	none "an update without changes prints nothing" "$(cat out)"
 	install_image "$new" >out
-	has "a kernel's update of the same release: it is said" \
+	has "the package of modules says that a kernel update has another version" \
 		"the kernel is $new, and the modules are built from: kernel $version " out
-	is "KVM's modules of the older one do not hide it" "$(place kvm)" kernel/arch/x86/kvm
-	has "and why" "^stock the kernel is $new" <(built_from)
-	# A package for the update, which comes later.
+	is "the package's modules for the older kernel do not hide the newer kernel's KVM" \
+		"$(place kvm)" kernel/arch/x86/kvm
+	has "the package's record says why the stock KVM is used" \
+		"^stock the kernel is $new" <(built_from)
+	# Later the package of modules for the kernel update is installed.
 	dpkg-deb -R "$tree"/build/deb/pv-perf-host-kmod_*.deb kmod
 	sed -i "s/^kernel $version /kernel $new /" "kmod/usr/lib/pv-perf/kmod/$release/built-from"
 	sed -i 's/^Version:.*/Version: 1.1/' kmod/DEBIAN/control
 	dpkg-deb -Zgzip -z1 -b kmod "$debian/srv/kmod_new.deb" >/dev/null
-	said "its package" 0 "is built from linux-source $new" -- in_debian dpkg -i /srv/kmod_new.deb
-	is "modprobe takes the pair's again" "$(place kvm)" updates/pv-perf
+	said "the package of modules for the newer kernel" \
+		0 "is built from linux-source $new" -- in_debian dpkg -i /srv/kmod_new.deb
+	is "modprobe takes the kvm of the newer package of modules" \
+		"$(place kvm)" updates/pv-perf
 	rm -r "$debian/usr/lib/pv-perf/kmod/$release"
 	said "a package without modules for this kernel" 0 'has no modules for this kernel' -- \
 		in_debian /usr/lib/pv-perf/host-kmod update
-	is "the kernel has its own KVM" "$(place kvm)" kernel/arch/x86/kvm
+	is "without modules for this kernel, modprobe takes the kernel's own KVM" \
+		"$(place kvm)" kernel/arch/x86/kvm
 	install_image "$version" >/dev/null
 	in_debian dpkg -i "$tree"/build/deb/pv-perf-host-kmod_*.deb >/dev/null 2>&1
 }
 
 remove_kmod() {
-	said "removed" 0 -- in_debian dpkg --purge pv-perf-host-kmod pv-perf-doctor
+	said "the package of modules is removed" \
+		0 -- in_debian dpkg --purge pv-perf-host-kmod pv-perf-doctor
 	is "modprobe takes the kernel's own KVM again" "$(place kvm)" kernel/arch/x86/kvm
-	none "nothing is left" "$(find "$debian/lib/modules/$release/updates" \
+	none "no file of the package of modules is left" \
+		"$(find "$debian/lib/modules/$release/updates" \
 		"$debian"/usr/lib/pv-perf "$debian"/etc/kernel/*/pv-perf* \
 		"$debian/var/lib/pv-perf-host" 2>/dev/null)"
 }
 
-# Also what a run has left that was cut short.
+# Removes packages and files that an interrupted run may have left.
 purge() {
 	rm -f "$debian"/srv/*_new.deb
 	in_debian sh -c "dpkg --purge pv-perf-host-dkms pv-perf-guest-dkms \
@@ -276,7 +297,7 @@ purge() {
 		>/dev/null 2>&1
 }
 
-# On the emulated host.  It starts with its own KVM.
+# On the emulated host, which starts with its kernel's own KVM.
 
 doctor() {
 	in_debian pv-perf-doctor "$@"
@@ -393,7 +414,7 @@ cd "$tree/build/tests/install" || exit 1
 purge
 on_debian
 update_kernel
-# A tree that is in itself looks like a loop through 9p.
+# Through 9p, a tree that is mounted inside itself looks like a loop.
 umount "$debian$(realpath "$tree/build")" "$debian$tree"
 on_level "host" host --stock-kvm --host-cpus 2 -- "$0" on_host
 on_level "lockdown" host --stock-kvm --append lockdown=integrity -- "$0" locked

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The pair on the emulated machine with an Intel CPU, and that machine.
+# The emulated machine with an Intel CPU, and the pair on it.
 # vm: host --cpu intel --timeout 1200
 # tier: all
 # machines: intel
@@ -12,10 +12,10 @@
 cd "$VM_SCRATCH" || exit 1
 
 fixed=instructions:u,cycles:u,ref-cycles:u
-# The last are branches again, counted as their edges.
+# r400c4 counts branches by their edges.
 general=branches:u,r00c0:u,r400c4:u
 
-# Fixed and general counters at once, as 10,000 instructions are 5,000 branches.
+# Fixed and general-purpose counters at the same time.
 counts() {
 	local i
 	for i in 1 2 3; do
@@ -25,27 +25,28 @@ counts() {
 			"$(awk -F, '/:u/ { print $1 }' out | paste -sd' ')" \
 			"10000004 10000004 5000001 10000004"
 	done
-	# The CPU has three fixed counters, and four others, of which a guest has three.
+	# The CPU has three fixed and four general-purpose counters.  A guest has three of the
+	# latter.
 	perf stat -x, -o out -e "{$fixed,$general}" "$T/loop"
-	is "$1: a group that takes three fixed counters and three others, all the time" \
+	is "$1: a group with three fixed and three general counters counts all the time" \
 		"$(awk -F, '/u,/ { print $1, $5 }' out | paste -sd' ')" \
 		"10000004 100.00 10000004 100.00 10000004 100.00 \
 5000001 100.00 10000004 100.00 5000001 100.00"
 	perf stat -x, -o out -e cache-references:u,cache-misses:u,branch-misses:u \
 		"$T/loop"
-	is "$1: what this CPU does not count is not supported" \
+	is "$1: events that this CPU does not count are not supported" \
 		"$(grep -c '^<not supported>,' out)" 3
 }
 
 one_more() {
 	perf stat -x, -o out -e "{$fixed,$general,r10000c4:u}" "$T/loop"
-	more "$1: a group with one event more is refused" "$(grep -c '^<not' out)" 0
+	more "$1: a group with one more event is refused" "$(grep -c '^<not' out)" 0
 }
 
 samples() {
-	# perf record looks at each, which takes long through two machines.
+	# perf record reads all modules, which takes long through two machines.
 	mount -t tmpfs none /lib/modules
-	# None is throttled for the time that it takes.
+	# Disable throttling by the time that samples take.
 	echo 99 >/proc/sys/kernel/perf_cpu_time_max_percent
 	echo 1000000 >/proc/sys/kernel/perf_event_max_sample_rate
 	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
@@ -57,7 +58,7 @@ samples() {
 
 doctor() {
 	"$VM_TREE/build/pv-perf-doctor" >out 2>&1
-	is "$1: the doctor finds nothing wrong" $? 0
+	is "$1: the doctor finds no fault" $? 0
 	grep '^not ok' out | sed 's/^/# /'
 }
 
@@ -81,10 +82,10 @@ is "host: 50 samples with 16 branches, all the loop's" \
 	"$(awk '{ print NR, $1 }' out)" "1 800"
 doctor host
 
-# The debug store of every CPU, which takes an interrupt to each.
+# perf sets up the debug store of every CPU, which takes an interrupt on each CPU.
 (
 	cd /sys/kernel/tracing || exit 1
-	# From here on the host has no counter of its own.
+	# Without the watchdog the host has no counter of its own.
 	sysctl -q kernel.nmi_watchdog=0
 	echo reserve_ds_buffers release_ds_buffers >set_ftrace_filter
 	echo function >current_tracer
@@ -100,13 +101,13 @@ tracing=/sys/kernel/tracing/events/kvm
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
 on_guest guest in_guest
-# hits HIST REGEX: of the line that matches
+# hits HIST REGEX: the hit count in the first line that matches
 hits() {
 	awk -v r="$2" '!/^#/ && $0 ~ r { print $NF; exit }' "$tracing/$1/hist"
 }
 overflows=$(hits kvm_pv_perf_overflow hitcount)
 more "the host has delivered overflows" "${overflows:-0}" 999
-# That of a fault, and of the host's own counters, is the same reason.
-within "each overflow has one exit, EXCEPTION_NMI" \
+# Faults and the host's own counters have the same exit reason.
+within "each overflow causes one exit, EXCEPTION_NMI" \
 	"$(hits kvm_exit 'EXCEPTION_NMI|exit_reason: *0 ')" "$overflows" 1
 finish

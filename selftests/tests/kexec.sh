@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest whose kernel starts another, by kexec, as it crashes, as it reboots.
+# A guest's kernel starts another kernel: by kexec, after a crash, and at a reboot.
 # vm: host --no-icount --host-cpus 2 --timeout 3000
 # tier: all
 # machines: amd

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# KVM's own tests of what the series changes: they end the same with KVM's stock modules
-# and with ours, with the emulated virtual PMU and with the mediated one.
+# KVM's selftests of the code that the series changes end the same with KVM's stock modules
+# and with the pair's, with the emulated and with the mediated virtual PMU.
 # vm: none
 # tier: intel
 # machines: intel
@@ -16,6 +16,6 @@ out=$tree/build/tests/kvm-selftests.out
 
 needs_line 7.3 "KVM's own tests" || finish
 "$tree/series/compare-selftests" "$tree/build/series/kernel" 7.3 >"$out" 2>&1
-is "KVM's own tests end the same with the stock modules and with ours" $? 0
+is "KVM's own tests end the same with the stock modules and with the pair's" $? 0
 sed 's/^/# /' "$out"
 finish

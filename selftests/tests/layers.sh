@@ -23,7 +23,7 @@ for side in host guest; do
 	is "each file of $side/ uses only files below it" $status 0
 done
 
-# Planted: top and bottom use each other, and middle uses bottom.
+# Planted faults: top and bottom use each other, and middle uses bottom.
 mkdir planted
 cat >planted/top.h <<'END'
 int top(int i);
@@ -45,7 +45,8 @@ for file in planted/*.c; do
 	gcc -c -o "${file%.c}.o" "$file" || exit 1
 done
 
-# planted NAME... -- OBJECT...: the names are the table; sets status, writes out
+# planted NAME... -- OBJECT...: check the objects with a table of these names; sets status and
+# writes the file out
 planted() {
 	local names=()
 	while [ "$1" != -- ]; do
@@ -59,21 +60,23 @@ planted() {
 }
 
 planted top middle bottom -- top.o middle.o bottom.o
-is "a circle fails" $status 1
-has "the circle is named with its symbols" "in a circle, bottom uses top of top" out
-has "a use of what is above is named" "^bottom uses top of top, which is above" out
-has "a header of what is above is named" "^bottom.c includes the header of top" out
+is "the check fails for a circle" $status 1
+has "the check names the circle with its symbols" "in a circle, bottom uses top of top" out
+has "the check names a use of a file above" "^bottom uses top of top, which is above" out
+has "the check names an include of the header of a file above" \
+	"^bottom.c includes the header of top" out
 planted top top.h middle bottom -- top.o middle.o bottom.o
-has "a header with a place of its own is named, too" \
+has "the check names an include of a header that has its own place above" \
 	"^bottom.c includes the header of top" out
 planted top middle bottom top.h -- top.o middle.o bottom.o
-is "with its place below, all may include it" "$(grep -c includes out)" 0
+is "every file may include a header whose own place is below" "$(grep -c includes out)" 0
 planted top bottom middle -- middle.o bottom.o
-is "a use of what is above fails without a circle" $status 1
-has "a file without an object is named" "has top, of which there is no object" out
+is "the check fails for a use of a file above without a circle" $status 1
+has "the check names a file without an object" "has top, of which there is no object" out
 planted middle bottom -- middle.o bottom.o
-is "the right order passes" $status 0
+is "the check passes for the right order" $status 0
 planted bottom -- middle.o bottom.o
-is "an object that is not in the table fails" $status 1
-has "the object is named" "^middle is not in planted/layers" out
+is "the check fails for an object that is not in the table" $status 1
+has "the check names the object that is not in the table" \
+	"^middle is not in planted/layers" out
 finish

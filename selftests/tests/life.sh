@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The life cycle: VMMs that are killed, vCPUs that get another thread, host CPUs
-# and modules that go and come.
+# The life cycle: killed VMMs, vCPUs that change their thread, host CPUs that go offline and
+# online, and modules that are unloaded and loaded.
 # vm: host --no-icount --host-cpus 2 --timeout 3000
 # tier: test
 # machines: amd intel
@@ -25,24 +25,24 @@ ends_well life_test "$T/life_test"
 free_kb() {
 	local cache
 	echo 3 >/proc/sys/vm/drop_caches
-	# With KASAN, what was freed is kept a while, until this.
+	# KASAN keeps freed memory until the caches are shrunk.
 	for cache in /sys/kernel/slab/*/shrink; do
 		echo 1 >"$cache"
 	done
-	# The pages that each CPU keeps at hand are free, too: now 10 MB, now 28.
+	# The free pages that each CPU keeps (10 MB to 28 MB) are free memory, too.
 	awk '$1 == "MemFree:" { n += $2 } $1 == "count:" { n += 4 * $2 } END { print n }' \
 		/proc/meminfo /proc/zoneinfo
 }
 "$T/life_test" kill 3 1 >/dev/null
 slabs="perf_event task_struct mm_struct kvm_vcpu"
-# The kernel's workers come and go, and an idle CPU keeps the memory of a task.
+# The number of the kernel's workers varies, and an idle CPU keeps the memory of a task.
 declare -A before others=([task_struct]=10 [mm_struct]=10)
 for slab in $slabs; do
 	before[$slab]=$(objects "$slab")
 done
 free_before=$(free_kb)
 "$T/life_test" kill "${LIFE_KILLS:-50}" >out 2>&1
-is "VMMs are killed" $? 0
+is "life_test kill ends well" $? 0
 sed 's/^/# /' out
 ok "killed: no VM is left, and $kvm_vendor has no users" until_true no_vm
 for slab in $slabs; do
@@ -52,7 +52,7 @@ for slab in $slabs; do
 done
 free_after=$(free_kb)
 echo "# free memory: $free_before kB before, $free_after after"
-ok "killed: less than 4 MB of memory are gone" \
+ok "killed: free memory has shrunk by less than 4 MB" \
 	test $((free_before - free_after)) -lt 4096
 
 # A VMM's memory control group.
@@ -110,7 +110,7 @@ rmmod $kvm_vendor kvm && insmod "$built/kvm.ko" pv_perf=1 && insmod "$built/$kvm
 	"$T/life_test" spin 1 >out 2>&1
 is "kvm and $kvm_vendor unloaded and loaded again: VMs count" $? 0
 
-# Who has the feature.  1000 is KVM_ENOSYS.
+# Which VMMs offer the feature.  1000 is KVM_ENOSYS.
 load_kvm() {
 	rmmod "$kvm_vendor" kvm && insmod "$built/kvm.ko" "$@" && insmod "$built/$kvm_vendor.ko" &&
 		"$T/life_test" offer >offer

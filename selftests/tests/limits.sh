@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Limits that host and VMM set for a guest, and what a guest that uses all of them costs
-# another guest.  With LONG=1 also what one costs that opens events all the time, and
-# to within 2 %.
+# Limits that the host and the VMM set for a guest, and the cost of a guest at its limits for
+# another guest.  LONG=1 adds a guest that opens events all the time, and lowers the allowed
+# cost to 2 %.
 # vm: host --host-cpus 2 --timeout 2400
 # tier: test
 # machines: amd intel
@@ -14,25 +14,25 @@ tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
 kvm=/sys/kernel/debug/kvm
 
-# Overflows per second that a VM may have.  With checks one takes many times as
-# long, and 20,000 leave no time for anything else.
+# Overflows per second that a VM may have.  On a kernel with checks an overflow takes many
+# times as long, and 20,000 overflows would take all CPU time.
 case $VM_KERNEL in
 *-debug)	limit=2000 ;;
 *)		limit=20000 ;;
 esac
 
-# The first series for mainline, alone, has no events of the hypervisor.
+# Without the series 5-hypervisor-events the host has no events of the hypervisor.
 has_hypervisor=yes
 fewer=(--accel-opt pv-perf-rate=0 --accel-opt pv-perf-events=3)
 case $VM_KERNEL in
 *-core)	has_hypervisor= ;;
-# Exits for CPUID, and steal.
+# Bit 4 is exits for CPUID, bit 14 is steal time.
 *)	fewer+=(--accel-opt pv-perf-counts=0x4010) ;;
 esac
 
-# The attacker: in phase N what modes[N] says, until the victim has done its work.
+# What the attacker does in a phase, until the victim has done its work.
 modes="spin overflow"
-# What else runs meanwhile differs by 40 million instructions, of 1.1 billion, or of
+# Other programs take 40 million instructions more or less, of 1.1 billion in a phase, or of
 # 1.7 billion with LONG=1.
 loops=2
 percent=10
@@ -66,8 +66,8 @@ be_attacker() {
 	wait_for end
 }
 
-# Nothing but the work is timed: both guests have a CPU's time for half of it,
-# so that it takes twice as long as alone.
+# Only the victim's work is timed.  On the same CPU each guest has half of the CPU's time, so
+# that the work takes twice as long as alone.
 be_victim() {
 	local phase start
 	echo "$VM_NAME" >victim.name
@@ -81,7 +81,7 @@ be_victim() {
 	done
 }
 
-# pin CPU PID...: with all their threads
+# pin CPU PID...: pin all threads of these processes to the CPU
 pin() {
 	local cpu=$1 pid
 	shift
@@ -93,7 +93,7 @@ overflows() {
 		END { print n + 0 }'
 }
 
-# duel: both guests on the same CPU, and then each on its own.
+# duel: both guests on the same CPU, and then on different CPUs
 duel() {
 	local attacker victim phase start
 	echo $limit >/sys/module/kvm/parameters/pv_perf_max_rate
@@ -112,7 +112,7 @@ duel() {
 		touch "$phase.go"
 		wait_for "$phase.attacked"
 		sleep 0.5
-		# The time in which the guests wait for one another is not counted.
+		# perf does not count while the guests wait for each other.
 		perf stat -x, -C 0 -e instructions:GH -o "$phase.cpu0" \
 			sh -c "touch $phase.counted; while [ ! -e $phase.done ]; do sleep 0.2; done" &
 		wait_for "$phase.counted"
@@ -138,19 +138,19 @@ fi
 cd "$VM_SCRATCH" || exit 1
 
 "$vm" guest --accel-opt pv-perf-events=65 -- true >out 2>&1
-has "a VMM cannot allow more than the host" \
+has "a VMM cannot allow more events than the host" \
 	'pv-perf-events=65: KVM on this host allows at most 64' out
 if [ -n "$has_hypervisor" ]; then
 	"$vm" guest --accel-opt pv-perf-counts=0x20010 -- true >out 2>&1
 	has "a VMM cannot allow an event of the hypervisor that does not exist" \
 		'pv-perf-counts=0x20010: KVM on this host allows only 0x1ffff' out
 fi
-# The bit is there, but not the feature.
+# CPUID has the feature's bit, but the VM does not have the feature.
 "$vm" guest --accel-opt pv-perf-events=0 -- true >out 2>&1
-has "a guest without events, in spite of CPUID, says what the host answers" \
+has "a guest that may have no events logs the host's error, in spite of its CPUID" \
 	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
 "$vm" guest --accel-opt dirty-ring-size=4096 -- true >out 2>&1
-has "a guest of a VM with dirty rings says what the host answers" \
+has "a guest of a VM with dirty rings logs the host's error" \
 	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
 dmesg >dmesg
 has "the host's log says that a VM has dirty rings" \
@@ -168,15 +168,15 @@ has "the host's log says that a VM has dirty rings" \
 	perf stat -x, -e kvm/event=0x1/ true
 	$VM_TREE/build/pv-perf-doctor guest >doctor
 	true' >out 2>&1
-has "a guest with 3 events and no overflows is told so" \
+has "a guest with 3 events and no overflows logs these limits" \
 	'at most 3 events, counting only \(the host does not let this VM sample' out
 is "a guest without overflows counts exactly" "$(count instructions:u out)" 10000004
 has "a guest without overflows refuses to sample" \
 	'instructions:u: PMU Hardware doesn.t support sampling' out
 if [ -n "$has_hypervisor" ]; then
-	is "a guest with 2 events of the hypervisor has these" \
+	is "a guest that may have 2 events of the hypervisor has exactly these" \
 		"$(grep -v '\.' events | paste -sd' ')" "exits-cpuid steal-ns"
-	has "a guest with 2 events of the hypervisor refuses another" \
+	has "a guest that may have 2 events of the hypervisor refuses a third" \
 		'^<not supported>,,kvm/event=0x1/' out
 	has "the doctor counts an event that the guest may have" \
 		'^ok .* the hypervisor \(kvm/exits-cpuid/\)' doctor
@@ -200,7 +200,7 @@ for phase in $(phases); do
 		END { printf "# %-15s %12.1f %16d %12.0f\n", phase, us / 1000, n,
 			($1 - first) * 1000000 / time }' "$phase.overflows"
 done
-# costs NAME GOT WANT: GOT is at most so many percent more than WANT
+# costs NAME GOT WANT: GOT is at most $percent percent more than WANT
 costs() {
 	echo "# $1: $2 against $3"
 	case $VM_KERNEL in
@@ -209,9 +209,9 @@ costs() {
 	esac
 }
 for mode in ${modes#spin }; do
-	costs "on the same CPU, what '$mode' costs the other guest in time" \
+	costs "on the same CPU, the time that '$mode' costs the other guest" \
 		"$(cat same-$mode.us)" "$(cat same-spin.us)"
-	costs "on another CPU, what '$mode' costs its CPU in instructions" \
+	costs "on another CPU, the instructions that '$mode' costs the attacker's CPU" \
 		"$(count instructions:GH other-$mode.cpu0)" \
 		"$(count instructions:GH other-spin.cpu0)"
 done
@@ -220,8 +220,8 @@ for where in same other; do
 		END { printf "%d", ($1 - first) * 1000000 / time }' \
 		$where-overflow.overflows)
 	more "$where CPU: overflows come" "$rate" $((limit / 20))
-	# A burst of 10 ms, beside what the rate allows.
-	ok "$where CPU: overflows come at most as often as the VM may have them" \
+	# A burst of 10 ms may come on top of the rate.
+	ok "$where CPU: the rate of overflows is at most the VM's limit" \
 		test "$rate" -le $((limit + limit / 100))
 done
 finish

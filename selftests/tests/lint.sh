@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Shell scripts pass shellcheck and end no pipe early, Python passes pylint, pv-perf needs nothing that Python 3.9
-# does not have, and text passes codespell; each finds a planted fault.
+# Shell scripts pass shellcheck, and none of their pipes ends early. Python passes pylint,
+# and pv-perf needs no feature that Python 3.9 does not have. Text passes codespell. Each
+# check finds a planted fault.
 # vm: none
 # tier: quick
 # packages: shellcheck pylint mypy codespell
@@ -12,7 +13,7 @@ cd "$top" || exit 1
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# The misspelt word is put together here: this file must not have it.
+# The misspelt word is composed here, because this file must not contain it.
 printf '"""Has a fault."""\nprint(%s)\n' nobody_defines_this >"$dir/pylint"
 printf 'import itertools\nprint(*itertools.pairwise([1, 2]))\n' >"$dir/python39"
 printf '%s%s\n' 'A word that is re' 'cieved.' >"$dir/codespell"

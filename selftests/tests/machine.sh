@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The emulated machine: its PMU counts and samples right, for the host and for
-# stock KVM's virtual PMU.
+# The emulated machine: its PMU counts and samples exactly, for the host and for stock KVM's
+# virtual PMU.
 # vm: host --host-cpus 2 --stock-kvm --timeout 900
 # tier: all
 # machines: amd intel
@@ -14,7 +14,7 @@ dmesg >dmesg
 if [ $kvm_vendor = kvm-intel ]; then
 	has "the stock kernel finds the Intel PMU" 'Intel PMU driver' dmesg
 	is "the stock kernel reads no MSR that does not exist" "$(grep -c 'unchecked MSR' dmesg)" 0
-	# Loads that missed the TLB.
+	# Loads that miss the TLB.
 	not_modelled=r0108
 else
 	has "the stock kernel finds the AMD PMU" 'AMD PMU driver' dmesg
@@ -25,7 +25,7 @@ for i in 1 2 3; do
 	perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
 	is "run $i: the loop has 2 * 5,000,000 + 4 instructions" \
 		"$(count instructions:u out)" 10000004
-	# The system call that ends it is a branch.
+	# The system call that ends the loop is a branch.
 	is "run $i: the loop has 5,000,000 + 1 branches" \
 		"$(count branches:u out)" 5000001
 done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The other kernel lines, each as host and guest; the newest as host of the oldest
-# guest is in nested.  All pairs: make matrix.
+# The other kernel lines, each as host and guest.  The test nested has the newest line as the
+# host of the oldest.  make matrix runs all pairs.
 # vm: none
 # tier: all
 # machines: amd

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A host whose KVM could offer both, the pair and the mediated virtual PMU, which
-# takes the whole PMU: it offers that one alone.
+# A host whose KVM has the mediated virtual PMU, which takes the whole PMU, does not offer the
+# pair.
 # vm: none
 # tier: all
 # machines: amd intel
@@ -14,11 +14,12 @@ self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
 loop=$tree/build/tests/loop
 
-# A guest without the pair. With --pmu=none vm does not load the module.
+# In a guest without a virtual PMU. With --pmu=none vm does not load the module.
 with_pair() {
 	insmod "$tree/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" >alone 2>&1
 }
 
+# In a guest with the mediated virtual PMU.
 with_both() {
 	insmod "$tree/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" >insmod 2>&1
 	perf stat -x, -o both -e instructions:u "$loop"
@@ -50,7 +51,7 @@ needs_line 7.3 "mediated virtual PMU" || finish
 is "the host ends well" "$?" 0
 cd "$dir" || exit 1
 
-has "where KVM has the mediated virtual PMU, no VM has the pair" \
+has "if KVM has the mediated virtual PMU, no VM has the pair" \
 	'No such device' alone
 has "the doctor says why no VM has the pair" 'not ok .* no VM may take the whole PMU' doctor
 is "a guest counts by the mediated virtual PMU" \

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest that moves from QEMU to QEMU, and to one without the feature, while
-# perf runs in it.
+# A guest migrates from QEMU to QEMU, and to a QEMU without the feature, while perf runs in
+# the guest.
 # vm: host --no-icount --host-cpus 2 --kvm-opt pv_perf_rdpmc=5 --timeout 3000
 # tier: all
 # machines: amd intel

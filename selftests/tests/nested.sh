@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest of a guest: each level counts and samples its own execution only, and
-# closing and killing one leaves those below clean; with LONG=1, so does rebooting it.
+# A nested guest: each level counts and samples only its own execution.  If a level is killed,
+# the level below has no event of it left; with LONG=1 also if a level reboots.
 # vm: none
 # tier: all
 # machines: amd intel
@@ -15,12 +15,12 @@ self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
 kvm=/sys/kernel/debug/kvm
 
-# A line that the screen of perf top must have.
+# A line that perf top must show.
 top_shows=' [0-9.]+% +longerloop +\[\.\] _start'
 
 # Files in the scratch folder begin with the name of the level that writes them.
 
-# FILE COMMAND...: waits for it; the file then tells whether it has come true.
+# answer FILE COMMAND...: wait until the command succeeds; writes yes or no to FILE
 answer() {
 	local file=$1 answer=no
 
@@ -38,12 +38,13 @@ no_vm() {
 	[ -z "$(find $kvm -name pv_perf)" ]
 }
 
-# For its VM: no events, but the VM is there.
+# The VM exists, but has no events.
 no_events() {
 	grep -qs '^events 0 of' $kvm/*/pv_perf
 }
 
-# A level below has ended: what is left of it here, in files of this name?
+# check_clean NAME PERF_EVENTS: the guest of this level has ended; the files NAME.* say what is
+# left of it on this level
 check_clean() {
 	answer "$1.no_vm" no_vm
 	perf stat -x, -o "$1.counts" -e instructions:u "$T/loop"
@@ -71,7 +72,7 @@ nested_measures() {
 	perf stat -x, -o nested.exits -e kvm/exits-cpuid/u,kvm/exits-io/u \
 		"$T/exits" cpuid 1000
 	"$T/self_monitor" 1 >nested.monitor
-	# Enabled and disabled, while the guest splits what it executes.
+	# Counts are enabled and disabled while the guest counts with :G and :H.
 	touch nested.counts
 	while [ ! -e guest.split ]; do
 		perf stat -x, -o nested.again -e instructions:u "$T/loop"
@@ -79,14 +80,15 @@ nested_measures() {
 	done
 	perf record -q -B -N -e cycles:u -c 100000 -o nested.data "$T/calltree"
 	perf record -q -B -N -e instructions:u -c 10000 -o nested.loop "$T/loop"
-	# User mode: at its default frequency samples of the kernel, through three
-	# levels, would be all that is done.  And not through 9p, which the guest
-	# serves in the time that the samples leave.
+	# perf top samples user mode only: samples of the kernel at perf top's default
+	# frequency would take all CPU time of three levels.  The program is in memory, because
+	# the guest serves 9p only in the time that the samples leave.
 	cp "$T/longerloop" /dev/shm
 	(while :; do /dev/shm/longerloop; done) &
 	loops=$!
 	until pidof longerloop >/dev/null; do sleep 0.1; done
-	# There an instruction takes 5 ns: a rate may leave no time but for samples.
+	# On the Intel machine an instruction takes 5 ns: samples at a frequency may take all
+	# CPU time.
 	[ "$kvm_vendor" != kvm-intel ] || how_often="-c 10000000"
 	# shellcheck disable=SC2086 # words
 	perf top $how_often -e cycles:u --stdio -d 1 >nested.top 2>&1 \
@@ -98,14 +100,15 @@ nested_measures() {
 	kill $!
 	wait $!
 	kill $loops
-	# The sleep has the file open: without sync its content would be lost with the guest.
+	# Without sync the file's content would be lost with the guest.
 	sync nested.top
 	dmesg >nested.dmesg
 }
 
-# Measures, and counts until it is killed; in between it reboots while it counts.
+# The nested guest measures, and counts until it is killed.  With LONG=1 it reboots once while
+# it counts.
 in_nested() {
-	# Not through 9p: perf looks at every module.
+	# perf reads all modules, which takes long through 9p.
 	mount -t tmpfs none /lib/modules
 	if [ -e nested.done ]; then
 		touch nested.rebooted
@@ -155,8 +158,8 @@ with_nested() {
 	dmesg >guest.dmesg
 }
 
-# Runs nested guests, and counts until it is killed; in between it reboots while it
-# counts.
+# The guest runs nested guests, and counts until it is killed.  With LONG=1 it reboots once
+# while it counts.
 in_guest() {
 	mount -t tmpfs none /lib/modules
 	if [ -e guest.done ]; then
@@ -199,7 +202,7 @@ guest=${VM_GUEST_KERNEL:-${VM_KERNEL:-6.1}}
 dir=$tree/build/tests/nested
 rm -rf "$dir"
 mkdir -p "$dir"
-# Remedy, when there is none: a hook patch for the newest line that Debian has.
+# If Debian no longer has this line: make a hook patch for the newest line that Debian has.
 needs_line 7.3 "nested guests" || finish
 
 "$vm" host --kernel 7.3 --guest-kernel "$guest" --timeout 3600 \
@@ -209,19 +212,19 @@ cd "$dir" || exit 1
 
 for i in 1 2 3; do
 	for level in host guest nested; do
-		is "run $i: exact on the $level" \
+		is "run $i: the $level counts exactly" \
 			"$(count instructions:u $level.$i)" 10000004
 	done
 done
 has "the guest reads in user mode while its nested guest runs" \
 	'^[1-9][0-9]* readings by RDPMC, [0-9]* by read\(\), 0 wrong$' guest.monitor
-has "the nested guest reads by read(), because its host is a guest" \
+has "the nested guest, whose host is a guest, reads by read()" \
 	'^0 readings by RDPMC, [1-9][0-9]* by read\(\), 0 wrong$' nested.monitor
-# The C library has exits, too, as a program starts.
+# The C library causes exits, too, when a program starts.
 within "the nested guest counts its exits to its own hypervisor" \
 	"$(count kvm/exits-cpuid/u nested.exits)" 1025 2.5
 is "the nested guest counts exits by reason" "$(count kvm/exits-io/u nested.exits)" 0
-more "the guest sees these exits as a nested guest's" \
+more "the guest counts these exits as a nested guest's" \
 	"$(count kvm/exits-nested/ guest.split)" 1000
 within "the guest's :G and :H add up while its nested guest counts, too" \
 	$(($(count instructions:uG guest.split) + $(count instructions:uH guest.split))) \
@@ -229,10 +232,10 @@ within "the guest's :G and :H add up while its nested guest counts, too" \
 more ":G counts the nested guest" "$(count instructions:uG guest.split)" 10000000
 more ":H counts the guest's programs" \
 	"$(count instructions:uH guest.split)" 30000000
-is "nested: enabled again and again, exact" \
+is "a count of the nested guest that is enabled again and again is exact" \
 	"$(count instructions:u nested.again)" 10000004
 
-is "1,000 of 1,000 samples in the nested guest" \
+is "the nested guest takes all 1,000 samples" \
 	"$(samples_of nested.loop)" 1000
 perf report -i nested.data --stdio --no-children -g none --sort symbol 2>/dev/null |
 	awk '/%/ && $2 == "[.]" { sub("%", "", $1); print $3, $1 }' >shares
@@ -244,7 +247,7 @@ for pair in a:20 aa:10 b:10 bb:20 bbb:10 c:30; do
 done
 has "perf top in the nested guest shows the program that runs" "$top_shows" nested.top
 
-# $1 has ended, as the level below it, $2, has seen
+# ended LEVEL BELOW: LEVEL has ended; the files are of BELOW, the level below it
 ended() {
 	is "the $1 counts until it is killed" "$(cat "$2.counting")" yes
 	long || return
@@ -257,12 +260,12 @@ ended guest host
 for level in guest host; do
 	below="killed: in the $level"
 	is "$below no VM is left" "$(cat $level.kill.no_vm)" yes
-	is "$below no perf_event" "$(cat $level.kill.perf_events)" yes
-	is "$below nothing counts for it" \
+	is "$below no perf_event is left" "$(cat $level.kill.perf_events)" yes
+	is "$below no event counts a guest" \
 		"$(count instructions:uG $level.kill.split)" 0
-	is "$below its own count is exact" \
+	is "$below a count of a program is exact" \
 		"$(count instructions:u $level.kill.counts)" 10000004
-	is "$below KVM unloads" "$(cat $level.kill.rmmod)" 0
+	is "$below KVM's modules unload" "$(cat $level.kill.rmmod)" 0
 done
 is "the guest's driver unloads after KVM" "$(cat guest.rmmod)" 0
 empty "the driver and KVM load again" guest.load

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Tasks with more configurations than a CPU has records: each switch opens an event, with
-# interrupts off and the lock of the runqueue held.  How long that takes at most, also if
-# the host has the vCPU wait for its rate of opened events.
+# Tasks with more configurations than a CPU has records: each switch opens an event, with IRQs
+# off and rq->lock held.  The test bounds the time that a switch takes, also if the limit on
+# the rate of opened events makes the vCPU wait.
 # vm: host --timeout 900
 # tier: all
 # machines: amd
@@ -12,8 +12,8 @@
 self=$VM_TREE/selftests/tests/opens.sh
 tracing=/sys/kernel/tracing
 
-# in_guest TASKS: prints how many flushes there were, and how many us the longest took but
-# for five: the host may run other threads in the middle of any of them.
+# in_guest TASKS: prints the number of flushes, and the time in us of the longest flush but
+# five: the host may run other threads in the middle of a flush.
 in_guest() {
 	mountpoint -q $tracing || mount -t tracefs tracefs $tracing || return
 	cd $tracing || return
@@ -40,8 +40,8 @@ measure() {
 	echo "# $1 tasks, $2 events per second: $flushes flushes, the longest but five $longest us"
 }
 
-# Each of the tasks has one event.  The host's timer has a slack of 50 us, and what is
-# left is for the operations themselves.
+# Each task has one event.  The host's timer has a slack of 50 us.  The rest of the bound is
+# for the operations.
 measure 16 10000
 more "tasks with as many configurations as records cause flushes" "$flushes" 1000
 ok "but for five, each flush takes less than 300 us" test "$longest" -lt 300

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest that moves to a host with another CPU model, which offers less, and back: named
-# events go on, raw events are not counted where they are another CPU's.
+# A guest migrates to a host with another CPU model and lower limits, and back. Named events
+# continue. Raw events do not count on a CPU of another model.
 # vm: none
 # tier: all
 # machines: amd zen4
@@ -12,7 +12,7 @@ tree=$(realpath "$(dirname "$0")/../..")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# run PART CPU OPTIONS...: on a host with that CPU
+# run PART CPU OPTIONS...: run this part on a host with this CPU
 run() {
 	local part=$1 cpu=$2
 	shift 2

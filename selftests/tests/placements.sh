@@ -11,7 +11,8 @@
 . "$VM_TREE/selftests/tap.sh"
 exact=10000004
 
-# threads TITLE VCPUS...: a thread on each of these, at the same time, counted by itself
+# threads TITLE VCPUS...: run a thread on each of these vCPUs at the same time, and count each
+# thread
 threads() {
 	local title=$1 vcpu n=0
 
@@ -22,7 +23,8 @@ threads() {
 	done
 	wait
 	for ((; n; n--)); do
-		is "$title: thread $n is exact" "$(count instructions:u "out.$n")" "$exact"
+		is "$title: the count of thread $n is exact" \
+			"$(count instructions:u "out.$n")" "$exact"
 	done
 }
 
@@ -45,13 +47,13 @@ two_threads() {
 sampled() {
 	perf stat -x, -o out -e instructions:u "$T/hop"
 	perf record -q -B -N -e instructions:u -c 10000 -o data "$T/hop"
-	is "a thread that moves between vCPUs has all its samples" "$(samples_of data)" \
+	is "a thread that moves between vCPUs takes all its samples" "$(samples_of data)" \
 		$(($(count instructions:u out) / 10000))
 	perf report -i data --sort cpu --stdio 2>/dev/null | grep -E '^ +[0-9.]+% +[01]' >cpus
-	is "the samples of a thread that moves are of both vCPUs" "$(wc -l <cpus)" 2
+	is "the samples of a moving thread are on both vCPUs" "$(wc -l <cpus)" 2
 }
 
-# on_cpus CPUS TITLE PART [VM_OPTION...]: a part in a guest whose QEMU runs on these CPUs
+# on_cpus CPUS TITLE PART [VM_OPTION...]: run the part in a guest whose QEMU runs on these CPUs
 on_cpus() {
 	taskset -pc "$1" $$ >/dev/null
 	on_guest "${@:2}"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The memory of records is ballooned away, swapped out, migrated, mapped
-# elsewhere, made read-only, and logged when it is dirty.
+# The memory of records is ballooned away, swapped out, migrated, mapped elsewhere, made
+# read-only, and logged as dirty.
 # vm: host --timeout 900
 # tier: test
 # machines: amd intel
@@ -15,7 +15,7 @@ echo 64M >/sys/block/zram0/disksize
 mkswap /dev/zram0 >mkswap.log 2>&1 && swapon /dev/zram0
 is "the host has swap space" $? 0
 
-# Compaction moves what it can all the while.
+# Memory compaction runs during the test.
 while [ ! -e stop ]; do
 	echo 1 >/proc/sys/vm/compact_memory
 	sleep 0.2
