@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The emulated machine's QEMU.
+# The patched QEMU of the emulated AMD machine.
 # vm: none
 # tier: all
 # machines: amd
@@ -11,8 +11,7 @@
 top=$(realpath "$(dirname "$0")/../..")
 . "$top/selftests/tap.sh"
 
-# The guest programs that come with the patches, without a kernel.
-# bare PROGRAM CPU OPTION...
+# bare PROGRAM CPU OPTION...: run a guest program that comes with the patches, without a kernel
 bare() {
 	timeout 600 "$top/build/qemu/qemu-system-x86_64" \
 		-L /usr/share/seabios -L /usr/share/qemu \
@@ -24,7 +23,8 @@ bare() {
 	[ $status = 0 ] || sed 's/^/# /' "$top/build/tests/out"
 	is "$*" $status 0
 }
-# both PROGRAM CPU OPTION...: with the real clock, and with the clock that counts instructions
+# both PROGRAM CPU OPTION...: run with the real clock, and with the clock that counts
+# instructions
 both() {
 	bare "$@"
 	bare "$@" -icount shift=0,sleep=off
@@ -39,20 +39,21 @@ both amd-lbr EPYC,pmu=on,+perfmon-v2,+amd-lbr-v2,+amd-lbr-pmc-freeze
 # Interrupts from a CPU that runs in parallel
 bare amd-virq EPYC,+svm,+x2apic -smp 2
 
-# The clock, which otherwise goes on by seconds while the host reads a file.
+# The clock must stand still while the machine waits for a file.  Without the patch it advances
+# by seconds.
 "$top/selftests/vm" host -- sh -c "
 	read -r _ before </proc/uptime
 	cat '$top'/build/linux-*/source/kernel/*.c >/dev/null
 	read -r _ after </proc/uptime
 	echo \$before \$after" >"$top/build/tests/out" 2>&1
 sed 's/^/# idle before and after, in s: /' "$top/build/tests/out"
-is "what waits for files does not wait by the machine's clock" \
+is "the machine's clock stands still while a program waits for files" \
 	"$(awk '/^[0-9.]+ [0-9.]+$/ { print $2 < $1 + 1 ? "less than 1 s" : $2 - $1 }' \
 	"$top/build/tests/out")" "less than 1 s"
 
-# They have no part of their state in common.
+# CPUs share no part of their FPU state.
 "$top/selftests/vm" host --no-icount --host-cpus 2 -- sh -c "
 	taskset 2 '$top/build/tests/fxrstor' &
 	taskset 1 '$top/build/tests/life_test' kill 10 1"
-is "a CPU that restores its FPU state disturbs no hypervisor on another" $? 0
+is "a CPU that restores its FPU state does not disturb a hypervisor on another CPU" $? 0
 finish

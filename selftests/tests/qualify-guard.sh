@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf qualify without a machine: what it has changed is undone, and its programs are
-# ended, whichever of its two processes gets which signal; reports of others.
+# pv-perf qualify without a machine: it undoes its changes and ends its programs, whichever of
+# its two processes gets a signal. pv-perf qualify reads reports that others have sent.
 # vm: none
 # tier: quick
 # seconds: 20
@@ -16,12 +16,13 @@ begun() {
 	[ -n "$worker" ]
 }
 
-# In the group of the process that works, which has ended.
+# No process is left in the group of the worker.
 nobody_left() {
 	! pgrep -g "$worker" >/dev/null
 }
 
-# interrupt NAME STATUS SIGNAL guard|worker [SIGNAL]: a second one at once
+# interrupt NAME STATUS SIGNAL guard|worker [SIGNAL]: send the signal, and at once a second
+# signal
 interrupt() {
 	rm -f noted
 	"$tree/selftests/qualify/guard-test" noted 60 >out &
@@ -35,9 +36,9 @@ interrupt() {
 		[ -z "${5-}" ] || kill -"$5" "$worker"
 	fi
 	wait $guard 2>/dev/null
-	is "$1: status" $? "$2"
+	is "$1: the status is $2" $? "$2"
 	until_true grep -q undone noted
-	is "$1: undone once" "$(grep -c undone noted)" 1
+	is "$1: the changes are undone once" "$(grep -c undone noted)" 1
 	until_true nobody_left
 	ok "$1: no process is left" nobody_left
 }
@@ -47,22 +48,22 @@ interrupt "SIGTERM" 130 TERM guard
 interrupt "SIGHUP" 130 HUP guard
 for n in 1 2 3; do
 	interrupt "two signals at once, $n" 130 TERM guard HUP
-	interrupt "two signals at once to the one that works, $n" 143 TERM worker TERM
+	interrupt "two signals at once to the worker, $n" 143 TERM worker TERM
 done
-interrupt "the one that waits is killed" 137 KILL guard
-interrupt "the one that works is told to end" 143 TERM worker
-interrupt "the one that works is killed" 137 KILL worker
-interrupt "the one that works crashes" 139 SEGV worker
+interrupt "the guard is killed" 137 KILL guard
+interrupt "SIGTERM to the worker" 143 TERM worker
+interrupt "the worker is killed" 137 KILL worker
+interrupt "the worker crashes" 139 SEGV worker
 
 rm -f noted
 "$tree/selftests/qualify/guard-test" noted 2 >out
-is "too long: status" $? 124
+is "a worker that takes too long: the status is 124" $? 124
 begun
 until_true nobody_left
-is "too long: undone once" "$(grep -c undone noted)" 1
-ok "too long: no process is left" nobody_left
+is "a worker that takes too long: the changes are undone once" "$(grep -c undone noted)" 1
+ok "a worker that takes too long: no process is left" nobody_left
 
-# Reports that somebody has sent.
+# Reports that others have sent.
 deep=$(printf '%09999d' 0 | tr 0 '[')
 huge=$(printf '%09999d' 0 | tr 0 1)
 for text in '' '[]' '{}' '{"format": 2}' "$deep" $'{"format": "\\u001b[2J"}' \
@@ -72,13 +73,14 @@ for text in '' '[]' '{}' '{"format": 2}' "$deep" $'{"format": "\\u001b[2J"}' \
 		"checks": [{"name": []}], "costs": {}}'; do
 	echo "$text" >report.json
 	"$tree/tools/pv-perf" qualify --table report.json >out 2>&1
-	is "a file that is no report: status" $? 1
-	has "a file that is no report: it is said" '^pv-perf: report.json: it' out
-	is "and a terminal obeys nothing of it" "$(grep -c $'\e' out)" 0
+	is "qualify refuses a file that is no report" $? 1
+	has "qualify says why a file is no report" '^pv-perf: report.json: it' out
+	is "the message about a file that is no report has no terminal escape" \
+		"$(grep -c $'\e' out)" 0
 done
 head -c 5000000 /dev/zero >report.json
 "$tree/tools/pv-perf" qualify --compare report.json report.json >out 2>&1
-has "a report that is too large" 'more than 4 MB' out
+has "qualify refuses a report that is too large" 'more than 4 MB' out
 python3 - >report.json <<-'END'
 	import json
 	print(json.dumps({"format": 1, "cpu": {"name": "A|B\x1b[2J"}, "kernel": {"release": "6.1"},
@@ -86,33 +88,37 @@ python3 - >report.json <<-'END'
 	    "checks": [{"name": "counts", "title": "Counts", "verdict": "works", "why": ""}]}))
 END
 "$tree/tools/pv-perf" qualify --table report.json >out 2>&1
-is "a terminal's commands and the table's marks are not in the table" "$(tail -n 1 out)" \
+is "the table has no terminal escapes and no table marks of a report" "$(tail -n 1 out)" \
 	'| A/B?[2J | 6.1 | 1 | 0 | It works. |'
 "$tree/tools/pv-perf" qualify --compare report.json <(sed 's/2.0/3.0/; s/"works"/"differs"/' report.json) >out
-has "two reports: a verdict" '^Counts: works, differs' out
-has "two reports: a cost" 'native, read: 2 ns, 3 ns .\+50%' out
+has "a comparison of two reports shows a different verdict" '^Counts: works, differs' out
+has "a comparison of two reports shows a different cost" 'native, read: 2 ns, 3 ns .\+50%' out
 "$tree/tools/pv-perf" qualify --compare report.json \
 	<(sed 's/"name": "counts"/"name": "\\u001b[2J"/' report.json) >out
-has "two reports: a check that only one has" '^.\[2J: not there, works' out
-is "two reports: and a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
+has "a comparison of two reports shows a check that only one report has" \
+	'^.\[2J: not there, works' out
+is "a comparison of two reports has no terminal escape of a check's name" \
+	"$(grep -c $'\e' out)" 0
 "$tree/tools/pv-perf" qualify --checks counts,nonsense >out 2>&1
-is "a check that there is not is refused: status" $? 1
-has "and it is said which there are" 'no check .nonsense.' out
+is "qualify refuses an unknown check" $? 1
+has "qualify names the unknown check" 'no check .nonsense.' out
 
-# What a guest says: endlessly, with a terminal's commands, or figures that are none.
+# The output of a guest may be endless, have terminal escapes, or lack figures.
 qualify_module() {
 	/usr/bin/python3 -B -c "import sys
 sys.path.insert(0, '$tree/tools')
 from pvperf.qualify import guest, output, verdicts
 $1"
 }
-is "a guest that does not end is ended, and a terminal obeys nothing of it" "$(qualify_module '
+is "qualify ends a guest whose output does not end, and its console has no terminal escape" \
+	"$(qualify_module '
 g = guest.Guest("kernel", "initrd", [], "console")
 g.words = ["yes", "\x1b[2J" + "x" * 10000]
 with g:
     print(g.run(None)[1], sum(not line.isprintable() for line in g.console))')" \
 	"it has said more than 16 MB 0"
-is "figures that are none differ, and end nothing" "$(qualify_module '
+is "malformed figures of a guest are judged as different, without an exception" \
+	"$(qualify_module '
 whole = {"passes": 1, "instructions": [2, 2], "branches": [1, 1]}
 for wrong in ({"instructions": []}, {"branches": None}):
     print(*verdicts.judge_one(verdicts.CHECKS[0], {"counts": whole}, {"counts": whole | wrong},
@@ -122,7 +128,7 @@ ln -s precious linked.json
 qualify_module 'output.write("linked", {
     "cpu": {}, "cpus": 1, "kernel": {"release": "", "version": ""}, "qemu": "",
     "sentence": "", "checks": [], "costs": {}})'
-is "a report takes the place of a link, and is not written behind it" \
+is "a report replaces a symbolic link and does not write to the link's target" \
 	"$(cat precious; grep -c sentence linked.json)" "precious
 1"
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest that reads counters by RDPMC, in its kernel and in user mode: counts are as
-# exact as by the host, also where the host profiles meanwhile; it reads nobody else's;
-# and it may only where the host and the VMM allow it.  With LONG=1 the host profiles for
-# minutes of the machine's time, and programs read for three times as long.
+# A guest reads counters by RDPMC, in its kernel and in user mode. Counts are as exact as the
+# host's, also while the host profiles. A guest reads only its own counters, and only if the
+# host and the VMM allow it. With LONG=1 the host profiles for minutes of the machine's time,
+# and programs read for three times as long.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 5400
 # tier: test
 # machines: amd intel
@@ -16,17 +16,19 @@ load="insmod $VM_TREE/build/linux-$VM_GUEST_KERNEL/hypercall/kvm_perf_hypercall.
 tracing=/sys/kernel/tracing/events/kvm
 cd "$VM_SCRATCH" || exit 1
 
-# The host's part of a phase of the guest's, from its begin to its end.
+# phase NAME: the host waits for the begin of the guest's phase
 phase() {
 	wait_for "$1.begin"
 }
 
+# begin NAME: the guest begins a phase, and waits until the host is ready
 begin() {
 	touch "$1.begin"
 	wait_for "$1.ready"
 }
 
-# On AMD those above are other CPUs'; on Intel some of these may not be there.
+# own: counters that this CPU may have; others: counters that it does not have, or on Intel
+# may not have.
 if grep -q GenuineIntel /proc/cpuinfo; then
 	own="$(seq -s' ' 0 7) 0x40000000 0x40000001 0x40000002"
 	others=$(seq -s' ' 8 15)
@@ -41,7 +43,7 @@ counters() {
 	"$T/rdpmc" $own | awk '{ print $2 }'
 }
 
-# How many hold something.
+# The number of counters that RDPMC reads as not 0.
 held() {
 	counters | grep -cv '^0$\|^fault$'
 }
@@ -54,15 +56,14 @@ reads_two() {
 	[ "$(held)" = 2 ]
 }
 
-# readings FILE TITLE: self_monitor has written FILE
+# readings FILE TITLE: the readings of self_monitor, in FILE, are right
 readings() {
 	sed 's/^/# /' "$1"
 	has "$2: no reading in user mode was wrong" ' 0 wrong$' "$1"
 }
 
-# others NAME REGEX OPTION...: beside tasks of root's that count the kernel, a program of
-# another user's, which may execute RDPMC, reads in the counters that are not its own what
-# it is to.
+# others NAME REGEX OPTION...: tasks of root count the kernel.  A program of another user may
+# execute RDPMC.  Its readings of counters that are not its own match REGEX.
 others() {
 	local name=$1 regex=$2
 	shift 2
@@ -77,16 +78,16 @@ others() {
 	wait $!
 	sed 's/^/# /' others
 	has "$name" "^[1-9][0-9]* rounds, $regex;" others
-	more "$name: instructions of root's tasks in the kernel" \
+	more "$name: root's tasks count instructions of the kernel" \
 		"$(count r00c0:k root)" 1000000
 }
 
-# On the host a counter that nobody has had may hold what Linux tried it with at boot.
+# On the host an unused counter may still hold the value that Linux wrote at boot to test it.
 all_others() {
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 	others "$1: a program that has mapped an event reads no other task's counter" \
 		"$2" 0.3
-	others "$1: nor does its child" "$2" -f 0.3
+	others "$1: a child of such a program reads no other task's counter" "$2" -f 0.3
 }
 
 in_user_mode() {
@@ -95,7 +96,7 @@ in_user_mode() {
 	! long || seconds=1
 
 	"$T/self_monitor" not-mapped 2>/dev/null
-	is "RDPMC in user mode, without an event, is an error" $? 139
+	is "RDPMC in user mode without an event faults" $? 139
 	"$T/self_monitor" $seconds >monitor
 	readings monitor "alone"
 	has "alone: all readings in user mode are by RDPMC" \
@@ -103,16 +104,16 @@ in_user_mode() {
 	"$T/self_monitor" $seconds >other &
 	"$T/self_monitor" $seconds >monitor
 	wait
-	readings monitor "two that take turns"
-	readings other "the other of them"
+	readings monitor "two programs that take turns, the first"
+	readings other "two programs that take turns, the second"
 	perf record -q -B -N -F 1000 -e cycles -o data "$T/self_monitor" $seconds >monitor
-	readings monitor "while it is sampled, with a frequency"
+	readings monitor "a program that is sampled with a frequency"
 	perf record -q -B -N -c 500 -e cycles -o data "$T/self_monitor" $seconds >monitor 2>/dev/null
-	readings monitor "and too often"
+	readings monitor "a program that is sampled too often"
 	perf test 'User space counter reading' >out 2>&1
-	is "perf's own tests of it, by libperf" \
+	is "perf's own tests of reading counters in user mode pass" \
 		"$(grep -c 'User space.*: Ok$' out)" 2
-	# Debian's 3 is none that PAPI knows.
+	# PAPI does not know Debian's value 3.
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 	strace -o calls "$T/papi_read" >out
 	is "PAPI counts a loop exactly" "$(cat out)" 10000000
@@ -120,8 +121,8 @@ in_user_mode() {
 		"$(grep -c '"reading' calls) $(sed -n '/reading/,$p' calls |
 		grep -c '^read(\|^ioctl(')" "1 0"
 
-	is "the file rdpmc is 1, as of x86's own PMU" "$(cat $pmu/rdpmc)" 1
-	ok "the file rdpmc refuses 2, for all programs" \
+	is "the file rdpmc is 1, as with x86's own PMU" "$(cat $pmu/rdpmc)" 1
+	ok "the file rdpmc refuses 2, which would allow RDPMC without an event" \
 		sh -c "! echo 2 2>/dev/null >$pmu/rdpmc"
 	"$T/rdpmc_others" 0 >revoked &
 	until_true grep -q reads revoked
@@ -129,15 +130,16 @@ in_user_mode() {
 	monitor=$!
 	sleep 0.2
 	echo 0 >$pmu/rdpmc
-	ok "0 in the file rdpmc keeps RDPMC from a program that has executed it" \
+	ok "0 in the file rdpmc forbids RDPMC to a program that has executed it before" \
 		until_true grep -q revoked revoked
 	"$T/self_monitor" $seconds >monitor
-	readings monitor "not allowed"
-	has "not allowed: all readings are by read()" '^0 readings by RDPMC, [1-9]' monitor
+	readings monitor "RDPMC is forbidden"
+	has "RDPMC is forbidden: all readings are by read()" \
+		'^0 readings by RDPMC, [1-9]' monitor
 	kill -INT $monitor
 	wait
-	readings other "while it was forbidden"
-	has "a program that RDPMC is taken from goes on with read()" \
+	readings other "RDPMC was forbidden during the program"
+	has "a program continues with read() when RDPMC is forbidden" \
 		'^[1-9][0-9]* readings by RDPMC, [1-9][0-9]* by read' other
 	echo 1 >$pmu/rdpmc
 	"$T/self_monitor" $seconds >monitor
@@ -157,7 +159,7 @@ in_guest() {
 		'^The kernel and programs read counters .* by RDPMC' out
 	for i in 1 2 3; do
 		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
-		is "run $i: exact instructions and branches" \
+		is "run $i: instructions and branches are exact" \
 			"$(count instructions:u out) $(count branches:u out)" \
 			"10000004 5000001"
 	done
@@ -166,7 +168,8 @@ in_guest() {
 		"10000004 5000001 10000004"
 	perf stat -x, -o out -e instructions:u sh -c "$T/loop & $T/loop; wait"
 	more "events are inherited by children" "$(count instructions:u out)" 20000007
-	# Half a second; perf leaves the last interval out where another has just ended.
+	# The program runs for half a second.  perf leaves out the last interval if an interval
+	# ends right before the program.
 	perf stat -x, -I 150 -o out -e instructions:u "$T/longloop"
 	is "the intervals of perf stat -I add up" "$(awk -F, '/instructions:u/ { n += $2 }
 		END { print n }' out)" 500000004
@@ -184,27 +187,26 @@ in_guest() {
 	fi
 	for i in $(seq $times); do
 		perf stat -x, -o out -e instructions:u,branches:u "$T/$program"
-		is "exact while the host profiles the CPU now and then, $i" \
+		is "counts are exact while the host profiles the CPU now and then, $i" \
 			"$(count instructions:u out) $(count branches:u out)" "$want"
 	done
 	# shellcheck disable=SC2046 # words
 	kill -INT $(jobs -p)
 	wait
 	touch profiled.end
-	readings monitor "while the host profiles the CPU now and then"
-	readings other "of another"
+	readings monitor "the host profiles the CPU now and then, the first program"
+	readings other "the host profiles the CPU now and then, the second program"
 	is "while the host profiles the CPU now and then, readings are by RDPMC and by read()" \
 		"$(cat monitor other |
 		grep -c '^[1-9][0-9]* readings by RDPMC, [1-9]')" 2
 
-	# Without an event of the guest's it reads none, once its driver has stopped
-	# what was kept running in case.
+	# The guest's driver keeps counters running for a while after the last event.
 	ok "RDPMC without events faults, or reads 0" until_true reads_none
 	perf stat -a -e instructions,cycles sleep 1000 &
 	perf=$!
 	ok "RDPMC with two events reads two counters" until_true reads_two
 	echo "# while the guest counts: $(counters | paste -sd' ')"
-	is "RDPMC reads no counter that nobody has, or that somebody had" "$(held)" 2
+	is "RDPMC reads no counter that is unused or was another event's" "$(held)" 2
 	# shellcheck disable=SC2086 # several words
 	"$T/rdpmc" $others >out
 	is "RDPMC of counters that a CPU does not have faults" \
@@ -216,7 +218,7 @@ in_guest() {
 	touch secret.end
 	wait_for residue.ready
 	sleep 0.5
-	echo "# after it: $(counters | paste -sd' ')"
+	echo "# after the host's event: $(counters | paste -sd' ')"
 	is "after the host's event RDPMC reads the guest's own two counters" "$(held)" 2
 	touch residue.end
 	kill $perf
@@ -228,10 +230,10 @@ if [ "$VM_LEVEL" = guest ]; then
 fi
 
 "$VM_TREE/build/pv-perf-doctor" host >doctor
-has "the doctor on the host says how to allow it" 'pv-perf-rdpmc=on' doctor
+has "the doctor on the host says how to allow RDPMC" 'pv-perf-rdpmc=on' doctor
 has "the doctor on the host says that guests count no events of the hypervisor" \
 	'^kvm is loaded with pv_perf_counts=0;' doctor
-# No event of the host's own may be there.
+# The host must have no event of its own.
 echo 0 >/proc/sys/kernel/nmi_watchdog
 all_others "on the host" 'in 0 another counter moved, in [0-9]* it held something'
 taskset -c 0 "$vm" guest --accel-opt pv-perf-rdpmc=on -- "$0" >guest.tap 2>&1 &
@@ -241,7 +243,7 @@ touch profiled.ready
 while [ ! -e profiled.end ]; do
 	taskset -c 1 perf stat -C 0 -e instructions,r00c2 sleep 0.05 2>/dev/null
 	sleep 0.05
-	# Its vCPU to another CPU, and back.
+	# Move the vCPU to the other CPU and back.
 	taskset -a -p 2 "$(pidof qemu-system-x86_64)" >/dev/null
 	sleep 0.05
 	taskset -a -p 1 "$(pidof qemu-system-x86_64)" >/dev/null
@@ -262,8 +264,8 @@ wait $guest
 is "the guest ends well" $? 0
 tap_file guest guest.tap
 
-# Not beside the NMI watchdog, which counts the host's cycles, without pv_perf_rdpmc=5.
-# The guest's first counter is kept for a while, and gone after a second.
+# Without pv_perf_rdpmc=5 a guest has no RDPMC beside the NMI watchdog, which counts the host's
+# cycles.  The driver keeps the guest's first counter for less than a second.
 echo 1 >/proc/sys/kernel/nmi_watchdog
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 "$vm" guest --accel-opt pv-perf-rdpmc=on -- sh -c "

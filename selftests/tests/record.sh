@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# perf record and perf top in a guest, against the host.
+# perf record and perf top in a guest take the same samples as on the host.
 # vm: none
 # tier: test
 # machines: amd intel
@@ -8,9 +8,9 @@
 # programs: calltree loop longloop overflow_stress sampling_test
 # seconds: 450, on intel 919
 #
-# Runs itself on the machine's host, and there in guests, and looks at what
-# they have recorded here, where perf report takes no time.  With LONG=1 ten times as
-# many overflows with events opened and closed at random.
+# The script runs itself on the emulated host and in its guests. It examines the recordings
+# here, because perf report takes long on the emulated machine. With LONG=1 it takes ten times
+# as many overflows with events opened and closed at random.
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
@@ -22,11 +22,11 @@ prepare() {
 		echo 1000000 >/sys/module/kvm/parameters/pv_perf_max_rate
 }
 
-# Records the same on the host and in the guest; $1 names which.
+# record_programs LEVEL: the same recordings on the host and in the guest
 record_programs() {
 	local percent=10
 
-	# Perf takes it from ticks, which come late with checks.
+	# perf adapts a frequency at ticks, which come late on a kernel with checks.
 	case $VM_KERNEL in
 	*-debug)	percent=40 ;;
 	esac
@@ -37,11 +37,11 @@ record_programs() {
 	sample_kernel "$1"
 }
 
-# A period that is shorter than the NMI's handler; $1 names where.
+# sample_kernel LEVEL: sample the kernel with a period that is shorter than the NMI's handler
 sample_kernel() {
 	local work='dd if=/dev/zero of=/dev/null bs=1 count=1000'
 
-	# The first time its pages have to be found.
+	# The first run only brings the program's pages into memory.
 	# shellcheck disable=SC2086 # several words
 	$work 2>/dev/null
 	# shellcheck disable=SC2086 # several words
@@ -51,11 +51,11 @@ sample_kernel() {
 		2>/dev/null
 }
 
-# Lines that the screens of perf top must have.
+# Lines that perf top must show.
 top_shows=' [0-9.]+% +loop +\[\.\] _start'
 tui_shows='Samples:.*cycles|loop'
 
-# show FILE REGEX COMMAND...: what the command shows, until it is that
+# show FILE REGEX COMMAND...: run the command until its output in FILE matches
 show() {
 	local file=$1 regex=$2
 	shift 2
@@ -65,8 +65,8 @@ show() {
 	wait $!
 }
 
-# One of two tasks in turn is sampled at $1 Hz: its counter stays open for it
-# while the other runs.
+# turns HZ: two tasks take turns on the CPU, and perf samples one of them at HZ.  Its event
+# stays open on the host while the other task runs.
 turns() {
 	local overflows=/sys/kernel/debug/kvm_pmu/overflows before
 
@@ -77,7 +77,7 @@ turns() {
 	echo $(($(cat $overflows) - before)) >"guest.turns.$1.overflows"
 }
 
-# While the host profiles the guest: work in its kernel, sampled.
+# The guest samples work in its kernel while the host profiles the guest.
 be_profiled() {
 	cat /proc/kallsyms >kallsyms
 	cat /proc/modules >modules
@@ -88,11 +88,11 @@ be_profiled() {
 	touch profiled.done
 }
 
-# In a guest with a CPU: what is one after another.
+# In a guest with one CPU: the parts that run one after another.
 guest_first() {
 	local options='' loops
 
-	# With checks, samples at perf top's default rate would leave no time for anything else.
+	# On a kernel with checks samples at perf top's default rate would take all CPU time.
 	case $VM_KERNEL in
 	*-debug)	options="-F 100" ;;
 	esac
@@ -116,7 +116,7 @@ guest_first() {
 	be_profiled
 }
 
-# In a guest with several: samples and NMIs at the same time.
+# In a guest with several CPUs: samples and other NMIs at the same time.
 guest_stress() {
 	prepare
 	perf stat -a -e cycles sleep 1 2>/dev/null &
@@ -124,7 +124,7 @@ guest_stress() {
 	wait $!
 	dmesg >"stress$1.sysrq"
 	"$T/overflow_stress" "$2" >"stress$1.samples"
-	# An event that has been stopped by then does not overflow any more.
+	# After 3 seconds the last stopped event no longer overflows.
 	sleep 3
 	cat /sys/kernel/debug/kvm_pmu/overflows >"stress$1.handled"
 	dmesg >"stress$1.dmesg"
@@ -132,7 +132,7 @@ guest_stress() {
 	wait_for "stress$1.compared"
 }
 
-# In a guest that gets an NMI from the QEMU monitor, while it samples.
+# In a guest that gets an NMI from the QEMU monitor while it samples.
 guest_nmi() {
 	prepare
 	perf record -q -B -a -e cycles -c 100000 -o data sleep 3 &
@@ -155,7 +155,7 @@ stress() {
 	echo $? >"stress$1.status"
 }
 
-# profile_guest PID: the guest's vm
+# profile_guest PID: profile the guest, whose vm has this PID
 profile_guest() {
 	wait_for profiled.ready "$1" || return
 	touch profiled.go
@@ -194,8 +194,8 @@ on_host() {
 	profile_guest $guest
 	wait $guest
 	echo $? >guest.status
-	# Fewer with checks: one takes longer than events of the guest's kernel
-	# take to overflow again, and nothing else would be done.
+	# On a kernel with checks an overflow takes longer than an event of the guest's kernel
+	# takes to overflow again.  Without a lower rate, overflows would take all CPU time.
 	case $VM_KERNEL in
 	*-debug)
 		many=5000
@@ -216,10 +216,10 @@ dir=$tree/build/tests/record
 rm -rf "$dir"
 mkdir -p "$dir"
 "$vm" host --host-cpus 2 --timeout 1800 --scratch "$dir" -- "$self" on_host
-is "host and guests end well" $? 0
+is "the host and the guests end well" $? 0
 cd "$dir" || exit 1
 
-# check_shares TITLE PAIR...: each function with its share, within 1 point
+# check_shares TITLE FUNCTION:PERCENT...: each function has its share, to within 1 point
 check_shares() {
 	local title=$1 pair got
 	shift
@@ -231,7 +231,7 @@ check_shares() {
 	done
 }
 
-# shares DATA OPTION COLUMN: each function with its share
+# shares DATA OPTION COLUMN: write each function with its share to the file shares
 shares() {
 	perf report -i "$1" --stdio "$2" -g none --sort symbol 2>/dev/null |
 		awk -v c="$3" '/%/ && $c == "[.]" {
@@ -243,14 +243,14 @@ for level in host guest; do
 	check_shares $level a:20 aa:10 b:10 bb:20 bbb:10 c:30
 	shares $level.calltree --children 3
 	check_shares "$level, with callees" a:30 b:40 main:100
-	# A large sample each: too few for shares.
+	# These samples are large, so that they are too few for shares.
 	shares $level.dwarf --children 3
 	is "$level: call chains by DWARF have all functions" \
 		"$(grep -cE '^(a|aa|b|bb|bbb|c|main) ' shares)" 7
 	tap_file "$level" "$level.tap"
 done
 
-# Each sample for how many of 1,000 counted without them?
+# per_thousand LEVEL: samples with a period of 1,000 for every 1,000,000 counted instructions
 per_thousand() {
 	awk -F, -v n="$(perf script -i "$1.kernel" -F ip 2>/dev/null | wc -l)" \
 		'/instructions/ { printf "%d\n", n * 1000000 / $1 }' "$1.kernel.stat"
@@ -268,8 +268,8 @@ ok "the guest's skid, $(skid guest), is no larger than the host's, $(skid host)"
 
 samples=$(samples_of guest.turns.1000)
 more "a task that another takes turns with, at 1,000 Hz: samples" "$samples" 300
-# With the first series for mainline alone, perf adapts periods on the host: then perf
-# shortens that of an event that waits for its task, too.
+# Without the series 3-frequencies the host's perf adapts periods.  It then also shortens the
+# period of an event that waits for its task.
 case $VM_KERNEL in
 *-core)	;;
 *)	is "a task that another takes turns with: the other has no overflow" \
@@ -302,14 +302,14 @@ is "perf top with no options starts and does not complain" \
 has "perf top with no options draws its screen" "$tui_shows" guest.top.tui
 
 for cpus in 2 4; do
-	is "$cpus CPUs: ends well" "$(cat stress$cpus.status)" 0
+	is "$cpus CPUs: the guest ends well" "$(cat stress$cpus.status)" 0
 	more "$cpus CPUs: overflows with events opened and closed at random" \
 		"$(cat stress$cpus.handled)" $(($(cat stress$cpus.wanted) - 1))
 	echo "# $cpus CPUs: samples that the program has read: $(cat stress$cpus.samples)"
-	ok "$cpus CPUs: the program has read the samples it wanted, none without an overflow" \
+	ok "$cpus CPUs: the program has read enough samples, none without an overflow" \
 		test "$(cat stress$cpus.samples)" -ge "$(cat stress$cpus.wanted)" -a \
 		"$(cat stress$cpus.samples)" -le "$(cat stress$cpus.handled)"
-	is "$cpus CPUs: each overflow that was delivered was handled" \
+	is "$cpus CPUs: the guest has handled each overflow that the host has delivered" \
 		"$(cat stress$cpus.handled)" "$(cat stress$cpus.delivered)"
 	is "$cpus CPUs: no unknown NMI" \
 		"$(grep -c 'unknown reason' stress$cpus.dmesg)" 0

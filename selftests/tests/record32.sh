@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The guest's 32-bit code reads records right while the host writes them, in user space.
+# The guest's 32-bit code, run in user space, reads records correctly while the host writes
+# them.
 # vm: none
 # tier: quick
 # programs: record32_test
@@ -10,7 +11,7 @@
 out=$(mktemp)
 "$T/record32_test" >"$out" 2>&1
 status=$?
-# The shell's status for a program that the kernel does not take.
+# The shell's status for a program that the kernel cannot execute.
 if [ $status = 126 ] && [ -x "$T/record32_test" ]; then
 	ok "record32_test # SKIP this machine's kernel runs no 32-bit programs" true
 else

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf report: what a guest should not have sent does no harm, to a terminal, a
-# browser, a viewer, other domains' numbers, or memory; and what is in doubt is said.
+# pv-perf report: malformed and hostile data of a guest does no harm to a terminal, a browser,
+# a viewer, other domains' numbers, or memory. The report says which numbers are in doubt.
 # vm: none
 # tier: all
 # packages: linux-perf chromium golang-go python3-hypothesis
@@ -12,49 +12,51 @@ tree=${self%/selftests/*}
 . "$tree/selftests/report/functions"
 begin report-hostile
 
-# report says which numbers may be wrong, and marks them.
+# report marks numbers in doubt and says why.
 "$make_session" --graph --seconds 2 short
 copy odd 's["host"]["counted"] = {"0": 10**9}'
-said "a guest that says more than the CPUs did" 'is in doubt' odd
-is "the numbers of a guest that says more than the CPUs did are marked" \
+said "a guest that reports more cycles than the CPUs have counted" 'is in doubt' odd
+is "the numbers of a guest that reports more than the CPUs have counted are marked" \
 	"$(shown 1 'guest web user')" ~1000$M
-# A guest cannot have executed more than its VMM did in guest mode.
+# A guest cannot have executed more than its VMM has in guest mode.
 copy lies 's["domains"][1]["counted"] = 10**9; s["domains"][2]["counted"] = 2200 * 10**6'
-said "a guest that says more than its VMM did" \
+said "a guest that reports more cycles than its VMM had in guest mode" \
 	'guest web says that it had 2,000,000,000 events, .* only 1,000,000,000 .* scaled' lies
-is "the numbers of a guest that says more than its VMM did are scaled and marked" \
+is "the numbers of a guest that reports more than its VMM had are scaled and marked" \
 	"$(for what in user kernel idle; do
 	shown 1 "guest web $what"; done | paste -sd' ')" "~500$M ~300$M ~200$M"
-is "they are scaled in each table" "$(for n in 1 2 3; do table $n out | awk '/guest web/ {
+is "the numbers of such a guest are scaled in each table" \
+	"$(for n in 1 2 3; do table $n out | awk '/guest web/ {
 	sub(/~/, ""); n += $1 } END { printf "%.0f ", n }'; done)" "1000$M 1000$M 1000$M "
-is "the numbers of others are not scaled" "$(shown 1 'guest db user') $(shown 1 'host user')" \
+is "the numbers of other domains are not scaled" \
+	"$(shown 1 'guest db user') $(shown 1 'host user')" \
 	"2000$M 160$M"
-is "percentages are of what was counted" "$(awk '/ host user$/ { print $2; exit }' out)" 1.95%
+is "percentages are of the CPUs' counts" "$(awk '/ host user$/ { print $2; exit }' out)" 1.95%
 "$pv_perf" report --flamegraph lies.html --pprof lies.pb.gz lies >out
 go tool pprof -top -tagfocus vm=web lies.pb.gz >top 2>&1
 has "a scaled guest is in a profile for pprof" 'ngx_http_parse' top
 copy odd2 's["domains"][1]["clock"] = [[1, 1, 1], [0, 0, 0]]; s["domains"][1]["lost"] = "x"'
-said "a clock that goes back" 'guest web: session.json: clock does not advance' odd2
+said "a clock that goes backwards" 'guest web: session.json: clock does not advance' odd2
 copy odd3 's["event"] = "instructions"'
 refused "a session of another event" 'no sample of instructions' odd3
 copy odd4 's["domains"][1]["samples"] = "../session/web.samples.gz"'
-refused "a file elsewhere" 'samples is not the name of a file' odd4
+refused "samples in another folder" 'samples is not the name of a file' odd4
 copy odd5 's["domains"][1]["samples"] = "\x1b[2J"'
-refused "a file whose name a terminal obeys" 'samples is not the name of a file' odd5
-is "a terminal obeys nothing of its name" "$(grep -c $'\e' out)" 0
+refused "samples whose file name has a terminal escape" 'samples is not the name of a file' odd5
+is "the message about such a file name has no terminal escape" "$(grep -c $'\e' out)" 0
 copy odd5 's["domains"] = [{"name": "x", "kind": "host", "status": "\x1b[2Jno perf"}]'
 refused "a session without samples" '.\[2Jno perf' odd5
-is "no status has code for the terminal" "$(grep -c $'\e' out)" 0
+is "the message with a domain's status has no terminal escape" "$(grep -c $'\e' out)" 0
 refused "no session" 'No such file' nowhere
 cp -r short odd6
 head -c 9999999 /dev/zero | tr '\0' '[' >odd6/session.json
 refused "a session.json that is too large" 'more than 4 MB' odd6
 head -c 99999 /dev/zero | tr '\0' '[' >odd6/session.json
-refused "and one that is too deep" 'Remedy' odd6
+refused "a session.json that is too deep" 'Remedy' odd6
 echo '{"version": NaN}' >odd6/session.json
-refused "and no number" 'NaN where a number' odd6
+refused "a session.json with NaN" 'NaN where a number' odd6
 
-# hostile: the samples of web
+# hostile: make a session whose samples of web come from stdin
 hostile() {
 	rm -rf hostile
 	cp -r short hostile
@@ -65,24 +67,25 @@ hostile() {
 hostile </dev/null
 said "an empty file" 'guest web: web.samples.gz: it is empty' hostile
 head -c 5000 short/web.samples.gz | hostile
-said "a file that is cut" 'guest web: web.samples.gz: it is cut short' hostile
-more "what is before is counted, and marked" "$(shown 1 'guest web user' | tr -d '~')" 100$M
+said "a file that is cut short" 'guest web: web.samples.gz: it is cut short' hostile
+more "the samples before the cut are counted and marked" \
+	"$(shown 1 'guest web user' | tr -d '~')" 100$M
 { head -c -8 short/web.samples.gz; echo 1234567; } | hostile
 said "a file with another checksum" 'not a gzip file, or it is broken' hostile
 echo hello | hostile
 said "a file that is no gzip" 'not a gzip file, or it is broken' hostile
 ln -sf /etc/passwd hostile/web.samples.gz
-said "a link" 'web.samples.gz: ' hostile
+said "a symbolic link" 'web.samples.gz: ' hostile
 rm hostile/web.samples.gz
 mkfifo hostile/web.samples.gz
 said "a pipe" 'is not a regular file' hostile
 zcat short/web.samples.gz |
 	sed 's/ 1000000 cycles/ 18446744073709551615 cycles/' | gzip -1 | hostile
-said "samples of more than there is time" 'can count, left out: 2,050$' hostile
+said "samples with more events than their time allows" 'can count, left out: 2,050$' hostile
 zcat short/web.samples.gz | tac | gzip -1 | hostile
-said "what is upside down" 'guest web: lines that are not of pv-perf record' hostile
+said "lines in reverse order" 'guest web: lines that are not of pv-perf record' hostile
 
-# Names that are code: for a terminal, a page, and for what reads them here.
+# Names that are code for a terminal, for a web page or for Python's format strings.
 cat >evil.py <<-'END'
 	import json, sys
 	names = ["\x1b[2J\x07", "</script><script>alert(1)</script>", "{hash} %s",
@@ -97,17 +100,18 @@ END
 /usr/bin/python3 evil.py | gzip -1 | hostile
 "$pv_perf" report --top 0 --flamegraph evil.html --timeline evil.json \
 	--pprof evil.pb.gz hostile >out 2>&1
-is "names that are code do no harm" $? 0
-has "names that are code are in the table" \
+is "report reads names that are code" $? 0
+has "the table has names that are code" \
 	'guest web user +</script><script>alert\(1\)</script>' out
-is "the table has no code for the terminal" \
+is "the table has no terminal escape" \
 	"$(LC_ALL=C grep -c "[$(printf '\001-\010\013-\037')]" out)" 0
 is "the flame graph has no script of a name" "$(grep -o '<script' evil.html | wc -l)" 2
-is "the timeline has no code for the terminal" "$(LC_ALL=C grep -c $'\e' evil.json)" 0
+is "the timeline has no terminal escape" "$(LC_ALL=C grep -c $'\e' evil.json)" 0
 ok "the timeline with names that are code is JSON" \
 	/usr/bin/python3 -c 'import json; json.load(open("evil.json"))'
 browse evil.html >evil.dom
-more "the browser shows them as text" "$(grep -c '&lt;script&gt;alert' evil.dom)" 0
+more "the browser shows names that are code as text" \
+	"$(grep -c '&lt;script&gt;alert' evil.dom)" 0
 go tool pprof -top evil.pb.gz >top 2>&1
 is "pprof reads names that are code" $? 0
 
@@ -115,7 +119,7 @@ head -c 1000000000 /dev/zero | gzip -1 | hostile
 said "a gigabyte of one line" 'guest web: lines that are not' hostile
 small "a gigabyte of one line takes little memory" 60 "$pv_perf" report hostile
 
-# What is small and packed well, as anybody may send it: little comes out of it.
+# A small file may unpack to a large one.  The exports of it stay small.
 /usr/bin/python3 -c '
 for i in range(40000):
     print(f"1/1 [{i % 4000}] U {5000 + i / 25000:.9f}: 1000000 cycles: \"x\"")
@@ -124,20 +128,20 @@ for i in range(40000):
 edit hostile 's["window"] = None; s["domains"][1]["clock"] = [[5000, 5000, 1e-6], [5002, 5002, 1e-6]]'
 "$pv_perf" report --timeline blown.json hostile >out
 echo "# $(stat -c %s hostile/web.samples.gz) bytes become $(stat -c %s blown.json)"
-ok "a timeline has no more than its share of a guest" \
+ok "a guest takes no more than its share of a timeline" \
 	test "$(stat -c %s blown.json)" -lt $((40 << 20))
 has "a timeline that leaves something out says so" \
 	'guest web: the timeline has only its first 24 MB' out
 ok "a timeline that leaves something out is JSON" \
 	/usr/bin/python3 -c 'import json; json.load(open("blown.json"))'
 yes x | head -n 50000000 | gzip | hostile
-said "a hundred million bytes of lines that are nothing" 'the rest is not read' hostile
+said "a hundred million bytes of meaningless lines" 'the rest is not read' hostile
 cpu_ms=$( { TIMEFORMAT='%U %S'; time "$pv_perf" report hostile >out; } 2>&1 |
 	awk '{ printf "%.0f", ($1 + $2) * 1000 }')
 echo "# $cpu_ms ms of CPU"
-ok "lines that are nothing take little time" test "$cpu_ms" -lt 3000
+ok "meaningless lines take little time" test "$cpu_ms" -lt 3000
 
-# A guest where all is new all the time: processes, functions and stacks.
+# A guest whose samples all have new processes, functions and stacks.
 cat >new.py <<-'END'
 	for i in range(10000):
 	    print(f'{i}/{i} [{i % 1000:03}] U {i}.5: 1000000 cycles: "p{i}"')
@@ -145,17 +149,20 @@ cat >new.py <<-'END'
 	        print(f'\t1234 "f{i}_{j}_{"x" * 200}" "/usr/lib/{i}"')
 END
 /usr/bin/python3 new.py | gzip -1 | hostile
-small "a guest where all is new takes little memory" 300 \
+small "a guest with always new processes and functions takes little memory" 300 \
 	"$pv_perf" report --flamegraph new.html --pprof new.pb.gz hostile
-ok "the page is small enough for a browser" test "$(stat -c %s new.html)" -lt $((32 << 20))
+ok "the flame graph of such a guest is small enough for a browser" \
+	test "$(stat -c %s new.html)" -lt $((32 << 20))
 browse 'new.html#search=f1_' >new.dom
-is "a search says how much it cannot know of" \
+is "a search in the flame graph says how much was left out" \
 	"$(sed -n 's/.*id="matched">\([^<]*\).*/\1/p' new.dom | sed 's/[0-9.]*%/N/g')" \
 	"found: N of all, and at most N more in what was left out"
-has "report says what it does not keep apart" 'guest web: there are more stacks than' out
-is "what report does not keep apart is in the sums" "$(shown 1 'guest web user')" ~10000$M
+has "report says that it does not keep all stacks apart" \
+	'guest web: there are more stacks than' out
+is "stacks that report does not keep apart are in the sums" \
+	"$(shown 1 'guest web user')" ~10000$M
 
-# Stacks of few functions, none of which has been there before.
+# Stacks of few functions, each stack new.
 /usr/bin/python3 -c '
 for i in range(60000):
     print(f"1/1 [0] U {i}.5: 1000000 cycles: \"x\"")
@@ -163,19 +170,22 @@ for i in range(60000):
         print(f"\t1234 \"f{(i // (j + 1) + j) % 1000}\" \"y\"")
     print(f"\t1234 \"f{i % 1000}\"\n\t1234 \"f{i // 1000}\"")' | gzip -1 | hostile
 edit hostile 's["domains"][1]["clock"] = [[0, 0, 1e-6], [60000, 60000, 1e-6]]'
-small "a Firefox profile of stacks that are all new takes little memory" 400 \
+small "a Firefox profile of always new stacks takes little memory" 400 \
 	"$pv_perf" report --firefox new.json hostile
-has "and says what it leaves out" 'more stacks than the Firefox profile has room for' out
+has "report says that the Firefox profile leaves out stacks" \
+	'more stacks than the Firefox profile has room for' out
 
-# One file at the end of one process's addresses, and with more behind it in another's.
+# A file is mapped at the end of the addresses in one process, and lower in another process, so
+# that an address of the second would be beyond 64 bits in the first.
 printf '%s U 0.5: 1000000 cycles: "x"\n\t%s "[unknown]" "[unknown]"\n' \
 	'1/1 [0]' ffffffffffff0010 '2/2 [0]' 51000 | gzip -1 | hostile
 printf 'm %s 0 01234567 x\n' '1 ffffffffffff0000 1000' '2 1000 100000' | gzip >hostile/web.maps.gz
 edit hostile 's["domains"][1]["maps"] = "web.maps.gz"'
 "$pv_perf" report --pprof end.pb.gz hostile >out 2>&1
 go tool pprof -raw end.pb.gz >raw 2>&1
-has "a profile has an address" '^ +[0-9]+: 0xffffffffffff0010 M=' raw
-has "and none beyond 64 bits" '^ +[0-9]+: 0xffffffffffffffff M=' raw
+has "pprof's profile has an address at the end of the address space" \
+	'^ +[0-9]+: 0xffffffffffff0010 M=' raw
+has "pprof's profile has no address beyond 64 bits" '^ +[0-9]+: 0xffffffffffffffff M=' raw
 
 # Memory does not grow with time: a hundredth and a tenth of the 14,400,000 samples of
 # an hour of four domains.
@@ -184,17 +194,18 @@ for seconds in 36 360; do
 	peak "$pv_perf" report --pprof new.pb.gz long
 	mb[seconds]=$mb_used
 done
-is "1,440,000 samples are read, of which 36,000 are a guest's own" \
+is "report reads 1,440,000 samples, and leaves out 36,000 that a guest sampled itself" \
 	"$(awk '/ all$/ { print $3 }' out | head -n 1)" 1404000
-within "the memory for a session ten times as long, in MB, is the same" "${mb[360]}" "${mb[36]}" 10
-ok "the memory for the longer session is less than 500 MB" test "${mb[360]}" -lt 500
-# A session with as many stacks as large programs have.
+within "a session ten times as long takes the same memory, in MB" "${mb[360]}" "${mb[36]}" 10
+ok "the longer session takes less than 500 MB of memory" test "${mb[360]}" -lt 500
+# A session with as many stacks as a large program has.
 "$make_session" --graph --flat --seconds 20 flat
-small "a session where stacks are many takes little memory" 500 \
+small "a session with many stacks takes little memory" 500 \
 	"$pv_perf" report --flamegraph new.html --pprof new.pb.gz flat
 
 "$pv_perf" report --limit 1 long >out
-has "a guest's samples beyond --limit are not read" 'only its first 1 MB are read \(--limit\)' out
+has "report does not read a guest's samples beyond --limit" \
+	'only its first 1 MB are read \(--limit\)' out
 is "the numbers of a guest whose samples are cut are marked" \
 	"$(table 1 out | grep -c '^~.* guest web user')" 1
 

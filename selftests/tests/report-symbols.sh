@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf report: a program without symbols is not lost: its file, build ID and addresses are
-# there, in pprof's profile, too, and its functions have their names if debug symbols are
-# found here or by debuginfod. Names of files forge none of that.
+# pv-perf report: the tables and pprof's profile have the file, build ID and addresses of a
+# program without symbols. Its functions have names if debug symbols are found here or by
+# debuginfod. A file's name cannot forge a mapping.
 # vm: none
 # tier: all
 # packages: linux-perf golang-go gcc binutils chromium debuginfod
@@ -36,7 +36,7 @@ id=$(readelf -n work | sed -n 's/.*Build ID: //p')
 objcopy --only-keep-debug work work.debug
 strip -s work
 
-# session NAME FILE: of what perf has of this machine while FILE runs
+# session NAME FILE: make a session of perf's samples of this machine while FILE runs
 session() {
 	local name=$1
 	perf record -q -a --buildid-mmap -N -B -e cpu-clock -F 500 -g -o data "$2"
@@ -52,25 +52,29 @@ s["domains"] = s["domains"][:1]; s["host"]["counted"] = s["window"] = None
 s["domains"][0]["maps"] = "host.maps.gz"'
 }
 
-# of_function FILE NAME: the samples of a function of the program
+# of_function FILE REGEX: the number of samples in the matching row of the table of functions
 of_function() {
 	awk -v n="$2" '/^$/ { t++ } t == 3 && $0 ~ n { print $4; exit }' "$1"
 }
 
 session stripped ./work
 "$pv_perf" report --comm work --pprof p.pb.gz --flamegraph f.html stripped >out 2>&1
-is "a session of a stripped program is read" $? 0
-more "its samples are of its file" "$(of_function out "user +.unknown. +$PWD/work")" 200
-has "it says which symbols are missing, and what to do" \
+is "report reads a session of a stripped program" $? 0
+more "a stripped program's samples have the name of its file" \
+	"$(of_function out "user +.unknown. +$PWD/work")" 200
+has "report names a file whose symbols are missing" \
 	"no symbols of $PWD/work \\(build ID $id\\)" out
 go tool pprof -raw p.pb.gz >raw 2>&1
-has "pprof has where it is, and its build ID" \
+has "pprof's profile has the program's mapping and build ID" \
 	"0x[0-9a-f]+/0x[0-9a-f]+/0x1000 $PWD/work $id" raw
 mapping=$(sed -n '/^Mappings/,$p' raw | sed -n "s/^\([0-9]*\): .*$id.*/\1/p")
-more "and addresses in it" "$(grep -cE "^ +[0-9]+: 0x[1-9a-f][0-9a-f]+ M=$mapping *$" raw)" 0
+more "pprof's profile has addresses in the program" \
+	"$(grep -cE "^ +[0-9]+: 0x[1-9a-f][0-9a-f]+ M=$mapping *$" raw)" 0
 browse f.html >f.dom
-has "the flame graph has it" "<div title=.\\[unknown\\] \\($PWD/work\\): " f.dom
-is "as one bar of each that has called it" "$(sed -n 's|.*<script id="data" type="application/json">\(.*\)</script>|\1|p' f.html |
+has "the flame graph has the program's file" \
+	"<div title=.\\[unknown\\] \\($PWD/work\\): " f.dom
+is "the flame graph has one bar of the file for each caller" \
+	"$(sed -n 's|.*<script id="data" type="application/json">\(.*\)</script>|\1|p' f.html |
 	/usr/bin/python3 -c 'import json, sys; d = json.load(sys.stdin)
 n = [n for n in zip(d["parents"], d["nodes"]) if d["names"][n[1]].startswith("[unknown]")]
 print(len(n) - len(set(n)))')" 0
@@ -78,17 +82,18 @@ print(len(n) - len(set(n)))')" 0
 mkdir -p debug/.build-id/"${id:0:2}"
 cp work.debug "debug/.build-id/${id:0:2}/${id:2}.debug"
 "$pv_perf" report --comm work --debug debug --pprof p.pb.gz stripped >found
-more "with its debug symbols, it has its functions, also in a child" \
+more "with --debug the program has functions, also in a child" \
 	"$(of_function found "user +hidden +$PWD/work")" 200
-is "and none is missing" "$(grep -c "no symbols of $PWD/work" found)" 0
+is "with --debug report does not miss the program's symbols" \
+	"$(grep -c "no symbols of $PWD/work" found)" 0
 go tool pprof -top p.pb.gz 2>/dev/null >top
-has "as pprof has it" ' hidden$' top
+has "with --debug pprof's profile has functions" ' hidden$' top
 for how in 'head -c 3000' 'head -c 64' 'tr 0-9 a-j' 'tr \0 z' 'echo'; do
 	rm -rf bad
 	mkdir -p bad/.build-id/"${id:0:2}"
 	$how <work.debug >"bad/.build-id/${id:0:2}/${id:2}.debug"
 	"$pv_perf" report --comm work --debug bad stripped >bad.out 2>&1
-	is "a file of symbols that is none does no harm: $how" "$?" 0
+	is "report ends well with a broken file of symbols: $how" "$?" 0
 done
 
 if command -v debuginfod >/dev/null; then
@@ -104,23 +109,26 @@ if command -v debuginfod >/dev/null; then
 	rm -rf cache
 	DEBUGINFOD_CACHE_PATH=$PWD/cache DEBUGINFOD_URLS=http://127.0.0.1:$port \
 		"$pv_perf" report --comm work stripped >asked
-	more "debuginfod has them, too" "$(of_function asked "user +hidden +$PWD/work")" 200
+	more "the program has functions by debuginfod, too" \
+		"$(of_function asked "user +hidden +$PWD/work")" 200
 	kill $server
 	wait $server 2>/dev/null
 else
 	ok "debuginfod # SKIP there is no debuginfod" true
 fi
 
-# A file in whose name there is a line as of perf's: of another file, at all addresses.
+# A file's name contains a forged line of perf, which maps another file at all addresses.
 evil=$'x\n1/1 1.000000000: PERF_RECORD_MMAP2 1/1: [0x1000(0x7fffffffffff) @ 0 <'"$id>]: r-xp "
 mkdir -p "$evil"
 cp work "$evil/y"
 session forged "./$evil/y"
-is "a forged line is found" "$(zcat forged/host.maps.gz | tail -n 1 | cut -d' ' -f1)" forged
+is "pv-perf record finds a forged line" \
+	"$(zcat forged/host.maps.gz | tail -n 1 | cut -d' ' -f1)" forged
 "$pv_perf" report --debug debug forged >out 2>&1
-has "and none is believed then" 'host.maps.gz: the name of a file has lines .*: the maps are ignored' out
-none "so no name is wrong" "$(of_function out 'user +hidden')"
-# And what a guest may send.
+has "report does not believe mappings with a forged line" \
+	'host.maps.gz: the name of a file has lines .*: the maps are ignored' out
+none "no sample has a function by a forged mapping" "$(of_function out 'user +hidden')"
+# Mappings that a hostile guest may send.
 cp -r stripped hostile
 /usr/bin/python3 - >maps <<'END'
 for i in range(300000):
@@ -129,10 +137,11 @@ for i in range(300000):
 print("m 1 0 0 0 zz y", "m " * 100000, "\udc80".encode("utf-8", "surrogateescape"))
 END
 gzip -1 <maps >hostile/host.maps.gz
-small "many lines take little memory" 200 "$pv_perf" report hostile
-has "what is not read is said" 'only its first 200,000 lines are read' out
+small "mappings of many lines take little memory" 200 "$pv_perf" report hostile
+has "report says that it does not read all mappings" 'only its first 200,000 lines are read' out
 printf 'm 1 %s 1 0 %s x\nm 2 1000 1000 0 %s y\n' ffffffffffffffff $id $id | gzip >one.maps.gz
-is "nothing is beyond 64 bits, nor kept of processes that have no mapping" "$(/usr/bin/python3 -B -c "
+is "no mapping goes beyond 64 bits, and processes without a mapping take no memory" \
+	"$(/usr/bin/python3 -B -c "
 import sys
 sys.path.insert(0, '$tree/tools')
 from pvperf.report.input.maps import Maps
@@ -146,7 +155,8 @@ from pvperf.report.input import debug
 debug.SIZE = 100
 __file__ = '$pv_perf'
 exec(compile(open(__file__).read(), __file__, 'exec'))" >out
-has "symbols that have no room are left out, which is said" 'debug symbols of 1 files are not read' out
+has "report says that it leaves out symbols for which it has no room" \
+	'debug symbols of 1 files are not read' out
 mkdir slow
 printf '#!/bin/sh\necho >>slow/asked\nsleep 0.4\nexit 1\n' >slow/debuginfod-find
 chmod +x slow/debuginfod-find
@@ -158,6 +168,6 @@ debug.TIME = 1
 finder = debug.Finder([])
 for i in range(20):
     finder.symbols(f'{i:040x}')"
-ok "all questions to debuginfod together have an end" \
+ok "all questions to debuginfod together end in time" \
 	test "$(wc -l <slow/asked)" -ge 1 -a "$(wc -l <slow/asked)" -le 3
 finish

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf report: sessions of known shares come out as these, in tables, in a flame
-# graph that a browser shows, in a timeline that a viewer reads, and in a profile
-# that pprof reads; and what perf of three lines prints is read.
+# pv-perf report: sessions with known shares have these shares in tables, in a flame graph that
+# a browser shows, in a timeline that a viewer reads, and in a profile that pprof reads. The
+# report reads the output of three lines of perf.
 # vm: none
 # tier: all
 # needs: deb newer-perf
@@ -17,8 +17,8 @@ begin report
 "$make_session" --graph session
 "$pv_perf" report --flamegraph flame.html --timeline trace.json \
 	--pprof profile.pb.gz session >out 2>err
-is "a session becomes tables, a flame graph, a timeline and a profile" $? 0
-empty "report says nothing of a session without faults" err
+is "report makes tables, a flame graph, a timeline and a profile of a session" $? 0
+empty "report prints no error for a session without faults" err
 
 # Each CPU has 10,000 samples.
 while read -r what want; do
@@ -54,42 +54,44 @@ is "by function: an inlined function" \
 is "by function: a name and a file with parentheses" \
 	"$(shown 3 'host user operator()<int (\*)(int)> \/opt\/a (b)\/prog (deleted)')" 800$M
 for n in 1 2 3; do
-	is "table $n adds up to what the CPUs counted" "$(table $n out |
+	is "table $n adds up to the CPUs' counts" "$(table $n out |
 		awk '{ sub(/^~/, ""); if ($NF == "all") all = $1; else n += $1 }
 			END { printf "%.0f %.0f", n, all }')" "41000$M 41000$M"
 done
-# cost TABLE FILE NAME: what a VM costs, in all and by domain
+# cost TABLE FILE NAME: the cost of a VM, in all and by domain
 cost() {
 	table "$1" "$2" | sed -n "s/ $3\$//p"
 }
-is "what a VM costs" "$(cost 4 out web)" "18000$M 24.39% 4.88% 14.63% 0.00%"
-is "what a VM costs that has lost samples" "$(cost 4 out db)" "12000$M 26.83% 2.44% 0.00% 0.00%"
+is "the table of VMs has the cost of a VM" \
+	"$(cost 4 out web)" "18000$M 24.39% 4.88% 14.63% 0.00%"
+is "the table of VMs has the cost of a VM with lost samples" \
+	"$(cost 4 out db)" "12000$M 26.83% 2.44% 0.00% 0.00%"
 cp -r session helped
 edit helped 's["domains"][1]["helpers"] = [42]'
 "$pv_perf" report helped >helped.out
-is "what a VM costs with what others do for it" "$(cost 4 helped.out web)" \
+is "a VM's cost includes the processes that help it" "$(cost 4 helped.out web)" \
 	"18800$M 24.39% 4.88% 14.63% 1.95%"
 cp -r session elsewhere
 edit elsewhere 's["domains"][1]["pid"] = None'
 "$pv_perf" report elsewhere >elsewhere.out
-is "a guest of another host is not in this one's tables" \
+is "a guest of another host is not in this host's tables" \
 	"$(for n in 1 2 3 4; do table $n elsewhere.out; done | grep -c 'guest web')" 0
 is "a guest of another host has a table of its own" \
 	"$(table 5 elsewhere.out | awk '{ print $1 }' | paste -sd' ')" \
 	"3000$M 5000$M 2000$M 10000$M"
-is "the percentages of a guest of another host are of its own table" \
+is "the percentages of a guest of another host refer to its own table" \
 	"$(grep -E ' guest web user$' elsewhere.out | awk '{ print $2 }')" 50.00%
-has "report leaves out samples from before all recorded" \
+has "report leaves out samples from before all domains recorded" \
 	'guest web: samples from outside the time when all domains recorded, left out: 50$' out
-has "report leaves out what guests have sampled themselves" \
+has "report leaves out the host's samples of guests that sampled themselves" \
 	'sampled themselves, left out: 1,000$' out
 "$pv_perf" report session | head -n 1 >/dev/null
-is "report ends well if its output is not read to the end" "${PIPESTATUS[0]}" 0
+is "report ends well if a reader closes its output early" "${PIPESTATUS[0]}" 0
 "$pv_perf" report --top 3 session >top
-is "with --top others are one line, and all adds up" \
+is "with --top one line sums up the other functions" \
 	"$(table 3 top | awk '/others/ { print $1 }')" 20500$M
 
-# The domains of a page, with their events.
+# bars PAGE TOP: the bars of the page at this height, with their events
 bars() {
 	grep -o '<div title="[^>]*' "$1" |
 		sed -n 's/.*title="\(.*\): .*data-events="\([0-9]*\)".*top: '"$2"'px.*/\1 \2/p' |
@@ -103,12 +105,13 @@ is "the browser shows the processes of a domain" "$(bars flame.dom 34 | grep -c 
 browse 'flame.html#search=do_sys' >search.dom
 is "the flame graph finds functions" "$(sed -n 's/.*id="matched">\([^<]*\).*/\1/p' search.dom)" \
 	"found: 21.95% of all"
-is "the flame graph marks what it finds" "$(grep -o 'class="found"' search.dom | wc -l)" 2
-# called WHAT: which share functions have with all that they call
+is "the flame graph marks the functions that it finds" \
+	"$(grep -o 'class="found"' search.dom | wc -l)" 2
+# called REGEX: the functions' inclusive percentage
 called() {
 	awk '/^$/ { n++ } n == 3' out | grep -E "$1" | awk '{ print $3 }'
 }
-is "the inclusive column of a function has what it calls" \
+is "the inclusive column of a function includes its callees" \
 	"$(called 'guest db user +ExecScan') $(called 'host kernel +ioctl')" "18.29% 14.63%"
 "$pv_perf" report --inclusive session >inclusive.out
 is "report sorts by the inclusive column" \
@@ -119,30 +122,35 @@ found() {
 }
 is "the flame graph searches for a regular expression" "$(found flame.html '/^(do_sys|ngin)/')" \
 	"found: 34.15% of all"
-has "the flame graph refuses what is no regular expression" 'regular expression' <(found flame.html '/(/')
-is "the search does not find the bar of the whole" "$(found flame.html '/^all$/')" "found: 0.00% of all"
+has "the flame graph refuses a malformed regular expression" \
+	'regular expression' <(found flame.html '/(/')
+is "the search does not find the bar of the whole session" \
+	"$(found flame.html '/^all$/')" "found: 0.00% of all"
 sed -n 's|.*<table id="vms">||; s|</table>.*||p' search.dom |
 	sed 's|</tr>|\n|g; s/<[^>]*>/ /g' | awk 'NF { $1 = $1; print }' >vms
-is "the search says which share of each VM it has found" "$(paste -sd';' vms)" \
+is "the search shows the share of each VM that it has found" "$(paste -sd';' vms)" \
 	"VM cycles of all found of it;web 18,000,000,000 43.90% 9,000,000,000 50.00%;db \
 ~12,000,000,000 29.27% 0 0.00%;old 6,000,000,000 14.63% 0 0.00%"
 text() {
 	grep -o "<div title=\"$2:[^>]*>[^<]*" "$1" | sed 's/.*>//' | paste -sd' '
 }
-is "the flame graph labels no narrow bar" \
+is "the flame graph does not label a narrow bar" \
 	"$(text flame.dom 'guest db user')|$(text flame.dom 'other guests user')" "guest db user|"
 "$pv_perf" report --threads --flamegraph threads.html session >threads.out
-is "report tells threads apart" "$(table 2 threads.out | sed -n 's/ [0-9-]* guest db user / /p' |
+is "with --threads the table keeps threads apart" \
+	"$(table 2 threads.out | sed -n 's/ [0-9-]* guest db user / /p' |
 	paste -sd' ')" "7500$M postgres 20/20 2500$M new?line 21/21"
 browse threads.html >threads.dom
-is "the flame graph tells threads apart" "$(bars threads.dom 51 | grep 20/20)" "20/20 7500$M"
-# What is too narrow to be drawn is there.
+is "with --threads the flame graph keeps threads apart" \
+	"$(bars threads.dom 51 | grep 20/20)" "20/20 7500$M"
+# A search also finds bars that are too narrow to be drawn.
 "$make_session" --graph --flat --seconds 20 flat
 "$pv_perf" report --flamegraph flat.html flat >flat.out
-is "the search finds what is too narrow to be shown" "$(found flat.html inner_30_)" \
+is "the search finds bars that are too narrow to be drawn" "$(found flat.html inner_30_)" \
 	"found: 80.00% of all"
 browse 'flat.html#search=inner_1_7' >flat.dom
-more "the rest of a bar is marked where the search finds some of it" "$(grep -c 'class="rest found"' flat.dom)" 0
+more "the search marks the rest of a bar if it finds functions in the rest" \
+	"$(grep -c 'class="rest found"' flat.dom)" 0
 id=$(grep -o '<div title="guest web user: [^>]*' flame.dom |
 	sed 's/.*data-id="\([0-9]*\)".*/\1/')
 browse "flame.html#zoom=$id" >zoom.dom
@@ -154,34 +162,34 @@ is "the flame graph loads nothing from elsewhere" \
 is "the browser logs no error of the flame graph" "$(grep -c CONSOLE browser.log)" 0
 echo '<script>console.error("on purpose")</script>' >error.html
 browse error.html >/dev/null
-has "an error that a page reports is in the log" 'CONSOLE.*on purpose' browser.log
+has "the browser logs an error of a page" 'CONSOLE.*on purpose' browser.log
 
 goroot=$(go env GOROOT)
 "$pv_perf" report --timeline trace.json --time 0-1 session >out
 cp "$goroot"/src/cmd/trace/static/{trace_viewer_full.html,webcomponents.min.js} \
 	"$tree/selftests/report/trace-viewer.html" .
-# On a busy machine the browser may say that it is done before the page's script is.
+# On a busy machine the browser may print the page before the page's script has ended.
 for _ in 1 2 3; do
 	browse trace-viewer.html | sed -n '/>read/,/^end/p' >slices
 	! grep -q '^end' slices || break
 done
 has "a viewer reads the timeline" '^end' slices
-is "the viewer has no warning of the timeline" "$(grep -Ec '^(warning|error)' slices)" 0
-# slices_of DOMAIN TRACK NAME: for how many ms
+is "the viewer does not warn of the timeline" "$(grep -Ec '^(warning|error)' slices)" 0
+# slices_of DOMAIN TRACK NAME: the duration of these slices in ms
 slices_of() {
 	awk -F'|' -v d="$1" -v t="$2" -v n="$3" '$1 == d && $2 == t && $3 == n {
 		ms += $5 } END { printf "%.0f", ms }' slices
 }
-within "the timeline has nginx in a guest as long as it ran" \
+within "the timeline has nginx in a guest for the time that it ran" \
 	"$(slices_of 'guest web' 'vCPU 0' nginx)" 800 1
-within "the timeline has each function of it as long as it ran" \
+within "the timeline has a function of a guest's kernel for the time that it ran" \
 	"$(slices_of 'guest web' 'vCPU 0' tcp_sendmsg)" 300 1
 within "the timeline has the idle time of the host" \
 	"$(slices_of host 'CPU 0' native_safe_halt)" 100 5
-is "the timeline has what happened at one time at that time on each clock" \
+is "the timeline has a simultaneous event at the same time on each clock" \
 	"$(awk -F'|' '/hypercall/ { printf "%s %.3f;", $1, $4 }' slices)" \
 	"host 500.000;guest web 500.000;guest db 500.000;"
-has "how exact that is is said" 'guest web: .* exact to 2.5 microseconds' out
+has "report says how exact a guest's clock is" 'guest web: .* exact to 2.5 microseconds' out
 
 go tool pprof -top profile.pb.gz >top 2>&1
 is "pprof reads the profile" $? 0
@@ -194,7 +202,7 @@ for label in '5000000000.*: guest web user$' '18000000000.*: web$' '7500000000.*
 done
 has "pprof has labels of vCPUs" 'vcpu: Total 34000000000' tags
 
-# perf record writes samples twice that come while it looks for new ones.
+# perf record may write a sample twice if the sample comes while perf reads new samples.
 "$make_session" twice
 zcat twice/web.samples.gz |
 	awk '/^\t/ { print; if (n > 1000 && n <= 1007) print head "\n" $0; next }
@@ -202,15 +210,18 @@ zcat twice/web.samples.gz |
 gzip -1 <twice.text >twice/web.samples.gz
 "$pv_perf" report --flamegraph twice.html twice >out
 browse twice.html >twice.dom
-has "report tells of samples that are there twice" \
+has "report says how many samples occur twice" \
 	'guest web: samples of one thread at one time, .* twice: 7$' out
-is "report marks the numbers of that guest, and no others" "$(table 1 out |
+is "report marks the numbers of the guest with samples that occur twice, and no others" \
+	"$(table 1 out |
 	awk '{ print ($1 ~ /^~/), /guest web|lost/ }' | sort -u)" "$(printf '0 0\n1 1')"
-is "the flame graph marks them, too" "$(text twice.dom 'guest web user')" "~guest web user"
-has "the flame graph marks each number of that guest" 'title="ngx_http_parse: ~' twice.dom
+is "the flame graph marks the bar of the guest with samples that occur twice" \
+	"$(text twice.dom 'guest web user')" "~guest web user"
+has "the flame graph marks each number of the guest with samples that occur twice" \
+	'title="ngx_http_parse: ~' twice.dom
 
-# perf itself, and odd names: of processes, and of files and functions, in which there
-# are lines as of perf script and as of a samples file.
+# Real output of perf, with odd names.  Names of files and functions contain lines like perf
+# script's and like a samples file's.
 forged='f 1/1 [000] K 1.000000000: 999999999 cpu-clock: '
 cat >odd.py <<-'END'
 	import ctypes, time
@@ -236,7 +247,7 @@ gcc -O0 -o odd odd.c -DNAME="$(printf "%${#function}s" | tr ' ' n)"
 	    new.write(old.read().replace(b"n" * len(name), name))
 	os.chmod(path, 0o755)
 END
-# samples_by PERF OPTIONS...: what record makes of what PERF has recorded, in place
+# samples_by PERF: have record's script convert the recording of PERF, in the folder place
 samples_by() {
 	rm -rf bin place
 	mkdir bin place
@@ -245,14 +256,14 @@ samples_by() {
 	PATH=$PWD/bin:$PATH sh -c "$(cat "$tree/tools/pvperf/record/machine.sh")" \
 		pv-perf script "$PWD/place"
 }
-# real PERF -g: what it has recorded on this machine is read
+# real PERF OPTIONS: report reads a recording of PERF on this machine
 real() {
 	local name="${1##*/} $2"
 	# shellcheck disable=SC2086
 	$1 record -q -a -e cpu-clock -F 500 $2 -o data \
 		sh -c '/usr/bin/python3 odd.py; "$1"' sh "./$evil"
 	samples_by "$1" >said
-	is "$name: nothing goes wrong" "$(grep -v '^size' said)" "lost 0"
+	is "$name: record's script loses no sample" "$(grep -v '^size' said)" "lost 0"
 	rm -rf real
 	cp -r session real
 	cp place/samples.gz real/host.samples.gz
@@ -260,15 +271,17 @@ real() {
 s["domains"] = s["domains"][:1]; s["host"]["counted"] = s["window"] = None'
 	"$pv_perf" report --top 0 real >out
 	$1 script -i data -F period 2>/dev/null >periods
-	is "$name: every sample is read, and no other" \
+	is "$name: report reads every sample, and no forged sample" \
 		"$(awk '/ all$/ { gsub(/,/, "", $1); print $1, $3; exit }' out)" \
 		"$(awk '{ n += $1 } END { printf "%.0f %d", n, NR }' periods)"
-	has "$name: of a process with a name like that" 'host user +a b \(c\) d:' out
-	has "$name: and of one with two lines" 'host user +new\?line' out
-	has "$name: and of one that is no UTF-8" 'host user +a��b\\"' out
+	has "$name: a process whose name looks like perf's output" \
+		'host user +a b \(c\) d:' out
+	has "$name: a process whose name has two lines" 'host user +new\?line' out
+	has "$name: a process whose name is not UTF-8" 'host user +a��b\\"' out
 	is "$name: no sample is forged" "$(grep -cE 'user +f$|kernel +f$' out)" 0
-	has "$name: a function with a name like that" 'host user +g\?   f 1/1' out
-	is "$name: no line is left" "$(grep -c 'not of pv-perf record' out)" 0
+	has "$name: a function whose name looks like perf's output" \
+		'host user +g\?   f 1/1' out
+	is "$name: report understands every line" "$(grep -c 'not of pv-perf record' out)" 0
 }
 if perf record -q -a -e cpu-clock -F 500 -o data true 2>/dev/null; then
 	real perf ""

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Debian's rr records programs and replays them, in a guest as on the host: with and
-# without its buffer of system calls, in chaos mode, backwards in gdb, beside other users
-# of counters, and while the host moves the vCPUs or takes counters.
+# Debian's rr records programs and replays them, in a guest as on the host: with and without
+# rr's buffer of system calls, in chaos mode, backwards in gdb, beside other users of counters,
+# and while the host moves the vCPUs or takes counters.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=5 --timeout 3600
 # tier: all
 # machines: amd
@@ -35,11 +35,11 @@ every_program() {
 	END
 }
 
-# From the end back to the last write of a variable, and to the write before that.
+# Replay backwards, from the end to the last write of a variable and to the write before.
 backwards() {
 	rm -rf trace
 	rr record -o trace "$T/backwards" >recorded 2>recorded.err
-	# gdb executes a file that it gets by -x before it is connected to rr.
+	# gdb would execute a file of -x before it is connected to rr: commands come by stdin.
 	rr replay trace >gdb.out 2>&1 <<-END
 		set pagination off
 		set confirm off
@@ -55,8 +55,8 @@ backwards() {
 		kill
 	END
 	has "gdb finds the last write by reverse execution" '[0-9].*overwritten' gdb.out
-	has "gdb finds what that write has overwritten" 'first 400$' gdb.out
-	has "gdb finds the write before that" 'second 361, i 39' gdb.out
+	has "gdb finds the value that the last write has overwritten" 'first 400$' gdb.out
+	has "gdb finds the write before the last" 'second 361, i 39' gdb.out
 }
 
 in_guest() {
@@ -78,7 +78,7 @@ beside() {
 	others+=($!)
 }
 
-# The race, several times, while the guest's own perf counts and samples all CPUs.
+# The guest's own perf counts and samples all CPUs while rr records a race.
 beside_perf() {
 	others=()
 	beside perf stat -a -e cycles,instructions sleep 100000
@@ -93,8 +93,8 @@ beside_perf() {
 	rm -f /dev/shm/data
 }
 
-# The host takes counters now and then. rr may say that it has none, while it records or
-# replays, but nothing that it has recorded to the end may have another outcome.
+# The host takes counters now and then. While rr records or replays, it may say that it has no
+# counter. A recording that ends well must replay with the same outcome.
 honest() {
 	local complained=0 right=0
 
@@ -110,11 +110,11 @@ honest() {
 		fi
 	done
 	echo "# of 6 recordings $right were replayed, $complained had no counter"
-	is "a race while the host takes counters is replayed, or rr says why not" \
+	is "rr replays a race while the host takes counters, or says that it has no counter" \
 		$((right + complained)) 6
 }
 
-# Until the test ends, the threads of the guest's QEMU go from CPU to CPU, each by itself.
+# Move each thread of the guest's QEMU from CPU to CPU until the test kills this loop.
 move_threads() {
 	local task
 
@@ -126,7 +126,7 @@ move_threads() {
 	done
 }
 
-# All of a CPU's counters
+# Take all of a CPU's counters now and then.
 take_counters() {
 	while :; do
 		perf stat -a -e '{r76,rc0,rc2,r76,rc0,rc2}:D' sleep 0.2 >/dev/null 2>&1
@@ -147,17 +147,17 @@ on_guest "in a guest" in_guest --mem 1024
 on_guest "in a guest that reads counters" in_guest --mem 1024 $rdpmc
 on_guest "in a guest with two CPUs" beside_perf --mem 1024 --cpus 2
 # shellcheck disable=SC2086
-on_guest "in one that reads counters" beside_perf --mem 1024 --cpus 2 $rdpmc
+on_guest "in a guest with two CPUs that reads counters" beside_perf --mem 1024 --cpus 2 $rdpmc
 move_threads &
 mover=$!
 on_guest "in a guest whose threads move" moved --mem 1024 --cpus 2
 # shellcheck disable=SC2086
-on_guest "in one that reads counters and whose threads move" moved --mem 1024 --cpus 2 $rdpmc
+on_guest "in a guest that reads counters, whose threads move" moved --mem 1024 --cpus 2 $rdpmc
 kill $mover
 take_counters &
 taker=$!
 on_guest "in a guest whose host takes counters" honest --mem 1024
 # shellcheck disable=SC2086
-on_guest "in one that reads counters and whose host takes some" honest --mem 1024 $rdpmc
+on_guest "in a guest that reads counters and whose host takes some" honest --mem 1024 $rdpmc
 kill $taker
 finish

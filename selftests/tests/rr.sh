@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Debian's rr replays in a guest what it has recorded there: a shell and a data race.
-# rr-programs.sh records more programs, in more ways.
+# Debian's rr records a shell and a data race in a guest, and replays them there. The test
+# rr-programs records more programs, in more ways.
 # vm: host
 # tier: test
 # machines: amd

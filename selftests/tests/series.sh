@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The patches for mainline: they are written, apply without fuzz, are all of the
-# hooks, build, and checkpatch --strict finds nothing that is not explained.  The test
-# for the ABI among them passes on the emulated machine.
+# The patches for mainline are written, apply without fuzz, include all hooks and build, and
+# checkpatch --strict finds nothing that is not explained.  The patches' test of the ABI passes
+# on the emulated machine.
 # vm: none
 # tier: all
 # machines: amd
@@ -17,27 +17,28 @@ cd "$tree" || exit 1
 out=build/series
 log=build/tests/series.out
 
-# Its packages go when Debian has a newer one.
+# Debian removes this line's packages when it has a newer line.
 line=7.3
 needs_line $line "the patches for mainline" || finish
 
-# written WHAT COMMAND...: no output, no error
+# written NAME COMMAND...: the command succeeds without output
 written() {
 	"${@:2}" >"$log" 2>&1
 	is "$1" "$? $(grep -v '^make' "$log")" "0 "
 }
 
-written "the patches for the kernel" \
+written "the patches for the kernel are written" \
 	series/write-kernel "build/linux-$line/source" $out/kernel
-written "the patches for QEMU" series/write-qemu \
+written "the patches for QEMU are written" series/write-qemu \
 	"$(echo build/download/qemu_*.orig.tar.xz)" $out/qemu
 for folder in series/kernel/[0-9]*; do
 	name=${folder##*/}
-	is "$name: all its patches" "$(grep -c "/$name/" "$out/kernel/series")" \
+	is "$name: all patches are in the file series" \
+		"$(grep -c "/$name/" "$out/kernel/series")" \
 		"$(find "$folder" -mindepth 1 -maxdepth 1 -type d | wc -l)"
 done
 for file in "$out"/qemu/000{1..3}-*.patch; do
-	ok "${file##*/}" test -s "$file"
+	ok "the patch ${file##*/} is written" test -s "$file"
 done
 
 series/build-kernel --together "build/linux-$line/source" $out/kernel x86_64 \

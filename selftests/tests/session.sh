@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf record: sessions that begin and end as they should, and what is said and
-# left where guests fail. Guests are this machine, again, behind an ssh that does
-# what a guest may do to it; what they record is the time that passes.
+# pv-perf record: the begin and end of sessions, and the messages and files of sessions with
+# guests that fail. The guests are this machine, behind a stand-in for ssh that behaves like a
+# failing or hostile guest. They record cpu-clock.
 # vm: none
 # tier: all
 # packages: linux-perf openssh-server python3-libvirt
@@ -13,7 +13,7 @@ tree=${self%/selftests/*}
 . "$tree/selftests/report/functions"
 one_session "$@"
 
-# Acts as ssh. A guest's name says how it fails; tests change files in $FAKES.
+# Stands in for ssh. A guest's name says how it fails. Files in $FAKES have a guest fail later.
 fake_ssh() {
 	while [ "$1" != -- ]; do
 		[ "$1" != exit ] || exit 0
@@ -81,7 +81,8 @@ record() {
 	"$pv_perf" record -e cpu-clock -F 200 -o "$folder" "$@" >"$folder.out" 2>&1
 }
 
-# field DIR PYTHON: of its session.json, as s, with domains by name as d
+# field DIR PYTHON: print an expression of s, the session.json of DIR, and of d, the session's
+# domains by name
 field() {
 	python3 -c "
 import json, sys
@@ -111,9 +112,9 @@ record good --vm ssh:one --vm ssh:two -- \
 	sh -c 'date +%s.%N >begin; sleep 3; date +%s.%N >end; exit 3'
 status=$?
 after=$EPOCHREALTIME
-is "host and two guests: the status is the command's" $status 3
+is "record of a host and two guests ends with the command's status" $status 3
 for name in host one two; do
-	more "$name: samples" "$(samples good $name)" 500
+	more "$name: the session has samples" "$(samples good $name)" 500
 	is "$name has lost no sample" "$(field good "d['$name']['lost']")" 0
 done
 ok "the session is as long as its command, and no longer than pv-perf ran" \
@@ -121,46 +122,49 @@ ok "the session is as long as its command, and no longer than pv-perf ran" \
 	-v before="$before" -v after="$after" 'BEGIN {
 		exit !(end - begin >= 3 && n >= end - begin && n <= after - before) }'
 # On a busy machine perf may begin long before the command, and end long after it.
-ok "perf's count is that of the session" \
+ok "perf's count of the host agrees with the session's length" \
 	awk -v n="$(field good "sum(s['host']['counted'].values())")" \
 	-v least="$(field good "s['seconds'] * s['host']['cpus'] * 1e9")" \
 	-v most="$(field good "($after - $before) * s['host']['cpus'] * 1e9")" 'BEGIN {
 		print "# " n ", of " least " to " most
 		exit !(n >= 0.9 * least && n <= 1.01 * most) }'
-has "the command's status is said" 'ended with status 3' good.out
-has "guests without the pair are said so" 'two: it does not have the pair' good.out
+has "record prints the command's status" 'ended with status 3' good.out
+has "record names guests without the pair" 'two: it does not have the pair' good.out
 has "samples have all fields" \
 	'^[0-9]+/[0-9]+ \[[0-9]+\] [KUHGg]+ [0-9]+\.[0-9]{9}: [0-9]+ cpu-clock: "[^"]+"$' \
 	<(zcat good/one.samples.gz)
-is "the folder is root's alone" "$(stat -c %a good)" 700
-is "the folder has nothing else" "$(echo good/*)" \
+is "only root may read the session's folder" "$(stat -c %a good)" 700
+is "the session's folder has exactly its files" "$(echo good/*)" \
 	"good/host.maps.gz good/host.samples.gz good/one.maps.gz good/one.samples.gz \
 good/session.json good/two.maps.gz good/two.samples.gz"
-has "the folder says where programs were mapped" '^m [0-9]+( [0-9a-f]+){4} /' <(zcat good/one.maps.gz)
-is "no hidden file" "$(find good -name '.*' | wc -l)" 0
+has "the session has the mappings of programs" \
+	'^m [0-9]+( [0-9a-f]+){4} /' <(zcat good/one.maps.gz)
+is "the session's folder has no hidden file" "$(find good -name '.*' | wc -l)" 0
 until_true nothing_left
-none "nothing is left" "$(left)"
+none "no file and no process of a session is left" "$(left)"
 record chains -g --vm ssh:one --seconds 1
-has "call chains" '^\s[0-9a-f]{6,} "[^ ]+' <(zcat chains/one.samples.gz)
+has "with -g samples have call chains" '^\s[0-9a-f]{6,} "[^ ]+' <(zcat chains/one.samples.gz)
 
-# With what it ends.
+# The status with which record ends.
 record killed --vm ssh:one -- sh -c 'sleep 1; kill -KILL $$'
-is "the status is 128 + 9 where a signal 9 ends the command" $? 137
+is "the status is 128 + 9 if signal 9 ends the command" $? 137
 record strict --strict --seconds 1
 is "with --strict the status is 0 if every guest was recorded" $? 0
 record strict --strict --vm ssh:refuses -- touch began
-is "with --strict the status is 125 where a guest cannot be recorded" $? 125
+is "with --strict the status is 125 if a guest cannot be recorded" $? 125
 has "record says why a guest cannot be recorded" 'refuses: .*Permission' strict.out
-none "the command has not begun, and nothing is left" "$(ls -d began strict 2>/dev/null)"
+none "with --strict the command does not begin, and no folder is left" \
+	"$(ls -d began strict 2>/dev/null)"
 record strict --strict --vm ssh:one -- sh -c 'sleep 1; exit 3'
-is "with --strict the status is 125 where a guest fails in the end" $? 125
-is "what was recorded is kept" "$(field strict "d['one']['samples']")" one.samples.gz
+is "with --strict the status is 125 if a guest fails in the end" $? 125
+is "the samples of a guest that fails in the end are kept" \
+	"$(field strict "d['one']['samples']")" one.samples.gz
 printf '\177ELF nonsense' >script
 chmod +x script
 record nonsense -- ./script
-is "the status is 126 where the command cannot be executed" $? 126
+is "the status is 126 if the command cannot be executed" $? 126
 
-# perf 7 does so if there are processes in other mount namespaces.
+# perf 7 changes its folder for a moment if a process is in another mount namespace.
 cat >bin/perf <<-'END'
 	#!/bin/sh
 	here=$PWD
@@ -171,14 +175,14 @@ cat >bin/perf <<-'END'
 END
 chmod +x bin/perf
 record elsewhere --vm ssh:one --seconds 1
-is "a session with a perf that goes elsewhere for a moment ends well" $? 0
-is "a perf that goes elsewhere for a moment does no harm" \
+is "a session with a perf that changes its folder for a moment ends well" $? 0
+is "a session with a perf that changes its folder for a moment has its samples" \
 	"$(field elsewhere "d['host']['status'], d['one']['samples']")" \
 	"ok one.samples.gz"
 rm bin/perf
 
-# A passive guest's symbols: of what the host has sampled, a sample of its kernel.
-# That takes a hardware event.
+# A passive guest's symbols.  The test turns a sample of the host into a sample of the guest's
+# kernel.  Sessions of passive guests need a hardware event.
 fake_cycles
 sleep 1000 &
 passive=$!
@@ -188,38 +192,42 @@ cat >System.map <<-END
 	ffffffff81000200 T _etext
 END
 record symbols -e cycles --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
-is "a passive guest with symbols" $? 0
+is "a session of a passive guest with symbols ends well" $? 0
 is "the session names the symbols of a passive guest" \
 	"$(field symbols "d['pid:$passive']['symbols']")" \
 	pid_$passive.kallsyms
-ok "the symbols in the session are those that were given" \
+ok "the session has a copy of the given symbols" \
 	cmp System.map symbols/pid_$passive.kallsyms
 zcat symbols/host.samples.gz | grep -v '^	' |
 	sed -n "$(($(samples symbols host) / 2))p" |
 	sed -nE "s/.*\] [A-Za-z-]+ ([0-9.]+: [0-9]+ cycles):.*/$passive\/$passive [000] G \1:G: \"CPU 0\"\n\tffffffff81000123/p" |
 	gzip >>symbols/host.samples.gz
 "$pv_perf" report --top 0 symbols >symbols.out
-has "report has the name of a function" \
+has "report has the name of a passive guest's function" \
 	"passive pid:$passive kernel +old_work +\\[guest.kernel\\]" symbols.out
 echo nothing >System.map
 record nonsense -e cycles --seconds 1 --passive pid:$passive --symbols "pid:$passive=System.map"
 "$pv_perf" report nonsense >symbols.out 2>&1
-is "symbols that are none: report ends" $? 1
-has "report says what to do if symbols are none" 'Remedy: cat /proc/kallsyms' symbols.out
+is "report refuses a session with malformed symbols" $? 1
+has "report says how to get symbols if they are malformed" \
+	'Remedy: cat /proc/kallsyms' symbols.out
 kill $passive
 rm bin/perf
 
-# Guests that fail, beside one that does not. Most steps may take a quarter of the patience.
+# Guests that fail, beside a guest that does not fail. Most steps may take a quarter of the
+# patience.
 patience=$((15 * ${VM_PATIENCE:-1}))
 record failed --patience $patience --seconds 2 --limit 50 --vm ssh:fine --vm ssh:refuses \
 	--vm ssh:hangs --vm ssh:floods --vm ssh:binary --vm ssh:greedy --vm ssh:cut \
 	--vm ssh:lies --vm ssh:outside --vm ssh:perfless
 is "a session with guests that fail ends well" $? 0
-more "the good one: samples" "$(samples failed fine)" 300
-more "the host: samples" "$(samples failed host)" 300
-is "no terminal is sent what they say" "$(grep -c $'\e' failed.out)" 0
+more "beside guests that fail, a guest that does not fail has samples" \
+	"$(samples failed fine)" 300
+more "beside guests that fail, the host has samples" "$(samples failed host)" 300
+is "record's output has no terminal escape of a guest" "$(grep -c $'\e' failed.out)" 0
 said() {
-	is "$1: $2" "$(field failed "'$2' in d['$1']['status']")" True
+	is "the status of the guest '$1' has: $2" \
+		"$(field failed "'$2' in d['$1']['status']")" True
 }
 said refuses "Permission?[2J denied"
 said hangs "no answer within"
@@ -229,27 +237,31 @@ said greedy "sends more than it may"
 said cut "only 100 of"
 said outside "where its files are"
 said perfless "apt install linux-perf"
-is "lies: it has lost none" "$(field failed "d['lies']['lost']")" 0
-more "no more than it may" $((50 << 20 | 1)) "$(stat -c %s failed/greedy.samples.gz)"
+is "record does not believe a guest's impossible number of lost samples" \
+	"$(field failed "d['lies']['lost']")" 0
+more "a guest's samples are cut at the limit" \
+	$((50 << 20 | 1)) "$(stat -c %s failed/greedy.samples.gz)"
 
-# pv-perf writes to the file what a guest sends, and keeps nothing of it.
+# pv-perf writes a guest's data to the file, and does not keep the data in memory.
 small "a guest that sends 300 MB takes little memory" 100 \
 	"$pv_perf" record -e cpu-clock -F 200 -o large --seconds 1 --limit 300 \
 	--vm ssh:large
-is "300 MB have come" "$(stat -c %s large/large.samples.gz)" $((300 << 20))
+is "record receives all 300 MB" "$(stat -c %s large/large.samples.gz)" $((300 << 20))
 rm -r large
 rm -f fakes/*
 record fall --patience $patience --vm ssh:one --vm ssh:dead --vm ssh:hung -- \
 	sh -c "sleep 2; touch $work/fakes/dead.dies $work/fakes/hung.hangs"
-is "guests that die and hang" $? 0
-more "the good one: samples" "$(samples fall one)" 300
-is "dead" "$(field fall "'No route' in d['dead']['status']")" True
-is "hung" "$(field fall "'no answer' in d['hung']['status']")" True
-is "no samples of them" \
+is "a session with guests that die and hang ends well" $? 0
+more "beside guests that die and hang, another guest has samples" "$(samples fall one)" 300
+is "the session says that a guest is dead" \
+	"$(field fall "'No route' in d['dead']['status']")" True
+is "the session says that a guest hangs" \
+	"$(field fall "'no answer' in d['hung']['status']")" True
+is "the session has no samples of guests that die or hang" \
 	"$(field fall "d['dead']['samples'], d['hung']['samples']")" "None None"
 rm -f fakes/*
 
-# Ctrl-C, from a terminal: all of the group gets it.
+# Ctrl-C in a terminal: all processes of the group get the signal.
 record_and() {
 	local when=$1 signal=$2
 	rm -rf cut cut.out
@@ -261,28 +273,29 @@ record_and() {
 	wait $!
 }
 record_and 'records cpu-clock' INT
-is "Ctrl-C: ends well" $? 0
-is "Ctrl-C: it is said" "$(field cut "s['interrupted']")" True
-more "Ctrl-C: samples of the guest" "$(samples cut one)" 200
-more "Ctrl-C: samples of the host" "$(samples cut host)" 200
+is "Ctrl-C: record ends well" $? 0
+is "Ctrl-C: the session says that it was interrupted" "$(field cut "s['interrupted']")" True
+more "Ctrl-C: the session has samples of the guest" "$(samples cut one)" 200
+more "Ctrl-C: the session has samples of the host" "$(samples cut host)" 200
 until_true nothing_left
-none "Ctrl-C: nothing is left" "$(left)"
+none "Ctrl-C: no file and no process is left" "$(left)"
 record_and 'records cpu-clock' TERM
-is "SIGTERM: ends well" $? 0
-more "SIGTERM: samples" "$(samples cut one)" 200
-none "SIGTERM: nothing in /tmp" "$(ls tmp)"
+is "SIGTERM: record ends well" $? 0
+more "SIGTERM: the session has samples" "$(samples cut one)" 200
+none "SIGTERM: no file is left in /tmp" "$(ls tmp)"
 touch fakes/one.hangs
 rm -rf cut fakes/log
 "$pv_perf" record -e cpu-clock -o cut --vm ssh:one >cut.out 2>&1 &
 until_true grep -q '^one start' fakes/log
 kill -INT $!
 wait $!
-is "Ctrl-C before it begins: nothing was recorded" $? 1
-has "Ctrl-C before it begins: pv-perf says that nothing was recorded" 'nothing was recorded' cut.out
-ok "Ctrl-C before it begins: nothing is written" test ! -e cut
+is "Ctrl-C before the recording begins: record fails" $? 1
+has "Ctrl-C before the recording begins: record says that nothing was recorded" \
+	'nothing was recorded' cut.out
+ok "Ctrl-C before the recording begins: no folder is left" test ! -e cut
 rm fakes/one.hangs
 
-# Twice: what this machine has needs nobody.
+# Ctrl-C twice: the second ends the wait for guests, and the host's samples are kept.
 rm -rf twice
 "$pv_perf" record -e cpu-clock -F 200 -o twice --vm ssh:slow --patience 15 >twice.out 2>&1 &
 until_true grep -q 'records cpu-clock' twice.out
@@ -292,9 +305,9 @@ until_true grep -q 'takes the samples' twice.out
 sleep 1
 kill -INT $!
 wait $!
-is "Ctrl-C twice, with a guest that hangs: ends well" $? 0
-more "Ctrl-C twice: samples of the host" "$(samples twice host)" 200
-is "Ctrl-C twice: none of that guest, marked" \
+is "Ctrl-C twice, with a guest that hangs: record ends well" $? 0
+more "Ctrl-C twice: the session has samples of the host" "$(samples twice host)" 200
+is "Ctrl-C twice: the guest that hangs has no samples and the status interrupted" \
 	"$(field twice "d['slow']['samples'], d['slow']['status']")" "None interrupted"
 cat >bin/perf <<-END
 	#!/bin/sh
@@ -302,19 +315,20 @@ cat >bin/perf <<-END
 	exec sleep 5
 END
 chmod +x bin/perf
-# A child of a shell's & ignores SIGINT, unless somebody says otherwise.
+# A shell's background process ignores SIGINT.  Python restores the default for pv-perf.
 /usr/bin/python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.execv(sys.argv[1], sys.argv[1:])' "$pv_perf" record --passive pid:$$ -o cut >cut.out 2>&1 &
 until_true test -e started
 kill -INT $!
 wait $!
-is "Ctrl-C before anything is started" $? 130
-is "Ctrl-C before anything is started: pv-perf says that, and nothing else" \
+is "Ctrl-C before record starts anything: the status is 130" $? 130
+is "Ctrl-C before record starts anything: record only says that it was interrupted" \
 	"$(cat cut.out)" "pv-perf: interrupted"
 rm bin/perf
 
-# perf ends early if a disk is small: this one has 20 MB, of which perf may use a tenth.
+# perf ends early if a disk is small.  The guest's disk seems to have 20 MB, of which perf may
+# use a tenth.
 cat >bin/df <<-'END'
 	#!/bin/sh
 	echo "Filesystem 1024-blocks Used Available Capacity Mounted on"
@@ -323,18 +337,20 @@ END
 chmod +x bin/df
 record early --vm ssh:small -F 5000 -g -- sh -c "for n in \$(seq 40); do
 	! grep -q 'small: its perf has ended early' early.out || exit 0; sleep 1; done; exit 9"
-is "a guest where the disk is small" $? 0
-is "pv-perf says that a guest's perf has ended while others go on" \
+is "a session with a guest whose disk is small ends well" $? 0
+is "pv-perf says that a guest's perf has ended while others continue" \
 	"$(grep -c 'ended with status' early.out)" 0
 is "the session says that a guest's perf has ended" \
 	"$(field early "'size limit' in d['small']['status']")" True
 "$pv_perf" report early >out
-has "report marks its numbers" '^ +~[0-9,]+ .* guest small' out
-is "the host's are not" "$(grep -cE '^ +~.* host (user|kernel)' out)" 0
+has "report marks the numbers of a guest whose perf has ended early" \
+	'^ +~[0-9,]+ .* guest small' out
+is "report does not mark the host's numbers if a guest's perf has ended early" \
+	"$(grep -cE '^ +~.* host (user|kernel)' out)" 0
 rm bin/df
 record hostearly --vm ssh:one -- sh -c '
 	sleep 2; kill -INT $(cut -d" " -f1 hostearly/.host/record.pid); exec sleep 60'
-is "a session whose host's perf ends ends well" $? 0
+is "a session ends well if the host's perf ends early" $? 0
 has "the end of the host's perf ends the session" 'host: its perf has ended early' hostearly.out
 ok "the end of the host's perf ends the session at once" \
 	test "$(field hostearly "int(s['seconds'])")" -lt 8
@@ -343,20 +359,20 @@ is "the session says that the host's perf has ended early" \
 
 # The CPU time that recording takes from guests.
 record nice --vm ssh:one -- sh -c 'ps -eo ni,args | grep "[p]erf record -a" >nices'
-is "perf has the lowest priority in guests, and on the host its own" \
+is "perf has the lowest priority in guests, and the default priority on the host" \
 	"$(awk '{ print $1 }' nices | sort -nu | paste -sd' ')" "0 19"
 
-# Killed, it cannot clean up: guests do, after twice its patience.
+# A killed pv-perf cannot clean up.  Guests clean up after twice its patience.
 record_and 'records cpu-clock' KILL
-more "SIGKILL: perf goes on" "$(left | wc -l)" 1
+more "SIGKILL: perf continues at first" "$(left | wc -l)" 1
 for _ in $(seq 20); do
 	nothing_left && break
 	sleep 5
 done
-none "SIGKILL: not for long" "$(left)"
-more "SIGKILL: what ssh needs stays in /tmp" "$(find tmp -name 'pv-perf*' | wc -l)" 0
+none "SIGKILL: guests end perf and remove its files in time" "$(left)"
+more "SIGKILL: files for ssh stay in /tmp" "$(find tmp -name 'pv-perf*' | wc -l)" 0
 record_and 'records cpu-clock' INT
-none "SIGKILL: what is in /tmp goes with the next session" "$(ls tmp)"
+none "SIGKILL: the next session removes the files in /tmp" "$(ls tmp)"
 
 # The real ssh.
 mkdir -p ssh /run/sshd ~/.ssh
@@ -378,49 +394,50 @@ unshare -m sh -c "mount --bind ssh ~/.ssh
 		--vm ssh://root@127.0.0.1:20022 --vm ssh://root@127.0.0.1:1" \
 	>real.out 2>&1
 is "a session by the real ssh ends well" $? 0
-more "samples" "$(samples real 127_0_0_1_20022)" 500
+more "a session by the real ssh has samples" "$(samples real 127_0_0_1_20022)" 500
 has "pv-perf says that there is no ssh server" '127.0.0.1:1: .*Connection refused' real.out
 kill "$(cat ssh/pid)"
 sleep 1
 none "no connection of ssh is left" "$(pgrep -f "ControlPath=$TMPDIR/pv-per[f]")"
-none "nothing of ssh is left in /tmp" "$(ls tmp)"
+none "no file of ssh is left in /tmp" "$(ls tmp)"
 
 # Arguments and users that pv-perf refuses.
 refused() {
 	local name=$1 what=$2
 	shift 2
 	"$@" >out 2>&1
-	is "refused: $name" $? 1
-	has "$name: it says why" "$what" out
+	is "record refuses $name" $? 1
+	has "record says why it refuses $name" "$what" out
 }
-refused "a user" "run this as root" setpriv --reuid=65534 --clear-groups \
+refused "a user who is not root" "run this as root" setpriv --reuid=65534 --clear-groups \
 	"$pv_perf" record -o user -- true
-refused "a folder that is there" "another name" "$pv_perf" record -o good -- true
+refused "a folder that exists" "another name" "$pv_perf" record -o good -- true
 refused "two events" "one event" "$pv_perf" record -e cycles,instructions -- true
-refused "an event that there is not" "perf" \
+refused "an unknown event" "perf" \
 	"$pv_perf" record -e nonsense -o nonsense -- true
 if perf stat -x, -e cycles -- true 2>&1 | grep -q '<not supported>'; then
-	# perf record would take cpu-clock.
+	# perf record would replace cycles by cpu-clock.
 	rm -r nonsense
-	refused "cycles of a host that has none" "no cycles:HG .*pv-perf-doctor" \
+	refused "cycles on a host without cycles" "no cycles:HG .*pv-perf-doctor" \
 		"$pv_perf" record -e cycles -o nonsense -- true
 else
-	ok "cycles of a host that has none # SKIP this one has" true
+	ok "record refuses cycles on a host without cycles # SKIP this host has cycles" true
 fi
-refused "a command that there is not" "no command" "$pv_perf" record -- /nonsense
-refused "a process that there is not" "no such process" \
+refused "a command that does not exist" "no command" "$pv_perf" record -- /nonsense
+refused "a process that does not exist" "no such process" \
 	"$pv_perf" record --passive pid:999999999 -- true
 for event in cpu-clock page-faults sched:sched_switch mem:0x1000:w; do
 	refused "a passive guest, by $event" "Remedy: -e cycles" \
 		"$pv_perf" record -e $event --passive pid:$$ -- true
-	ok "$event: nothing is written" sh -c '! ls -d pv-perf-*'
+	ok "record writes no folder for a passive guest by $event" sh -c '! ls -d pv-perf-*'
 done
-refused "symbols of nobody" "no --passive old" \
+refused "symbols without their guest" "no --passive old" \
 	"$pv_perf" record --symbols old=/dev/null -- true
-refused "no file of symbols" "no such file" \
+refused "a file of symbols that is no regular file" "no such file" \
 	"$pv_perf" record --passive pid:$$ --symbols "pid:$$=/dev/null" -- true
-refused "an option for ssh" "does not name a host" "$pv_perf" record --vm ssh:-oX -- true
-refused "no libvirt" "virsh -c" \
+refused "a guest's name that is an option of ssh" \
+	"does not name a host" "$pv_perf" record --vm ssh:-oX -- true
+refused "a URI without a libvirt" "virsh -c" \
 	"$pv_perf" record --vm a --connect qemu+unix:///system?socket=/nonsense -- true
 
 # Clocks.
@@ -428,5 +445,5 @@ export PYTHONPATH=$tree/tools:$tree/selftests
 ends_well clock python3 -B "$tree/selftests/programs/clock_test.py"
 ends_well agent python3 -B "$tree/selftests/programs/agent_test.py" 300
 until_true nothing_left
-none "at the end, nothing is left" "$(left)"
+none "no file and no process is left at the end" "$(left)"
 finish

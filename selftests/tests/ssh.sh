@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf record with the real ssh, as users set it up: a user whom sudo lets be root, a
-# RemoteCommand, a long TMPDIR. What it says where perf is missing is for the guest's own
-# distribution.
+# pv-perf record with the real ssh, in settings of users: a user with sudo, a RemoteCommand, a
+# long TMPDIR. If perf is missing, the message names the package of the guest's distribution.
 # vm: none
 # tier: all
 # packages: linux-perf openssh-server sudo
@@ -13,7 +12,7 @@ tree=${self%/selftests/*}
 . "$tree/selftests/report/functions"
 one_session "$@"
 
-# All that is changed of this machine is changed for this process and its children.
+# A mount namespace: changes of this machine affect only this process and its children.
 if [ "${1-}" != apart ]; then
 	exec unshare -m "$self" apart
 fi
@@ -23,7 +22,7 @@ mkdir -p "$work/tmp" "$work/home" /run/sshd
 cd "$work" || exit 1
 trap 'kill $(cat "$work/pid"); rm -f /run/pv-perf-test.pub' EXIT
 
-# Users by whom to log in: one may use sudo, one may not.
+# Two users who may log in: pvperf-sudo may use sudo, pvperf-plain may not.
 {
 	cat /etc/passwd
 	for user in pvperf-sudo pvperf-plain; do
@@ -36,7 +35,7 @@ for file in passwd sudoers; do
 	mount --bind $file /etc/$file
 done
 
-# The other side's configuration, and this side's.
+# The configurations of the ssh server and of the client.
 ssh-keygen -q -N '' -t ed25519 -f host_key
 ssh-keygen -q -N '' -t ed25519 -f home/id_ed25519
 cp home/id_ed25519.pub /run/pv-perf-test.pub
@@ -74,26 +73,27 @@ samples() {
 }
 
 record root --vm ssh://root@127.0.0.1:20023
-more "root: samples" "$(samples root 127_0_0_1_20023)" 100
+more "root by ssh: the session has samples" "$(samples root 127_0_0_1_20023)" 100
 record sudo --vm ssh://pvperf-sudo@127.0.0.1:20023
-more "a user with sudo: samples" "$(samples sudo 127_0_0_1_20023)" 100
+more "a user with sudo: the session has samples" "$(samples sudo 127_0_0_1_20023)" 100
 record plain --vm ssh://pvperf-plain@127.0.0.1:20023
-has "a user without: it is said what to do" 'sudo: .*Remedy: --vm ssh:root@HOST' plain.out
+has "a user without sudo: record says what to do" \
+	'sudo: .*Remedy: --vm ssh:root@HOST' plain.out
 record command --vm ssh:root@guest
-more "a host with RemoteCommand: samples" "$(samples command guest)" 100
+more "a host with RemoteCommand: the session has samples" "$(samples command guest)" 100
 
-# The path of ssh's socket has a place of 108 bytes.
+# The path of ssh's socket may have at most 108 bytes.
 TMPDIR=$work/tmp/$(printf '%.0s-' $(seq 90))
 mkdir "$TMPDIR"
 export TMPDIR
 record long --vm ssh://root@127.0.0.1:20023
-more "a long TMPDIR: samples" "$(samples long 127_0_0_1_20023)" 100
-none "nothing is left" "$(ls "$TMPDIR"; ls -d /tmp/pv-perf-ssh.* 2>/dev/null)"
+more "a long TMPDIR: the session has samples" "$(samples long 127_0_0_1_20023)" 100
+none "no file of ssh is left" "$(ls "$TMPDIR"; ls -d /tmp/pv-perf-ssh.* 2>/dev/null)"
 unset TMPDIR
 
-# Where perf is missing, or is too old: what machine.sh says, by its distribution.
+# If perf is missing or too old, machine.sh prints a remedy for the distribution.
 machine=$tree/tools/pvperf/record/machine.sh
-# start_on LINES PERF: with that in os-release, and that script for perf
+# start_on LINES PERF: run machine.sh with LINES in os-release and the script PERF as perf
 start_on() {
 	printf '%s\n' "$1" >os-release
 	printf '%s\n' '#!/bin/sh' "$2" >bin/perf
@@ -106,7 +106,8 @@ touch bin/perf
 chmod +x bin/perf
 missing='echo perf not found for this kernel >&2; exit 2'
 while read -r name lines remedy; do
-	is "no perf on $name" "$(start_on "$(echo "$lines" | tr ';' '\n')" "$missing")" \
+	is "machine.sh names the package of perf on $name" \
+		"$(start_on "$(echo "$lines" | tr ';' '\n')" "$missing")" \
 		"no perf there that runs. Remedy: $remedy"
 done <<-END
 	Debian ID=debian apt install linux-perf
@@ -119,6 +120,7 @@ done <<-END
 	Alpine ID=alpine apk add perf
 	another ID=plan9 install the package that has perf
 END
-is "perf of Debian 11" "$(start_on ID=debian 'echo perf version 5.10.244')" \
+is "machine.sh says that the perf of Debian 11 is too old" \
+	"$(start_on ID=debian 'echo perf version 5.10.244')" \
 	"perf version 5.10.244 there is too old: names of functions need perf 5.14 or later"
 finish

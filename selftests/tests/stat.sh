@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# perf stat in a guest, its forms and its errors.
+# perf stat in a guest: its options and its errors.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_max_counters=6 --timeout 2400
 # tier: test
 # machines: amd intel
@@ -9,7 +9,7 @@
 . "$VM_TREE/selftests/tap.sh"
 cd "$VM_SCRATCH" || exit 1
 
-# How perf stat counts only from when we say so, which tells that it is ready.
+# With these options perf stat counts only after "enable", and answers when it is ready.
 controlled="-D -1 --control fifo:control,ack"
 enable() {
 	echo enable >control
@@ -31,8 +31,8 @@ kvm-intel)
 	counters='4 counters of the host and 3 fixed ones'
 	no_event=stalled-cycles-frontend
 	format=config:0-7
-	# Of cycles and instructions none needs a general-purpose counter, and it is
-	# those that are limited where one of the others finds no place.
+	# Cycles and instructions do not need a general-purpose counter.  The other events take
+	# turns for these.
 	share=10
 	;;
 esac
@@ -41,7 +41,7 @@ in_guest() {
 	mkfifo control ack
 	cpu=/sys/bus/event_source/devices/cpu
 	dmesg >dmesg
-	has "the module says what it found" \
+	has "the module logs the number of counters" \
 		"kvm_pmu: PMU 'cpu': $counters, at most 128" dmesg
 
 	perf stat -x, -o out -e cycles,instructions,branches,dTLB-load-misses \
@@ -49,15 +49,15 @@ in_guest() {
 	for event in cycles instructions branches; do
 		more "$event count" "$(count $event out)" 10000000
 	done
-	# The machine with an Intel CPU has no such event, and says 0.
+	# The emulated Intel CPU does not have this event: its count is 0.
 	[ $kvm_vendor = kvm-intel ] || more "dTLB-load-misses count" \
 		"$(count dTLB-load-misses out)" 100
 
 	for i in 1 2 3; do
 		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
-		is "run $i: exact instructions in user mode" \
+		is "run $i: instructions in user mode are exact" \
 			"$(count instructions:u out)" 10000004
-		is "run $i: exact branches in user mode" \
+		is "run $i: branches in user mode are exact" \
 			"$(count branches:u out)" 5000001
 	done
 
@@ -70,29 +70,30 @@ in_guest() {
 	has "an event that the host does not have is not supported" "<not supported> +$no_event" out
 
 	perf stat -x, -o out -e cpu/event=0xc0/u,cpu/instructions/u,r00c0:u "$T/loop"
-	is "cpu/event=0xc0/" "$(count cpu/event=0xc0/u out)" 10000004
-	is "cpu/instructions/" "$(count cpu/instructions/u out)" 10000004
-	is "r00c0" "$(count r00c0:u out)" 10000004
-	is "format/event" "$(cat $cpu/format/event)" $format
+	is "cpu/event=0xc0/ counts exactly" "$(count cpu/event=0xc0/u out)" 10000004
+	is "cpu/instructions/ counts exactly" "$(count cpu/instructions/u out)" 10000004
+	is "r00c0 counts exactly" "$(count r00c0:u out)" 10000004
+	is "the file format/event is the CPU's" "$(cat $cpu/format/event)" $format
 	(cd $cpu/events && grep . -- * | sort) >events
 	ok "events/ has instructions" grep -q '^instructions:' events
-	none "events/ says what the host's does" "$(comm -23 events host-events 2>&1)"
-	ok "events/ does not have what the host does not have" \
+	none "each file in events/ is the same as the host's" \
+		"$(comm -23 events host-events 2>&1)"
+	ok "events/ does not have an event that the host does not have" \
 		test ! -e $cpu/events/$no_event
-	is "caps/max_precise" "$(cat $cpu/caps/max_precise)" 0
+	is "the file caps/max_precise is 0" "$(cat $cpu/caps/max_precise)" 0
 	perf list hw >out 2>&1
 	has "perf list has the generic events" 'cpu-cycles OR cycles' out
 
-	# 8 events on at most 6 counters, one of which the host's watchdog has.
+	# 8 events for at most 6 counters.  The host's watchdog has a counter, too.
 	eight=instructions:u,instructions:u,instructions:u,instructions:u
-	# Long, as it starts with work for the kernel, which they do not count.
+	# A long program: its start is work in the kernel, which the events do not count.
 	perf stat -x, -o out -e $eight,$eight "$T/longerloop"
 	is "perf stat prints 8 events in 8 lines" "$(grep -c instructions:u out)" 8
 	has "8 events are multiplexed" 'instructions:u,[0-9]+,[1-9][0-9]?\.' out
 	worst=$(awk -F, -v w=2000000004 '$3 == "instructions:u" {
 		d = ($1 - w) / w * 100; if (d < 0) d = -d; if (d > m) m = d }
 		END { printf "%.3f", m }' out)
-	echo "# the worst of them is off by $worst %"
+	echo "# the largest error is $worst %"
 	ok "scaled counts are within 2 %" awk "BEGIN { exit !($worst <= 2) }"
 
 	perf stat -x, -o out \
@@ -101,31 +102,33 @@ in_guest() {
 	is "two groups of four events count" "$(grep -cE '^[0-9]+,' out)" 8
 
 	perf stat -x, -a -o out -e instructions:u taskset -c 1 "$T/loop"
-	more "perf stat -a" "$(count instructions:u out)" 10000003
+	more "perf stat -a counts the program" "$(count instructions:u out)" 10000003
 	perf stat -x, -a -A -o out -e instructions:u taskset -c 1 "$T/loop"
-	ok "perf stat -a -A: CPU 1 has executed it" awk -F, \
+	ok "perf stat -a -A counts the program on CPU 1" awk -F, \
 		'$1 == "CPU1" && $2 >= 10000004 { found = 1 } END { exit !found }' out
-	# As the task's event comes, perf removes the CPUs' own and adds them
-	# after it: it takes the counter of the one that counts the same.
+	# To add the task's pinned event, perf removes the CPU's events and adds them again
+	# after it.  The pinned event takes the counter of the CPU's event that counts the
+	# same.
 	perf stat -x, -a -o out -e instructions:u,r00c0:u sh -c "for i in 1 2 3; do
 		perf stat -x, -o pinned.\$i -e instructions:uD $T/loop; sleep 0.3; done"
-	within "perf stat -a beside a pinned event" "$(count instructions:u out)" \
+	within "beside a pinned event, two equal events of perf stat -a count the same" \
+		"$(count instructions:u out)" \
 		"$(count r00c0:u out)" 0.001
-	is "a pinned event beside perf stat -a" \
+	is "a pinned event beside perf stat -a counts exactly" \
 		"$(grep -hc '^10000004,' pinned.? | paste -sd' ')" "1 1 1"
 	perf stat -a --per-core -o out -e instructions "$T/loop"
-	has "perf stat --per-core" '[1-9][0-9,]+ +instructions' out
+	has "perf stat --per-core counts instructions" '[1-9][0-9,]+ +instructions' out
 
 	perf stat -x, -o out -r 5 -e instructions:u "$T/loop"
-	is "perf stat -r 5" "$(count instructions:u out)" 10000004
+	is "perf stat -r 5 counts exactly" "$(count instructions:u out)" 10000004
 
-	# Which takes half a second. The last interval, perf prints only if the program's
-	# end interrupts it, and not where one has just ended: none does then.
+	# longloop takes half a second, so that it does not end right after an interval of
+	# 150 ms.  perf would then not print a last interval.
 	perf stat -x, -o out -I 150 -e instructions:u "$T/longloop"
 	sum=$(awk -F, '$4 == "instructions:u" { s += $2 } END { print s }' out)
 	is "perf stat -I 150: the intervals add up" "$sum" 500000004
 
-	# It starts when we say so, profiled from before.
+	# The program waits until perf counts it.
 	mkfifo go
 	sh -c "read x <go; $T/loop; $T/loop" &
 	pid=$!
@@ -134,19 +137,19 @@ in_guest() {
 	enable
 	echo >go
 	wait $pid $stat
-	more "perf stat -p PID, and inherited by its children" \
+	more "perf stat -p PID counts a process and its children" \
 		"$(count instructions:u out)" 20000007
 
 	for i in 1 2; do
 		perf stat -x, -o out -e instructions:u "$T/hop"
 		count instructions:u out >>hops
 	done
-	is "1,000 moves between CPUs: the same count twice" \
+	is "a program that moves 1,000 times between CPUs has the same count twice" \
 		"$(sort -u hops | wc -l)" 1
 	cp hops "$VM_SCRATCH/hops.guest"
 
 	perf stat -x, -o out -e "$(yes instructions:u | head -130 | paste -sd,)" true
-	is "130 events, more than the VM may have open: perf ends well and supports all" \
+	is "with 130 events, more than the VM may have open, perf ends well and supports all" \
 		"$? $(grep -cE '^([0-9]+|<not counted>),,instructions:u' out)" "0 130"
 	dmesg >dmesg
 	is "no event has lost its counter" "$(grep -c "$says_lost" dmesg)" 0
@@ -158,10 +161,10 @@ in_guest() {
 	"$T/loop"
 	echo 1 >/sys/devices/system/cpu/cpu1/online
 	wait $!
-	more "a CPU goes and comes while perf stat -a counts" \
+	more "perf stat -a counts while a CPU goes offline and online" \
 		"$(count instructions:u out)" 10000003
 	perf stat -x, -o out -e instructions:u taskset -c 1 "$T/loop"
-	more "the CPU that came back counts" "$(count instructions:u out)" 10000003
+	more "a CPU that is online again counts" "$(count instructions:u out)" 10000003
 
 	# Unloading.
 	(read -r _ <go; exec "$T/loop") &
@@ -174,7 +177,7 @@ in_guest() {
 	pkill -x sleep
 	wait $!
 	ok "rmmod succeeds when all events are closed" rmmod kvm_pmu
-	# Where the module was, another is.
+	# Another module takes the address of the unloaded one.
 	built=$VM_TREE/build/linux-$VM_KERNEL
 	insmod "$built/hypercall/kvm_perf_hypercall.ko"
 	ok "the module loads again" insmod "$built/guest/kvm_pmu.ko"
@@ -198,7 +201,7 @@ perf stat -x, -o host -e instructions:u "$T/hop"
 	sort >host-events
 on_guest guest in_guest --cpus 2
 echo "# hop: $(count instructions:u host) on the host, $(head -1 hops.guest) in the guest"
-is "the moved program counts the same on the host" "$(head -1 hops.guest)" \
+is "a program that moves between CPUs counts the same on the host" "$(head -1 hops.guest)" \
 	"$(count instructions:u host)"
 limit=/sys/module/kvm/parameters/pv_perf_max_events
 old=$(cat $limit)
@@ -216,16 +219,16 @@ echo 3 >$limit
 	done
 	>end
 	wait"
-is "6 events where the VM may have 3 open: all are multiplexed" \
+is "if the VM may have 3 open events, all of 6 events are multiplexed" \
 	"$(awk -F, '$1 > 0 && $5 < 99 { n++ } END { print n }' out)" 6
-is "6 events that differ: each counts for at least $share % of the time" \
+is "each of 6 different events counts for at least $share % of the time" \
 	"$(awk -F, -v share=$share '$5 > share && $5 < 60 { n++ } END { print n }' differ)" 6
 has "the guest's log says that the host allows no more events" \
 	'the host allows no more events' dmesg
-# On Intel it has a fixed counter, so that all that it lacks is the place.
-is "a pinned event gets the place of one whose task sleeps" \
+# On Intel the pinned event has a fixed counter: it only lacks one of the VM's open events.
+is "a pinned event takes the place of an event whose task sleeps" \
 	"$(cat place* | grep -c '^100000..,')" 5
 echo "$old" >$limit
-is "nothing is left open on the host" \
+is "no VM is left on the host" \
 	"$(find /sys/kernel/debug/kvm -name pv_perf | wc -l)" 0
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest that loses a CPU and gets it back, and that is suspended, to idle and
-# to memory, while perf runs in it.
+# perf runs in a guest while a CPU goes offline and online, and while the guest is suspended to
+# idle and to memory.
 # vm: host --no-icount --host-cpus 2 --kvm-opt pv_perf_rdpmc=5 --timeout 3000
 # tier: all
 # machines: amd

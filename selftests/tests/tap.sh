@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The functions of tap.sh: each passes when it should, and fails when it should.
+# The functions of tap.sh pass and fail in the right cases.
 # vm: none
 # tier: quick
 # seconds: 2
@@ -18,8 +18,8 @@ printf 'ok 1 a\n' >short
 printf 'WARNING: CPU: 0\n' >warning
 printf 'WARNING: See https://kernel.org/doc\n' >harmless
 
-# outcome COMMAND...: of a script that only does that, the exit status, and how many of its
-# results fail: none or some
+# outcome COMMAND...: the exit status of a script that only runs this command, and whether some
+# or none of its results fail
 outcome() {
 	local status
 	# shellcheck disable=SC2016 # the script's

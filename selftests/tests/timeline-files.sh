@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# pv-perf timeline: whatever perf stat has written, a browser shows every interval that was
-# counted, and which were estimated; and several runs over each other, with what differs.
+# pv-perf timeline: for all forms of perf stat's output, a browser shows every counted interval
+# and marks estimates. Several runs are drawn over each other, with their differences.
 # vm: none
 # tier: all
 # packages: linux-perf python3-matplotlib chromium
@@ -12,7 +12,7 @@ tree=${self%/selftests/*}
 . "$tree/selftests/report/functions"
 begin timeline-files
 
-# coloured PNG RRGGBB: how many of its pixels are at least half of this colour, on white
+# coloured PNG RRGGBB: the number of pixels that are at least half of this colour, on white
 coloured() {
 	/usr/bin/python3 - "$@" <<-'END'
 	import sys
@@ -27,18 +27,18 @@ coloured() {
 	END
 }
 
-# shoot PAGE: a picture of it
+# shoot PAGE: write a picture of the page to PAGE.png
 shoot() {
 	browser --window-size=1200,1400 --screenshot="$PWD/$1.png" "$1"
 }
 
-# counted PAGE EVENT: what the table of counts has of it, "count estimated missing"
+# counted PAGE EVENT: the event's row in the table of counts, "count estimated missing"
 counted() {
 	sed -n '/class="counts"/,/<.table>/p' "$1" | sed -n "s|.*<th>$2</th><td>\(.*\)</td></tr>|\1|p" |
 		sed 's|</td><td>| |g'
 }
 
-# Of the same counts, as both formats have them.
+# The same counts in both formats.
 name=cpu/event=0xc0,umask=0x01/
 cat >gaps.csv <<END
 # started on Mon Nov 23 10:00:00 2026
@@ -53,21 +53,23 @@ awk -F, '/,/ { printf "{\"interval\" : %s, \"counter-value\" : \"%s\", \"unit\" 
 	print "{\"metric-value\" : 0.1, \"metric-unit\" : \"GHz\"}" }' gaps.csv >gaps.json
 for form in csv json; do
 	"$pv_perf" timeline -o gaps.$form.html gaps.$form >out 2>&1
-	is "$form: an event whose name has a comma" "$(cat out)" \
+	is "$form: timeline reads an event whose name has a comma" "$(cat out)" \
 		"gaps.$form.html: 1 events, 5 intervals
-$name: 1 intervals are perf's estimate, 3 were not counted"
-	is "$form: its counts, estimates and gaps" "$(counted gaps.$form.html "$name")" "1,200 1 3"
+$name: 1 intervals are perf's estimate, in 3 it was not counted"
+	is "$form: the page has the event's count, estimates and gaps" \
+		"$(counted gaps.$form.html "$name")" "1,200 1 3"
 	shoot gaps.$form.html
-	more "$form: intervals between two gaps are drawn as long as they are, in pixels" \
+	more "$form: intervals between two gaps are drawn in full length, in pixels" \
 		"$(coloured gaps.$form.html.png 1f77b4)" 250
 done
 for label in CPU0 S0-D0-C0,2; do
 	sed "/,/s/,/,$label,/" gaps.csv >labelled.csv
 	"$pv_perf" timeline -o labelled.html labelled.csv >out
-	is "counts of ${label%,*} are read" "$(counted labelled.html "$name")" "1,200 1 3"
+	is "timeline reads counts of ${label%,*}" \
+		"$(counted labelled.html "$name")" "1,200 1 3"
 done
 
-# A program that sleeps has counted nothing.
+# A task that sleeps has no counts.
 for i in 1 2 3 4; do
 	n=$((i % 2 * 100))
 	[ $n != 0 ] || n='<not counted>'
@@ -75,12 +77,14 @@ for i in 1 2 3 4; do
 	echo "$i.0,<not supported>,,faults,0,100.00,,"
 done >sleeps.csv
 "$pv_perf" timeline -o sleeps.html sleeps.csv >out
-is "a task that sleeps has 0 events, which are known" "$(counted sleeps.html cycles)" "200 0 0"
-is "an event that is not supported has none that are known" \
+is "intervals in which a task sleeps count as 0 events" \
+	"$(counted sleeps.html cycles)" "200 0 0"
+is "all intervals of an event that is not supported are missing" \
 	"$(counted sleeps.html faults)" "0 0 4"
-is "so its counts rise and fall with it" "$(grep -c '<td style=[^>]*>1.00</td>' sleeps.html)" 1
+is "an event that is not supported has no correlation with others" \
+	"$(grep -c '<td style=[^>]*>1.00</td>' sleeps.html)" 1
 
-# Two runs: in one a and b rise together, in the other one as the other falls.
+# Two runs: in the first, a and b rise together; in the second, a rises as b falls.
 for i in 1 2 3 4 5 6; do
 	for run in native guest; do
 		b=$((i % 3 * 10))
@@ -92,24 +96,27 @@ done
 awk 'NR % 4 == 1 || NR % 4 == 2' both >native
 awk 'NR % 4 == 3 || NR % 4 == 0' both >guest.csv
 "$pv_perf" timeline -o runs.html --png runs.png native "one guest=guest.csv" >out 2>&1
-is "several runs are one page" "$(cat out)" "runs.html, runs.png: 2 events, 12 intervals"
-# cells CLASS: the numbers of the tables of that class
+is "timeline makes one page of several runs" \
+	"$(cat out)" "runs.html, runs.png: 2 events, 12 intervals"
+# cells CLASS: the numbers in the tables of this class
 cells() {
 	awk -v c="class=\"$1\"" 'index($0, c) { on = 1 } /<\/table>/ { on = 0 } on' runs.html |
 		grep -o '>[0-9.-]*</td>' | tr -d '</td>' | paste -sd' '
 }
-is "each has its correlations" "$(cells correlation)" "1.00 1.00 1.00 1.00 1.00 -1.00 -1.00 1.00"
-is "and the other what has changed" "$(cells difference)" "0.00 -2.00 -2.00 0.00"
+is "the page has the correlations of each run" \
+	"$(cells correlation)" "1.00 1.00 1.00 1.00 1.00 -1.00 -1.00 1.00"
+is "the page has the differences of the correlations" \
+	"$(cells difference)" "0.00 -2.00 -2.00 0.00"
 shoot runs.html
 for colour in 1f77b4 ff7f0e; do
-	more "the charts have both, each in its colour: #$colour" \
+	more "the charts have a run in the colour #$colour" \
 		"$(coloured runs.html.png $colour)" 500
 done
 browse runs.html >runs.dom
-is "and say which is which" \
+is "the charts label each run" \
 	"$(grep -oE '<text[^>]*>(native|one guest)</text>' runs.dom | sed 's/<[^>]*>//g' |
 		paste -sd' ')" "native one guest"
-is "two files of one name are refused" \
+is "timeline refuses two files with the same name" \
 	"$("$pv_perf" timeline native native 2>&1 | head -n 1)" \
 	"pv-perf: there are two FILEs of the name native"
 
@@ -118,20 +125,21 @@ printf '[%.0s' $(seq 100000) | sed 's/^/{"event": /' >deep
 printf '%b' '{"interval": 1, "event": ["\\e[2J"], "counter-value": {}, "pcnt-running": 1}\n' >odd
 for file in bad deep odd; do
 	"$pv_perf" timeline -o bad.html $file >out 2>&1
-	is "JSON that is not perf's is refused: $file" $? 1
-	has "$file: it says why" 'not a line of perf stat' out
+	is "timeline refuses JSON that is not perf's: $file" $? 1
+	has "timeline says why it refuses $file" 'not a line of perf stat' out
 done
 
 # perf itself: a program that sleeps most of the time.
 if perf stat -x, -e task-clock true 2>/dev/null; then
 	"$pv_perf" timeline -I 20 -e task-clock,page-faults -o run.html -- \
 		sh -c 'sleep 0.3; true; sleep 0.3' >out 2>&1
-	is "a program that sleeps is drawn" $? 0
-	is "and was counted in each interval" "$(grep -c 'not counted' out)" 0
+	is "timeline draws a program that sleeps" $? 0
+	is "each interval of a program that sleeps has a count" \
+		"$(grep -c 'not counted' out)" 0
 	for form in "-x," -j; do
 		perf stat $form -I 20 -e task-clock -a -A -o file sleep 0.2
 		"$pv_perf" timeline -o run.html file >out 2>&1
-		has "perf stat $form -A is read" 'run.html: [0-9]+ events' out
+		has "timeline reads perf stat $form -A" 'run.html: [0-9]+ events' out
 	done
 else
 	ok "perf's own # SKIP perf counts nothing on this machine" true

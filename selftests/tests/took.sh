@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Counters of a guest that overflow together lower the host's perf_event_max_sample_rate no
-# further than those of a program on the host; with the series they do not lower it.
+# A guest's counters that overflow together lower the host's perf_event_max_sample_rate no
+# further than a host program's counters. With the series neither lowers it.
 # vm: host --timeout 900
 # tier: all
 # machines: amd
@@ -10,8 +10,8 @@
 . "$VM_TREE/selftests/tap.sh"
 sysctl=/proc/sys/kernel
 
-# together FILE N: N events that overflow at the same instructions, 5,000 times; fails without
-# samples
+# together FILE N: sample N events that overflow at the same instructions, 5,000 times; fails
+# if there are too few samples
 together() {
 	local events i
 
@@ -22,9 +22,9 @@ together() {
 		[ "$(samples_of "$1")" -ge 1000 ]
 }
 
-# rate_after N LEVEL: the host's rate after N such events on this level
+# rate_after N LEVEL: the host's perf_event_max_sample_rate after N such events on this level
 rate_after() {
-	# Of the 10 us between two samples: more than a sample takes here, less than four.
+	# 40 % of the 10 us between two samples: more than one sample takes, less than four.
 	echo 40 >$sysctl/perf_cpu_time_max_percent
 	echo 100000 >$sysctl/perf_event_max_sample_rate
 	if [ "$2" = host ]; then
@@ -43,19 +43,21 @@ fi
 
 echo 0 >$sysctl/nmi_watchdog
 for level in host guest; do
-	is "an event of the $level that overflows alone leaves the rate alone" \
+	is "an event of the $level that overflows alone does not lower the rate" \
 		"$(rate_after 1 $level)" 100000
 done
 host=$(rate_after 6 host)
 guest=$(rate_after 6 guest)
 case $(uname -r) in
 *-series)
-	is "six of the host that overflow together leave it alone" "$host" 100000
-	is "so do six of a guest" "$guest" 100000
+	is "six events of the host that overflow together do not lower the rate" "$host" 100000
+	is "six events of a guest that overflow together do not lower the rate" "$guest" 100000
 	;;
 *)
-	ok "six of the host that overflow together lower it" test "$host" -lt 100000
-	more "six of a guest lower it at most a fifth further" "$guest" $((host * 4 / 5))
+	ok "six events of the host that overflow together lower the rate" \
+		test "$host" -lt 100000
+	more "six events of a guest lower the rate at most a fifth further" \
+		"$guest" $((host * 4 / 5))
 	;;
 esac
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Programs without privileges may count some of the hypervisor's events, and not others.
+# Programs without privileges may count those of the hypervisor's events that the guest causes.
 # vm: guest --timeout 1200
 # tier: all
 # machines: amd
@@ -14,7 +14,7 @@ as_nobody() {
 	setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
 
-# open_all: of each event of the hypervisor's, what opening it in user mode comes to
+# open_all: open each event of the hypervisor in user mode; prints its errno, or 0
 open_all() {
 	local file
 	for file in "$devices"/kvm/events/*; do
@@ -28,14 +28,14 @@ open_all() {
 		LC_ALL=C sort
 }
 
-# Events that tell of the host need CAP_PERFMON.
+# Events that reveal the host's work need CAP_PERFMON.
 check_privileges() {
 	echo 2 >/proc/sys/kernel/perf_event_paranoid
 	open_all >opened
-	is "a user without CAP_PERFMON may count what the guest causes" \
+	is "a user without CAP_PERFMON may count events that the guest causes" \
 		"$(awk '$2 == 0 { print $1 }' opened | tr '\n' ' ')" \
 		"exits-cpuid exits-hlt exits-hypercall exits-io exits-mmio exits-msr exits-pv-perf halt-ns injected-irqs "
-	is "a user without CAP_PERFMON gets EACCES for what tells of the host" \
+	is "a user without CAP_PERFMON gets EACCES for events that reveal the host's work" \
 		"$(awk '$2 == 13 { print $1 }' opened | tr '\n' ' ')" \
 		"exits exits-interrupt exits-nested exits-nmi exits-npf exits-other host-ns preemptions steal-ns "
 	perf stat -x, -o out -e kvm/exits/ \

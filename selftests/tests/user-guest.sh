@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The guest's driver in user space, beside a model of the host: what perf calls, an NMI at
-# each point of it, counters that are lost, other hosts, hostile memory.
+# The guest's driver in user space, with a model of the host: perf's calls, an NMI at each
+# point of a call, lost counters, other hosts, hostile memory.
 # vm: none
 # tier: quick
 # programs: guest_count guest_sample guest_limit guest_host guest_hypervisor guest_rdpmc guest_init guest_hostile fuzz_guest
@@ -15,17 +15,17 @@ cd "$dir" || exit 1
 
 tests=(guest_count guest_sample guest_limit guest_host guest_hypervisor guest_rdpmc guest_init
 	guest_hostile)
-# Each test is a process of its program, and all of these add to one file.
+# Each test is a process of its own. All processes of a program add to the same profile.
 export LLVM_PROFILE_FILE=$dir/%m.profraw
 for t in "${tests[@]}"; do
 	ends_well "$t" "$T/$t"
 done
 
 corpus=$top/selftests/user/guest/corpus
-# `make fuzz` tries others.
+# `make fuzz` tries other inputs.
 ends_well "the seeds of fuzz_guest" "$T/fuzz_guest" -runs=0 "$corpus"
-# Not compat.c and compat_user.c, which find the kernel's functions by probes: what they find
-# here are the stand-ins.
+# Without compat.c and compat_user.c, which find the kernel's functions by kprobes: in user
+# space they find the stand-ins.
 llvm-profdata merge -o profile ./*.profraw
 objects=()
 for t in "${tests[@]:1}" fuzz_guest; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The host side in user space: every operation and error, every allocation and
-# access to guest memory failing in turn, 8 vCPUs at once, hostile memory.
+# The host side in user space: every operation and error, a failure of each allocation and each
+# access to guest memory, 8 vCPUs at the same time, hostile memory.
 # vm: none
 # tier: quick
 # programs: unit_test threads_test fuzz_host
@@ -19,21 +19,20 @@ ends_well unit_test "$T/unit_test"
 ends_well threads_test "$T/threads_test" 14
 ends_well "the seeds of fuzz_host" "$T/fuzz_host" -runs=0 "$corpus"
 mkdir new
-# The same ones each time, for which the seeds come in one order and all is at the same
-# addresses, if this machine lets it be; `make fuzz` tries others.
+# The inputs are the same in each run: the seeds have a fixed order, and addresses are not
+# random if this machine allows that.  `make fuzz` tries other inputs.
 printf '%s\n' "$corpus"/* | sort | paste -sd, >seeds
 fixed=(setarch --addr-no-randomize)
 "${fixed[@]}" true 2>/dev/null || fixed=()
 ends_well fuzz_host "${fixed[@]}" "$T/fuzz_host" -seed=1 -runs=20000 -max_len=2048 \
 	-timeout=100 -reload=0 -verbosity=0 -print_final_stats=1 \
 	-seed_inputs=@seeds new
-more "sequences of hypercalls" \
+more "fuzz_host runs sequences of hypercalls" \
 	"$(awk '/number_of_executed_units/ { print $2 }' out)" 19999
 
-# What is missed: the retry of pv_perf_charge(), which takes two vCPUs at the
-# same instant and so threads_test, of which no coverage is taken; a QUERY of
-# less than this struct, as there is no larger one yet; and, in the macros of
-# the stand-ins, assertions of host/ that fail.
+# The measured programs do not take these branches: the retry of pv_perf_charge(), which needs
+# two vCPUs at the same instant (threads_test, whose coverage is not measured); a QUERY with a
+# smaller struct than this version's; and failing assertions in the stand-ins' macros.
 llvm-profdata merge -o profile ./*.profraw
 llvm-cov report --show-branch-summary -instr-profile profile "$T/unit_test" \
 	-object "$T/fuzz_host" "$top"/host/*.c >coverage

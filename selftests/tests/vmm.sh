@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The pair under the VMMs that users have: Debian's QEMU, and libvirt with it;
-# and QEMU with the patch that names the feature.
-# A guest of one program in memory says what pv-perf-doctor finds there.
+# The pair with the VMMs of users: Debian's QEMU, libvirt with this QEMU, and QEMU with the
+# patch that names the feature.
+# A guest with one program in memory prints the output of pv-perf-doctor.
 # vm: host --kvm-opt enable_pmu=0 --timeout 2400
 # tier: all
 # machines: amd
@@ -81,7 +81,7 @@ run_libvirt() {
 	END
 	# The package libvirt-daemon-system adds this user, too.
 	useradd -r libvirt-qemu
-	# It stays when the guest has gone.
+	# virt-qemu-run does not end with the guest.
 	timeout 200 virt-qemu-run --root /dev/shm/libvirt domain.xml &
 	while kill -0 $! && ! grep -qs '^status' serial; do
 		sleep 0.5
@@ -90,7 +90,7 @@ run_libvirt() {
 	cat serial
 }
 
-# The tracepoints, as kvm_stat counts them while a guest runs.
+# kvm_stat counts the tracepoints while a guest runs.
 watch_with_kvm_stat() {
 	PYTHONUNBUFFERED=1 \
 		"$kernel/source/tools/kvm/kvm_stat/kvm_stat" --tracepoints --log \
@@ -103,27 +103,29 @@ watch_with_kvm_stat() {
 make_initrd
 qemu-system-x86_64 --version | sed -n 's/^/# /p'
 watch_with_kvm_stat run_qemu host,migratable=no,pmu=off >out 2>&1
-has "QEMU -cpu host,migratable=no,pmu=off: the doctor finds all well" \
+has "QEMU -cpu host,migratable=no,pmu=off: the doctor finds no fault" \
 	'^status 0' out
-has "QEMU: perf takes samples" '^ok .* perf takes samples' out
-has "and exits" '^ok .* perf counts events of the hypervisor' out
+has "QEMU: the doctor takes samples" '^ok .* perf takes samples' out
+has "QEMU: the doctor counts events of the hypervisor" \
+	'^ok .* perf counts events of the hypervisor' out
 sed 's/^/# /' kvm_stat.out
 is "kvm_stat counts operations, opened events and overflows" \
 	"$(awk '{ op += $3; open += $4; overflow += $5 }
 	END { print (op > 2), (open > 0), (overflow > 0) }' kvm_stat.out)" "1 1 1"
 run_qemu host,pmu=off >out 2>&1
-has "without migratable=no: the doctor misses the feature" \
+has "QEMU without migratable=no: the doctor says that the feature is missing" \
 	'^not ok .* the host offers the feature' out
 for cpu in host,pmu=off EPYC,kvm-pv-perf=on,pmu=off; do
 	run_qemu "$cpu" "$VM_TREE/build/qemu/qemu-system-x86_64" \
 		pv-perf-counts=0 >out 2>&1
-	has "QEMU with our patches, -cpu $cpu: the doctor finds all well" \
+	has "QEMU with our patches, -cpu $cpu: the doctor finds no fault" \
 		'^status 0' out
-	has "QEMU with our patches, -cpu $cpu: QEMU keeps the hypervisor's events" \
+	has "QEMU with our patches, -cpu $cpu: the VM does not have the hypervisor's events" \
 		'^There are no events of the hypervisor' out
 done
 virsh --version | sed 's/^/# libvirt /'
 run_libvirt >out 2>&1
-has "libvirt: the doctor finds all well" '^status 0' out
-has "and exits" '^ok .* perf counts events of the hypervisor' out
+has "libvirt: the doctor finds no fault" '^status 0' out
+has "libvirt: the doctor counts events of the hypervisor" \
+	'^ok .* perf counts events of the hypervisor' out
 finish
