@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034 # for the tests
-# What the tests of rr share. Debian's rr needs exact counts of conditional branches, and
+# Functions for the tests of rr. Debian's rr needs exact counts of conditional branches, and
 # interrupts at a chosen count.
 . "$VM_TREE/selftests/tap.sh"
 export HOME=/dev/shm
@@ -9,11 +9,11 @@ python_code='import os, random, time
 print(os.getpid(), random.random(), time.time(), sum(i * i for i in range(20000)))'
 # shellcheck disable=SC2016 # the recorded shell's
 bash_code='for i in {1..5}; do echo $i $RANDOM $$ $(echo $BASHPID); done'
-# How rr says that it gets no counter.
+# rr's messages if it does not get a counter.
 no_counter="[Pp]erformance counter|PMU|perf_event_open"
 
-# try RECORD_OPTION... -- COMMAND...: records a command and replays it. The statuses are
-# in $recorded and $replayed, and what the command printed in the files of these names.
+# try RECORD_OPTION... -- COMMAND...: records a command and replays it. The statuses are in
+# $recorded and $replayed, and the command's output in the files of these names.
 try() {
 	local options=()
 
@@ -32,8 +32,8 @@ show_errors() {
 	tail -n 30 recorded.err replayed.err | sed 's/^/# /'
 }
 
-# same TITLE RECORD_OPTION... -- COMMAND...: the command succeeds, prints something, and
-# prints the same when it is replayed.
+# same TITLE RECORD_OPTION... -- COMMAND...: the command succeeds, prints something, and the
+# replay prints the same.
 same() {
 	local title=$1
 
@@ -44,19 +44,19 @@ same() {
 	is "$title is replayed" "$replayed $(cksum <replayed)" "0 $(cksum <recorded)"
 }
 
-# The race is the same only if its threads are interrupted at the same instructions. rr
-# gives a thread at most 500,000 conditional branches at a time, of 2,000,000 that it needs:
-# rr's default of 2,500,000 may be enough for all of a thread.
+# The race replays the same only if its threads are interrupted at the same instructions. Here
+# rr lets a thread run for at most 500,000 of its 2,000,000 conditional branches at a time. A
+# thread might never be interrupted with rr's default of 2,500,000.
 same_race() {
 	local title=$1
 
 	same "$title" -c 500000 "${@:2}" -- "$T/race"
-	more "$title was interrupted" "$(rr dump trace | grep -c SCHED)" 0
+	more "$title: rr has interrupted threads" "$(rr dump trace | grep -c SCHED)" 0
 }
 
 exact() {
 	perf stat -x, -o out -e r00d1:u "$T/conditional"
-	is "conditional branches are exact" "$(count r00d1:u out)" 2000000
+	is "the count of conditional branches is exact" "$(count r00d1:u out)" 2000000
 }
 
 # gdb talks to rr by the loopback interface.

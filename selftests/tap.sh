@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034 # variables are for those who source it
 #
-# TAP for test scripts, as the kernel's ktap_helpers.sh (Linux 6.8 and later).
+# TAP for test scripts, like the kernel's ktap_helpers.sh (Linux 6.8 and later).
 # A script sources this, calls these functions, and ends with `finish`.
 
 tap_n=0
 tap_failed=0
-# The tree, its tests' programs, and what runs a command on the emulated machine.
+# The tree, the folder of the tests' programs, and the tool that runs a command on the emulated
+# machine.
 tree=$(realpath "${BASH_SOURCE[0]%/*}/..")
 T=$tree/build/tests
 vm=$tree/selftests/vm
@@ -14,11 +15,12 @@ vm=$tree/selftests/vm
 # call it kvm_amd or kvm_intel.
 kvm_vendor=kvm-$(grep -q GenuineIntel /proc/cpuinfo && echo intel || echo amd)
 
-# The guest driver's message for an event that has lost its counter. lost.sh provokes it.
+# The guest driver's message for an event that has lost its counter. lost.sh provokes the
+# message.
 says_lost='the host needed the counter of a running event, which is scaled now'
 
-# long: with LONG=1 a test also does what takes long and rarely finds anything. Its first
-# comment says what that is.
+# long: succeeds if LONG=1 is set: the test then also runs parts that take long and rarely find
+# anything. The test's first comment names these parts.
 long() {
 	[ -n "${VM_LONG-}" ]
 }
@@ -32,8 +34,8 @@ ok() {
 	echo "$mark $tap_n $name"
 }
 
-# is NAME GOT WANT: WANT is not empty. An empty WANT is the output of a command that has
-# failed, and GOT may be that, too.
+# is NAME GOT WANT: GOT is WANT, and WANT is not empty. An empty WANT would be the output of a
+# command that has failed, and GOT might be the same.
 is() {
 	local same=no
 	[ -z "$3" ] || [ "$2" != "$3" ] || same=yes
@@ -41,20 +43,20 @@ is() {
 	ok "$1" [ $same = yes ]
 }
 
-# none NAME GOT: GOT is empty. The test proves elsewhere that the command that prints GOT
-# prints what it finds.
+# none NAME GOT: GOT is empty. The test proves elsewhere that the command of GOT can print
+# something.
 none() {
 	[ -z "$2" ] || echo "$1: got '$2'" | sed 's/^/# /'
 	ok "$1" [ -z "$2" ]
 }
 
-# empty NAME FILE: the file is there and is empty
+# empty NAME FILE: the file exists and is empty
 empty() {
 	[ ! -s "$2" ] || head -n 40 "$2" | sed 's/^/# /'
 	ok "$1" [ -f "$2" -a ! -s "$2" ]
 }
 
-# no_warning NAME FILE...: these logs of kernels are there and have no report
+# no_warning NAME FILE...: these kernel logs exist, are not empty, and have no report
 no_warning() {
 	local name=$1 file found
 	shift
@@ -77,16 +79,16 @@ within() {
 	is "$1" "$verdict" yes
 }
 
-# more NAME GOT THAN
+# more NAME GOT THAN: GOT is greater than THAN
 more() {
 	echo "# $1: $2"
 	ok "$1" test "$2" -gt "$3"
 }
 
-# has NAME REGEX FILE: the file has a line that matches; else shows its end
+# has NAME REGEX FILE: the file has a line that matches; if not, has shows the file's end
 has() {
 	local found=yes
-	# Once: it may be a pipe.
+	# Read the file only once, because it may be a pipe.
 	grep -qE -- "$2" "$3" || found=no
 	if [ $found = no ]; then
 		echo "# $1: no '$2' in:"
@@ -95,8 +97,8 @@ has() {
 	ok "$1" [ $found = yes ]
 }
 
-# tap_file PREFIX FILE: the results of a program become results of this script, renumbered.
-# If there are more or fewer than the program says, that is a result that fails.
+# tap_file PREFIX FILE: the results of a program become results of this script, renumbered. If
+# their number is not the program's plan, a result fails.
 tap_file() {
 	local line mark before=$tap_n plan=none
 	while read -r line; do
@@ -115,9 +117,9 @@ tap_file() {
 		is "$1: the number of results" $((tap_n - before)) "$plan"
 }
 
-# ends_well NAME COMMAND...: the command has status 0. If it prints TAP, its results become
-# results of this script. It may be a program, or $vm with a part of a test. Its output is
-# in the file out.
+# ends_well NAME COMMAND...: the command has status 0. If the command prints TAP, its results
+# become results of this script. The command may be a program, or $vm with a part of a test.
+# The file out has the command's output.
 ends_well() {
 	local name=$1 status
 	shift
@@ -128,8 +130,8 @@ ends_well() {
 	is "$name ends well" $status 0
 }
 
-# on_guest TITLE PART OPTION...: runs a part of this test in a guest with these options of
-# vm. The part is the first argument of the script there. Its results become results here.
+# on_guest TITLE PART OPTION...: runs a part of this test in a guest with these options of vm.
+# The part is the script's first argument in the guest. The part's results become results here.
 on_guest() {
 	local title=$1 part=$2 status
 	shift 2
@@ -140,7 +142,7 @@ on_guest() {
 	is "$title: the guest ends well" $status 0
 }
 
-# until_true COMMAND...: waits for it, at most a minute, $VM_PATIENCE times as long
+# until_true COMMAND...: repeats the command until it succeeds, at most $VM_PATIENCE minutes
 until_true() {
 	for _ in $(seq $((300 * ${VM_PATIENCE:-1}))); do
 		"$@" && return
@@ -149,16 +151,16 @@ until_true() {
 	return 1
 }
 
-# pause SECONDS: without a program. Instructions of one CPU of the emulated machine advance the
-# clock of all CPUs, and a program would be read from the machines below.
+# pause SECONDS: sleeps without a program. On the emulated machine, instructions of one CPU
+# advance the clock of all CPUs, and a program would be read from the machines below.
 exec {tap_nothing}<> <(:)
 pause() {
-	# There is nothing to read: the timeout is no failure.
+	# The timeout is not a failure: there is nothing to read.
 	read -rt "$1" -u "$tap_nothing" || true
 }
 
-# wait_for FILE [PID]: until the file is there, from another level perhaps, or the process
-# that is to make it has ended
+# wait_for FILE [PID]: waits until the file exists, which another level may make, or until the
+# process has ended
 wait_for() {
 	while [ ! -e "$1" ]; do
 		[ -z "${2-}" ] || kill -0 "$2" 2>/dev/null || return
@@ -166,22 +168,22 @@ wait_for() {
 	done
 }
 
-# objects SLAB: how many of them this kernel has.  Shrinking empties the slabs of each
-# CPU, whose free objects would be counted as used.
+# objects SLAB: prints the number of objects in use.  Shrinking empties the slabs of each CPU,
+# whose free objects would count as used.
 objects() {
 	echo 1 >"/sys/kernel/slab/$1/shrink"
 	awk -v s="$1" '$1 == s { print $2 }' /proc/slabinfo
 }
 
-# no_more SLAB THAN
+# no_more SLAB THAN: the slab has at most THAN objects in use; sets now
 no_more() {
 	now=$(objects "$1")
 	[ "$now" -le "$2" ]
 }
 
-# needs_line LINE WHAT: this kernel line's modules are built in $tree, by one test
-# at a time; fails if not, with a result, that is a SKIP where Debian does not
-# have the line now
+# needs_line LINE NAME: builds this kernel line's modules in $tree, one test at a time. If the
+# build fails, needs_line fails and prints a result: a SKIP if Debian does not have the line
+# now
 needs_line() {
 	local log
 	log=$(mktemp)
@@ -205,13 +207,14 @@ finish() {
 	exit $tap_failed
 }
 
-# count EVENT FILE: an event's count in the output of perf stat -x,
+# count EVENT FILE: prints an event's count from the output of perf stat -x,
 count() {
 	awk -F, -v e="$1" '$3 == e { print $1; exit }' "$2"
 }
 
-# samples_of FILE: how many of one task perf record has taken; those that come while it
-# looks for new ones it may write twice (perf_mmap__push(), Linux 6.1 to 7.3)
+# samples_of FILE: prints the number of samples of one task in a recording.  perf record may
+# write a sample twice that comes while perf reads new samples (perf_mmap__push(), Linux 6.1
+# to 7.3)
 samples_of() {
 	perf script -i "$1" -F time,ip --ns 2>/dev/null | sort -u | wc -l
 }

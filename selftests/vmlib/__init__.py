@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `vm` is made of: the emulators, and what they share with it."""
+"""The parts of `vm`: the emulators, and definitions that they share with vm."""
 import os
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(
@@ -7,7 +7,7 @@ TREE = os.path.dirname(os.path.dirname(os.path.dirname(
 # Without symbolic links: init could not follow them from outside the root.
 BUILD = os.path.realpath(os.path.join(TREE, "build"))
 
-STATUS_TIMEOUT = 124            # as timeout(1)
+STATUS_TIMEOUT = 124            # like timeout(1)
 STATUS_FAILED = 125             # the level failed, not the command
 
 

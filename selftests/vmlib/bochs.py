@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Bochs: the machine with an Intel CPU.
 
-It has neither a loader for Linux nor virtio. Kernel, initrd and what the kernel
-is told are in memory when a boot sector (machine/bochs/boot.S) starts. Files are
-served by diod, 9P through the emulated network card; so are the streams. That
-network ends at unix sockets in a folder of this run.
+Bochs has neither a loader for Linux nor virtio. The kernel, its initrd and its
+boot parameters are in memory when a boot sector (machine/bochs/boot.S) starts.
+diod serves files by 9P through the emulated network card. The streams use that
+network, too, which ends at unix sockets in a folder of this run.
 """
 import json
 import os
@@ -20,19 +20,19 @@ from vmlib.terminal import Terminal
 BOCHS = os.path.join(BUILD, "bochs")
 MODEL = "corei7_haswell_4770"
 HYBRID_MODEL = "alder_lake"
-# The one that has low-power cores, too.
+# A model that has low-power cores, too.
 THREE_KINDS_MODEL = "arrow_lake_h"
 BIOS = "/usr/share/bochs/BIOS-bochs-latest"
 VGA_BIOS = "/usr/share/vgabios/vgabios.bin"
 MSRS = os.path.join(TREE, "selftests", "machine", "bochs", "msrs")
 DIOD = "/usr/sbin/diod"
 
-# The address of the services, for `init` and `run-job`: 9P, and the streams
-# by their number.
+# The address of the services for `init` and `run-job`, and their ports: 9P and
+# the streams.
 SERVICES = "10.0.2.100"
 PORTS = {"9p": 564, "status": 1, "stdin": 2, "stdout": 3, "stderr": 4}
 
-# Its clock: what it executes takes 1/IPS seconds each.
+# The machine's clock: each instruction takes 1/IPS seconds.
 IPS = 200000000
 MAX_MEM = 2048
 
@@ -80,7 +80,7 @@ ipv6_enabled = 0
 
 
 def load_segments(path):
-    """Entry and the loaded segments (physical address, data, size in memory)."""
+    """The ELF file's entry and segments (physical address, data, size in memory)."""
     with open(path, "rb") as f:
         data = f.read()
     entry, offset = struct.unpack_from("<QQ", data, 24)
@@ -95,7 +95,7 @@ def load_segments(path):
 
 
 def model_for(cores):
-    """The CPU model that has cores of these kinds; none: it is not hybrid."""
+    """The CPU model that has cores of these kinds; without kinds, not hybrid."""
     if "L" in cores:
         return THREE_KINDS_MODEL
     return HYBRID_MODEL if cores else MODEL
@@ -106,14 +106,14 @@ def program(cpus):
 
 
 def start(words, stdout, stderr):
-    """Starts a program that ends with us, however we do."""
+    """Starts a program that is killed when this program ends."""
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words],
                             stdin=subprocess.DEVNULL, stdout=stdout,
                             stderr=stderr)
 
 
 def image(number, path, address):
-    """The line of the configuration that has a file loaded into memory."""
+    """The line of the configuration that loads a file into memory."""
     return f"optramimage{number}: file=\"{path}\", address={address:#x}\n"
 
 
@@ -133,8 +133,8 @@ class Machine:
             f.write(data)
 
     def place(self, elf):
-        """The program's image and the boot sector; returns what is entered and
-        the end in memory."""
+        """Writes the program's image and the boot sector; returns the entry and
+        the end of the program in memory."""
         entry, segments = load_segments(elf)
         self.start = min(address for address, _, _ in segments)
         with open(self.path("kernel"), "wb") as f:
@@ -149,7 +149,7 @@ class Machine:
     def configure(self, console, log, params, more="", sync="none"):
         self.write("params", params)
         self.write("config", (CONFIG.format(
-            # The cores of a hybrid CPU are those of one processor.
+            # A hybrid CPU is one processor with several cores.
             model=self.model, cpus=f"1:{self.cpus}" if self.cores else self.cpus,
             cores=self.cores, ips=IPS, skid=self.skid,
             mem=self.mem, sync=sync, bios=BIOS, vga_bios=VGA_BIOS, msrs=MSRS,
@@ -166,10 +166,10 @@ class Machine:
 
 
 def bare_params(entry):
-    """What is at BOOT_PARAMS for any program: entry and page tables."""
+    """The memory at BOOT_PARAMS for any program: entry and page tables."""
     page = bytearray(0x8000)
     struct.pack_into("<Q", page, 0x1ff8, entry)
-    # The first 4 GB where they are, in pages of 2 MB.
+    # The first 4 GB are mapped at the same address, in pages of 2 MB.
     struct.pack_into("<Q", page, 0x2000, BOOT_PARAMS + 0x3000 + 3)
     for n in range(4):
         struct.pack_into("<Q", page, 0x3000 + 8 * n,
@@ -180,11 +180,11 @@ def bare_params(entry):
 
 
 def boot_params(entry, mem, command_line, initrd_at, initrd_size):
-    """For Linux, also its boot_params and command line."""
+    """The memory at BOOT_PARAMS for Linux, with its boot_params and command line."""
     page = bare_params(entry)
     struct.pack_into("<H", page, 0x1fe, 0xaa55)
     struct.pack_into("<4sH", page, 0x202, b"HdrS", 0x20c)
-    page[0x210] = 0xff          # type_of_loader: none that has a number
+    page[0x210] = 0xff          # type_of_loader: a loader without a number
     page[0x211] = 1             # loadflags: LOADED_HIGH
     struct.pack_into("<II", page, 0x218, initrd_at, initrd_size)
     struct.pack_into("<I", page, 0x228, BOOT_PARAMS + 0x1000)
@@ -204,7 +204,7 @@ def boot_params(entry, mem, command_line, initrd_at, initrd_size):
 
 
 class Port:
-    """A stream: a socket that the machine is still to connect to."""
+    """A stream: a socket to which the machine will connect."""
 
     def __init__(self, path):
         self.listening = socket.socket(socket.AF_UNIX)
@@ -233,16 +233,16 @@ class Port:
         self.connection().shutdown(how)
 
     def close(self):
-        """Wakes whoever waits for it."""
+        """Wakes a thread that waits for the stream."""
         for end in filter(None, (self.connected, self.listening)):
             try:
                 end.shutdown(socket.SHUT_RDWR)
-            except OSError:     # it is closed already
+            except OSError:     # the socket is closed already
                 pass
 
 
 def file_systems(*paths):
-    """Where those of the paths are mounted, but that of /."""
+    """The mount points of the paths' file systems, without /."""
     found = []
     for path in map(os.path.realpath, paths):
         while not os.path.ismount(path):
@@ -275,13 +275,13 @@ class Bochs:
         if others:
             vm.mounts[2:2] = [(f"disk{n}", "ro", path)
                               for n, path in enumerate(others)]
-            # Again, as it may be below one of them.
+            # The run's folder again, because it may be below another mount.
             vm.mounts.insert(2 + len(others), ("run", "rw", vm.run))
 
     def parameters(self):
         """For the kernel's command line."""
-        # The serial line is not faster than its rate; the rest is in the log
-        # that is saved at the end.
+        # The serial line is no faster than its rate: the other messages are in
+        # the log that is saved at the end.
         return ["console=ttyS0,115200", "loglevel=5", "tsc=reliable"]
 
     def configure(self):
@@ -303,7 +303,8 @@ class Bochs:
             for name, port in PORTS.items())).encode())
 
     def serve_files(self, log):
-        # What is written is found first: it is in what is not.
+        # diod uses the first match: writable folders, inside read-only ones,
+        # come first.
         exports = ", ".join(
             f"{{ path = {json.dumps(path)}, opts = '{'ro' * (mode == 'ro')}' }}"
             for _, mode, path in reversed(self.vm.mounts))
@@ -318,7 +319,7 @@ class Bochs:
         self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid,
                                cores=self.o.cores or "")
         if self.o.tty:
-            # There is no process yet.
+            # The process does not exist yet.
             # pylint: disable-next=unnecessary-lambda
             self.terminal = Terminal(lambda: self.process.terminate())
         self.configure()

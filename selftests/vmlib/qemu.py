@@ -11,17 +11,17 @@ QEMU = os.path.join(BUILD, "qemu", "qemu-system-x86_64")
 FIRMWARE = ["/usr/share/seabios", "/usr/share/qemu"]
 
 HOST_CPU = "EPYC,+svm,pmu=on,+perfctr-core,+perfmon-v2"
-# What matters for profiling of what Zen 4 has besides.
+# The features of Zen 4 that matter for profiling.
 ZEN4 = "family=25,model=17,stepping=1,+vgif,+vnmi,+amd-lbr-v2,+amd-lbr-pmc-freeze"
 GUEST_CPU = {
-    # migratable=no: QEMU passes paravirtual features that it has no name for.
+    # migratable=no: QEMU passes on paravirtual features for which it has no name.
     "pv": "host,migratable=no,pmu=off",
     "vpmu": "host,pmu=on",
     "none": "host,pmu=off,kvm-pv-perf=off",
 }
-# QEMU refuses a CPU that has branch records, as the host's has, but no PMU.
+# QEMU refuses a CPU with branch records, like the host's, but without a PMU.
 WITHOUT_PMU = {"amd": "", "intel": "lbr-fmt=0"}
-# What a guest that is a host needs of its CPU.
+# The CPU feature that a guest needs to be a host.
 HYPERVISOR = {"amd": "+svm", "intel": "+vmx"}
 
 MACHINE = "q35,usb=off,smbus=off,sata=off,vmport=off"
@@ -32,7 +32,7 @@ class Qemu:
 
     name = "QEMU"
     tty = "hvc0"
-    # Files and streams are devices of virtio, no services of a network.
+    # Files and streams are virtio devices, not services on a network.
     services = ""
 
     def __init__(self, vm):
@@ -56,8 +56,8 @@ class Qemu:
     def guest(self):
         o, vm = self.o, self.vm
         hosts = vm.level == "guest" and vm.hosts
-        # As virt-manager makes guests: QEMU would wake for its ticks, which the guest
-        # does not use.
+        # No HPET, as in virt-manager's guests: QEMU would wake for the HPET's ticks,
+        # which the guest does not use.
         words = ["-machine", "microvm" if self.mmio else f"{MACHINE},hpet=off",
                  "-accel", ",".join(["kvm", *o.accel_opt]),
                  "-cpu", ",".join(filter(None, [
@@ -67,7 +67,7 @@ class Qemu:
                  "-smp", str(o.cpus),
                  "-m", str(o.mem + 768 if hosts else o.mem)]
         if vm.level == "nested":
-            # SeaBIOS does not get through in a nested guest on TCG.
+            # SeaBIOS does not boot in a nested guest on TCG.
             words += ["-bios", "qboot.rom"]
         return words
 
@@ -75,8 +75,9 @@ class Qemu:
         """For the kernel's command line."""
         if self.vm.level == "host":
             return ["tsc=reliable"]
-        # Every character is an exit; the rest is in the log that is saved at
-        # the end.  So is every access to one of the 255 buses that are not there.
+        # Every character on the console is an exit: the other messages are in the
+        # log that is saved at the end.  Every access to one of the 255 buses that do
+        # not exist is an exit, too.
         return ["loglevel=5", "pci=lastbus=0"] + (
             ["reboot=t"] if self.mmio else [])
 

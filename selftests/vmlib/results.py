@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The files of results: Documentation/results/README says what is in them."""
+"""Writes files of results.  Documentation/results/README describes them."""
 import json
 import os
 import re
@@ -8,7 +8,7 @@ import time
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(TREE, "build")
-# Where runs write them. `make results` copies them from there.
+# Runs write files of results here. `make results` copies them.
 NEW = os.path.join(BUILD, "results")
 
 
@@ -22,7 +22,7 @@ def release(kernel):
 
 
 def emulator(cpu):
-    """Which emulator has this CPU, and its version."""
+    """The name and version of the emulator that has this CPU."""
     if cpu in ("intel", "hybrid"):
         return "Bochs 3.0"
     qemu = os.path.join(BUILD, "qemu", "qemu-system-x86_64")

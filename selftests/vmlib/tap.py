@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""TAP for the tests' Python programs; tap.sh is for the scripts."""
+"""TAP for the tests' Python programs.  Scripts use tap.sh."""
 
 
 class Tap:
@@ -9,7 +9,7 @@ class Tap:
         self.n = self.failed = 0
 
     def ok(self, good, name, *notes):
-        """A result; the notes are printed if it fails."""
+        """Prints a result, and the notes if it fails."""
         self.n += 1
         self.failed |= not good
         for note in notes if not good else ():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A terminal for an emulator that cannot use ours itself."""
+"""A terminal for an emulator that cannot use vm's terminal itself."""
 import os
 import termios
 import threading
@@ -7,7 +7,7 @@ import tty
 
 
 class Terminal:
-    """A new terminal, `name`, which ours shows; C-a x calls `end`."""
+    """A new terminal, `name`, shown on vm's terminal; C-a x calls `end`."""
 
     def __init__(self, end):
         self.end = end

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The boot sector that enters a Linux kernel which is in memory already, with
- * what it needs to know, see selftests/vmlib/bochs.py: in long mode, by the
- * 64-bit boot protocol, so that nothing has to be loaded or decompressed.
+ * The boot sector that enters a Linux kernel in long mode, by the 64-bit boot
+ * protocol.  The kernel and its boot parameters are in memory already (see
+ * selftests/vmlib/bochs.py), so that nothing has to be loaded or decompressed.
  */
 #define BOOT_PARAMS	0x800000
 #define ENTRY		(BOOT_PARAMS + 0x1ff8)
