@@ -4,17 +4,17 @@
  *
  * Usage: workload MARK WORKLOAD:VARIANT:N...
  *
- * Runs each with N operations and prints a line: WORKLOAD VARIANT N, how long
- * the operations took by the machine's clock in ns and by the TSC, how many
- * there were, and the mean and the longest latency of a server's answers in us.
- * VARIANT is the number of events, the period of samples or
- * their frequency; 0 is the same without events.
+ * Runs each workload with N operations and prints a line: WORKLOAD VARIANT N, the
+ * time of the operations by the machine's clock in ns and by the TSC, their number,
+ * and the mean and the longest latency of a server's answers in us.  VARIANT is the
+ * number of events, the period of samples or their frequency; 0 is the workload
+ * without events.
  *
- * Operations that leave nothing to be done later are timed in pieces, of which the
- * quickest stands for all: no timer tick has come meanwhile.
+ * Operations that leave no work for later are timed in pieces.  The quickest piece,
+ * which contains no timer tick, stands for all pieces.
  *
- * With a MARK of 1 it makes a hypercall, which fails, before and after the
- * operations: the host's trace shows it.  Runs without events are left out.
+ * With a MARK of 1 it makes a failing hypercall before and after the operations,
+ * which the host's trace shows.  It then leaves out runs without events.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -35,7 +35,7 @@
 
 #include <linux/perf_event.h>
 
-/* Far from any that KVM knows. */
+/* Far from the numbers of KVM's hypercalls. */
 #define MARK	0x4d41524b
 
 #define WARMUP	20
@@ -44,9 +44,9 @@
 
 static bool marking;
 static uint64_t started, elapsed, started_tsc, elapsed_tsc;
-/* Of the pieces. */
+/* The times of the pieces. */
 static uint64_t least, least_tsc;
-/* Of a server's answers, in us; 0 for others. */
+/* Latencies of a server's answers, in us; 0 for other workloads. */
 static double mean_latency, max_latency;
 
 static void mark(unsigned int which)
@@ -114,7 +114,7 @@ static void next_piece(void)
 	start_clock();
 }
 
-/* Before the @k-th of @n operations; those below 0 are not timed. */
+/* To call before the @k-th of @n operations; operations below 0 are not timed. */
 static void next_operation(long k, long n)
 {
 	if (!k)
@@ -138,9 +138,9 @@ static void die(const char *what)
 }
 
 /*
- * What a user counts most. Raw events are AMD's: branch misses, as the machine
- * with an Intel CPU announces none by name, and the first two once more.
- * There they count whatever has that code; what they cost is the same.
+ * The most common events.  The raw events are AMD's codes: branch misses, which the
+ * machine with an Intel CPU does not have by name, and the first two events again.
+ * On Intel these codes are other events, at the same cost.
  */
 static const struct {
 	uint32_t type;
@@ -166,7 +166,7 @@ static int open_event(struct perf_event_attr *attr, int group)
 	return fd;
 }
 
-/* So that the task may read it by RDPMC, for as long as it is mapped. */
+/* While the event is mapped, the task may read it by RDPMC. */
 static void *map_event(int fd)
 {
 	void *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED,
@@ -178,8 +178,8 @@ static void *map_event(int fd)
 }
 
 /*
- * On this task; @cmask makes them differ from those of another task.  Returns the last,
- * or -1 for none.
+ * Opens events of this task.  @cmask makes them differ from another task's events.
+ * Returns the last event, or -1 if there is none.
  */
 static int open_events(int nr, bool inherit, unsigned int cmask)
 {
@@ -282,7 +282,7 @@ static long run_read(long nr, long n)
 	return n;
 }
 
-/* By RDPMC, as linux/perf_event.h has it; where that is not possible, by read(). */
+/* Reads by RDPMC, as in linux/perf_event.h, or by read() if RDPMC is not possible. */
 static uint64_t read_self(int fd, volatile struct perf_event_mmap_page *page)
 {
 	uint32_t seq, index, low, high;
@@ -371,7 +371,7 @@ static long run_fork(long nr, long n)
 	return n;
 }
 
-/* Branches in user mode; the operations are the overflows. */
+/* Samples branches in user mode.  The operations are the overflows. */
 static long run_sample(long period, long n)
 {
 	uint64_t branches = piece_size(n) * (period ? period : 1000), left;
@@ -400,10 +400,10 @@ static long run_sample(long period, long n)
 #define INTERVAL	2500000
 
 /*
- * Intervals of INTERVAL instructions of user mode, at whose ends @nr events are read, as by
- * "perf record -c 2500000 -e '{instructions,...}:S'": in groups of 4, which take turns, of
- * instructions and three events that differ between the groups.  The operations are the
- * intervals.  No pieces: that groups take turns is a part of the cost.
+ * At the end of each interval of INTERVAL instructions of user mode, @nr events are read, as
+ * by "perf record -c 2500000 -e '{instructions,...}:S'".  The events are in groups of 4, which
+ * take turns: instructions and three events that differ between the groups.  The operations
+ * are the intervals.  They are not timed in pieces, because turns are a part of the cost.
  */
 static long run_intervals(long nr, long n)
 {
@@ -433,7 +433,7 @@ static long run_intervals(long nr, long n)
 	return n;
 }
 
-/* An exit that does little, and that a nested guest's hypervisor handles. */
+/* CPUID: an exit with little work, which a nested guest's hypervisor handles. */
 static long run_exit(long nr, long n)
 {
 	unsigned int a, b, c, d;
@@ -449,7 +449,7 @@ static long run_exit(long nr, long n)
 	return n;
 }
 
-/* A program of selftests/bench, which prints how much it did in what time. */
+/* Runs a program of selftests/bench, which prints the amount of its work and the time. */
 static long run_program(const char *name, long frequency, long n)
 {
 	unsigned long long ns;
@@ -465,7 +465,7 @@ static long run_program(const char *name, long frequency, long n)
 		fprintf(stderr, "failed: %s\n", command);
 		exit(1);
 	}
-	/* A server says this, too. */
+	/* A server also prints its latencies. */
 	if (fscanf(output, "%lf %lf", &mean_latency, &max_latency) != 2)
 		mean_latency = max_latency = 0;
 	if (pclose(output)) {
@@ -536,7 +536,7 @@ int main(int argc, char **argv)
 			return 2;
 		if (marking && !variant)
 			continue;
-		/* What the last one has left running is stopped by then. */
+		/* Until then counters that the last run has left running are stopped. */
 		usleep(300000);
 		mean_latency = max_latency = 0;
 		ops = run(workload, variant, n);

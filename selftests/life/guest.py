@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A guest with all it needs in memory, that is moved from QEMU to QEMU."""
+"""A guest with all its files in memory, which can migrate from QEMU to QEMU."""
 import os
 import re
 import socket
@@ -8,7 +8,7 @@ import sys
 import time
 
 TREE = os.environ["VM_TREE"]
-# QEMU's own library comes with its source. vmlib is for the tests that import this.
+# QEMU's library comes with its source. vmlib is for the tests that import this module.
 sys.path[:0] = [os.path.join(TREE, "build", "qemu-src", "python"),
                 os.path.join(TREE, "selftests")]
 # pylint: disable-next=wrong-import-position,no-name-in-module
@@ -21,11 +21,11 @@ from vmlib.tap import Tap
 LINE = os.path.join(TREE, "build",
                     "linux-" + os.environ["VM_GUEST_KERNEL"])
 QEMU = os.path.join(TREE, "build", "qemu", "qemu-system-x86_64")
-# QEMU refuses a CPU that has branch records, as Intel's has, but no PMU.
+# QEMU refuses a CPU with branch records, like Intel's, but without a PMU.
 NO_PMU = "pmu=off" + (",lbr-fmt=0" if os.path.exists("/sys/module/kvm_intel")
                       else "")
-# With migratable=no a CPU has an invariant TSC where the host's has, as Intel's, and
-# QEMU does not migrate that.
+# With migratable=no the guest's CPU has an invariant TSC if the host's CPU has one, like
+# Intel's, and QEMU does not migrate an invariant TSC.
 PV = "host,migratable=no,invtsc=off," + NO_PMU
 NO_PV = f"host,{NO_PMU},kvm-pv-perf=off"
 RDPMC = "kvm,pv-perf-rdpmc=on"
@@ -54,7 +54,7 @@ def connect(path):
 
 
 class Qemu:
-    """One QEMU; what it runs may come from another."""
+    """One QEMU.  Its guest may come from another QEMU."""
     count = 0
 
     def __init__(self, cpu=PV, cpus=2, mem=256, incoming=None,
@@ -62,9 +62,9 @@ class Qemu:
         Qemu.count += 1
         self.name = f"qemu{Qemu.count}"
         self.console = os.path.abspath(self.name + ".console")
-        # With checks: KASAN's shadow, and what kmemleak notes.  The clock is
-        # real, and what they take of it looks like a lockup, of 20 seconds by
-        # default.
+        # A kernel with checks needs memory for KASAN's shadow and for kmemleak.
+        # The clock is real: the checks take so long that the kernel would report a
+        # lockup of 20 seconds, the default.
         if LINE.endswith("-debug"):
             mem += 256
             append += (" watchdog_thresh=60"
@@ -97,7 +97,7 @@ class Qemu:
             self.receive()
 
     def wait_status(self, command, *wanted):
-        """Until the status in the command's answer is one of these: which one"""
+        """Waits until the status in the command's answer is wanted; returns the status."""
         for _ in range(int(TIMEOUT * 5)):
             answer = self.qmp.cmd(command)
             if answer.get("status") in wanted:
@@ -106,7 +106,7 @@ class Qemu:
         raise TimeoutError(f"{self.name}: {command}: {answer}")
 
     def state(self):
-        """For a failure."""
+        """The state of QEMU and its guest, for a failure's message."""
         registers = {"command-line": "info registers -a"}
         return "\n".join((str(self.qmp.cmd("query-status")),
                           str(self.qmp.cmd("query-migrate")),
@@ -116,7 +116,7 @@ class Qemu:
         self.shell.sendall(f"{command}\necho \"@@\"$?\n".encode())
 
     def receive(self):
-        """What the command has printed."""
+        """Returns the command's output."""
         text = ""
         while not re.search(r"@@\d+\r?\n$", text):
             try:
@@ -137,7 +137,7 @@ class Qemu:
         return int(self.run("cat /sys/kernel/debug/kvm_pmu/overflows"))
 
     def samples_go_on(self, load="sleep 1"):
-        """Within a minute there are ten more."""
+        """Are there ten more samples within a minute?"""
         before = self.handled()
         for _ in range(60):
             if self.handled() >= before + 10:
@@ -150,7 +150,7 @@ class Qemu:
             return f.read()
 
     def bad_lines(self):
-        """What must not be in its log; as run-job, memory that is leaked."""
+        """Lines that must not be in the guest's log, and leaked memory, as in run-job."""
         return self.run("dmesg | grep -E 'WARNING|BUG:|Call Trace|UBSAN:|"
                         "ODEBUG:|unknown reason' | grep -v 'WARNING: See';"
                         "k=/sys/kernel/debug/kmemleak; [ ! -e $k ] || {"
@@ -170,7 +170,7 @@ class Qemu:
         self.wait_status("query-status", "running")
 
     def go_on(self):
-        """What was saved, once it is all there."""
+        """Continues a saved guest when it is completely loaded."""
         self.wait_status("query-migrate", "completed")
         self.qmp.cmd("cont")
 
@@ -178,6 +178,6 @@ class Qemu:
         for end in (lambda: self.qmp.cmd("quit")), self.qmp.close:
             try:
                 end()
-            except (EOFError, OSError, QMPError):   # QEMU was faster
+            except (EOFError, OSError, QMPError):   # QEMU has ended already
                 pass
         self.process.wait(60)
