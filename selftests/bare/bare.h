@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A program on the bare machine: entered by machine/bochs/boot.S in long mode,
- * at CPL 0, with the first 4 GB mapped where they are. Prints TAP to the serial
- * port; finish() switches the machine off.
+ * For programs on the bare machine: machine/bochs/boot.S enters main() in long
+ * mode, at CPL 0, with the first 4 GB mapped 1:1. A program prints TAP to the
+ * serial port; finish() switches the machine off.
  */
 #ifndef BARE_H
 #define BARE_H
@@ -94,7 +94,7 @@ static inline void set_gate(unsigned int vector, void (*handler)(void))
 	idt[vector].offset_high = offset >> 32;
 }
 
-/* The gates that are set, and 8 bits a character */
+/* Loads the IDT, and sets the serial port to 8 bits */
 static void set_up_machine(void)
 {
 	struct {

@@ -10,7 +10,7 @@
 #define MSR_LSTAR	0xc0000082
 #define EFER_SCE	1
 
-/* The code segment of boot.S; those that SYSRET loads need not be there. */
+/* The code segment of boot.S; the segments that SYSRET loads need not exist. */
 #define CODE		0x10
 
 #define PAGE_USER	4
@@ -19,7 +19,7 @@
 		 NEAR_IND_JMP | NEAR_REL_JMP | FAR_BRANCH)
 #define ONLY(kinds)	(KINDS & ~(kinds))
 
-/* What do_branches() does, in this order, and the filters that leave it out */
+/* The branches of do_branches(), in order, and the filters that leave them out */
 struct branch {
 	u64 from, to, filters;
 };
@@ -31,14 +31,14 @@ extern const struct branch __start_branches[], __stop_branches[];
 	"	.quad	" from ", " to ", " TEXT(filters) "\n" \
 	"	.popsection\n"
 
-/* From 1 to 2, which is not right behind it */
+/* A branch from 1 to 2, which does not follow right after it */
 #define BRANCH(instruction, filters) \
 	RECORD("1f", "2f", filters) \
 	"1:	" instruction "\n" \
 	"	nop\n" \
 	"2:\n"
 
-/* From 1 to the handler, and from its end to 2: it goes on at RAX. */
+/* A branch from 1 to the handler, and a branch from its end to 2: it continues at RAX. */
 #define INTERRUPT(instruction) \
 	RECORD("1f", "on_interrupt", FAR_BRANCH | CPL_EQ_0) \
 	RECORD("interrupt_over", "2f", FAR_BRANCH | CPL_EQ_0) \
@@ -55,7 +55,7 @@ void on_interrupt(void);
 
 extern char behind_syscall[];
 
-/* Fewer are taken than there are records, which are at least 16. */
+/* Takes fewer branches than there are records, which are at least 16. */
 __attribute__((noipa))
 static void do_branches(void)
 {
@@ -67,7 +67,7 @@ static void do_branches(void)
 		     BRANCH("call	2f", NEAR_REL_CALL | CPL_EQ_0)
 		     "	mov	$2f, %%rax\n"
 		     BRANCH("call	*%%rax", NEAR_IND_CALL | CPL_EQ_0)
-		     "	movq	$2f, (%%rsp)\n"	/* not where it came from */
+		     "	movq	$2f, (%%rsp)\n"	/* not the call's return address */
 		     BRANCH("ret", NEAR_RET | CPL_EQ_0)
 		     "	pop	%%rax\n"	/* of the first call */
 		     "	mov	$2f, %%rax\n"
@@ -88,7 +88,7 @@ static void do_branches(void)
 	wrmsr(MSR_DEBUGCTL, 0);
 }
 
-/* Lets CPL 3 at the page of `address`, which has 2 MB */
+/* Allows CPL 3 to access the page of `address`, which has 2 MB */
 static void map_for_user(u64 address)
 {
 	u64 *table, cr3;
@@ -127,7 +127,7 @@ static void set_up(void)
 	wrmsr(MSR_LSTAR, (u64)behind_syscall);
 }
 
-/* The branches that LBR_SELECT leaves, one bit each */
+/* The branches that LBR_SELECT does not leave out, one bit each */
 static u64 unfiltered(u32 select)
 {
 	const struct branch *b;
@@ -139,7 +139,7 @@ static u64 unfiltered(u32 select)
 	return bits;
 }
 
-/* Those that are recorded; all bits, if there is anything else */
+/* The recorded branches; all bits if any other branch is recorded */
 static u64 recorded(u32 select)
 {
 	const struct branch *b;
@@ -191,13 +191,13 @@ static void test_filters(void)
 		   unfiltered(cases[n].select));
 }
 
-/* The last call has returned, the one before has not. */
+/* The last call has returned, the call before has not. */
 static void test_call_stack(void)
 {
 	u32 select = ONLY(NEAR_REL_CALL | NEAR_IND_CALL | NEAR_RET);
 
-	is("calls and returns", recorded(select), unfiltered(select));
-	is("in call-stack mode a return takes its call away",
+	is("the records have calls and returns", recorded(select), unfiltered(select));
+	is("in call-stack mode a return removes its call",
 	   recorded(select | EN_CALLSTACK), unfiltered(ONLY(NEAR_REL_CALL)));
 }
 
@@ -212,13 +212,13 @@ static void test_freeze(void)
 	wrmsr(MSR_EVTSEL0, INSTRUCTIONS | INT);
 	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - 51);
 	overflow(1, 0);
-	is("they freeze on the interrupt, whose handler has a call",
+	is("the records freeze on the interrupt, whose handler has a call",
 	   rdmsr(MSR_LBR_TOS), tos);
 	if (version() >= 4)
-		is("which the status says", rdmsr(MSR_GLOBAL_STATUS),
+		is("the status shows that the records are frozen", rdmsr(MSR_GLOBAL_STATUS),
 		   LBR_FRZ | 1);
 	else
-		is("by being switched off", rdmsr(MSR_DEBUGCTL),
+		is("DEBUGCTL shows that the records are off", rdmsr(MSR_DEBUGCTL),
 		   FREEZE_LBRS_ON_PMI);
 	wrmsr(MSR_DEBUGCTL, 0);
 	all_off();
@@ -234,10 +234,10 @@ static void test_debug_exception(void)
 		     "orl	$0x100, (%%rsp)\n"
 		     "popf\n"
 		     "nop" : : : "memory", "cc");
-	is("a single step is a debug exception", debugs, 1);
-	is("which switches the branch records off, and BTF", rdmsr(MSR_DEBUGCTL),
+	is("a single step causes a debug exception", debugs, 1);
+	is("the debug exception switches the records and BTF off", rdmsr(MSR_DEBUGCTL),
 	   0);
-	is("and is not among them", rdmsr(MSR_LBR_TOS), tos);
+	is("the debug exception is not recorded", rdmsr(MSR_LBR_TOS), tos);
 	wrmsr(MSR_DEBUGCTL, 0);
 }
 

@@ -5,7 +5,7 @@
  */
 #include "intel-pmu.h"
 
-/* A unit mask of BRANCHES, and how often what it selects is in EACH_BRANCH */
+/* A unit mask of BRANCHES, and how many of its branches EACH_BRANCH has */
 struct branches {
 	const char *name;
 	u8 unit_mask, times;
@@ -64,7 +64,7 @@ static const struct branches gracemont[] = {
 	{ }
 };
 
-/* What a CPU model, or a core of a hybrid CPU, has, and CPUID says */
+/* The counters of a CPU model or of a core of a hybrid CPU, and those in CPUID */
 static const struct model {
 	const char *name;
 	u32 signature;
@@ -78,7 +78,7 @@ static const struct model {
 } models[] = {
 	{ "Haswell", 0x306c3, 0, 0, 4, 3, 0x58, 4, 3, 0, sandy_bridge, 0x01 },
 	{ "Skylake", 0x50654, 0, 0, 4, 3, 0x58, 4, 3, 0, sandy_bridge, 0x01 },
-	/* A performance core has more counters than it says, and metrics. */
+	/* A performance core has more counters than its CPUID has, and metrics. */
 	{ "a performance core of Alder Lake", 0x90672, 1, 0x40000001, 6, 3, 0x58,
 	  8, 4, PERF_METRICS, golden_cove, 0x11 },
 	{ "an efficiency core of Alder Lake", 0x90672, 1, 0x20000001, 6, 3, 0x58,
@@ -111,7 +111,7 @@ static void find_model(void)
 		if (model->signature == cpuid(1).a && model->hybrid == hybrid() &&
 		    model->native_model == native_model())
 			break;
-	is("the CPU is one of those that this tests", !!model->name, 1);
+	is("the test knows the CPU", !!model->name, 1);
 	if (!model->name) {
 		finish();
 		asm volatile("cli; hlt");
@@ -130,8 +130,8 @@ static u64 rdpmc(u32 counter)
 }
 
 /*
- * Exceptions. A fault goes on behind the instruction, which has 2 bytes (RDMSR,
- * WRMSR, RDPMC, UD2).
+ * Exceptions. After a fault the program continues after the instruction, which has
+ * 2 bytes (RDMSR, WRMSR, RDPMC, UD2).
  */
 static volatile unsigned int faults;
 
@@ -178,7 +178,7 @@ static bool rdpmc_faults(u32 counter)
 	return faults != before;
 }
 
-/* What counters are compared over, with the same instructions around it. */
+/* The work that counters count, with the same instructions around it. */
 enum work { LOOP, REP, FAULT, EACH_BRANCH, NOTHING };
 
 static void do_work(enum work work, u64 times)
@@ -228,7 +228,7 @@ static void do_work(enum work work, u64 times)
 	}
 }
 
-/* What the enabled counter `counter`, of rdpmc, counts meanwhile */
+/* The count of `counter`, by its number for RDPMC, during the work */
 __attribute__((noipa))
 static u64 count(u32 counter, u64 global, enum work work, u64 times)
 {
@@ -240,7 +240,7 @@ static u64 count(u32 counter, u64 global, enum work work, u64 times)
 	return (rdpmc(counter) - before) & WIDTH_MASK;
 }
 
-/* By how much the count differs for 1000 times and 3000 */
+/* The difference of the counts for 3000 and for 1000 times the work */
 static u64 differs(u32 counter, u64 global, enum work work)
 {
 	u64 less = count(counter, global, work, 1000);
@@ -262,19 +262,19 @@ static void test_cpuid(void)
 	print("# version ");
 	print_number(version());
 	print("\n");
-	is("CPUID says how many general counters all cores have", leaf.a >> 8 & 0xff,
+	is("CPUID has the number of general counters of all cores", leaf.a >> 8 & 0xff,
 	   model->said_general);
-	is("of 48 bits", leaf.a >> 16 & 0xff, 48);
-	is("and how many fixed counters", leaf.d & 0x1f, model->said_fixed);
-	is("of 48 bits", leaf.d >> 5 & 0xff, 48);
-	is("from version 5 on also which",
+	is("CPUID: the counters have 48 bits", leaf.a >> 16 & 0xff, 48);
+	is("CPUID has the number of fixed counters", leaf.d & 0x1f, model->said_fixed);
+	is("CPUID: the counters have 48 bits", leaf.d >> 5 & 0xff, 48);
+	is("CPUID has the fixed counters from version 5 on",
 	   version() >= 5 ? leaf.c : (1u << model->said_fixed) - 1,
 	   (1u << model->said_fixed) - 1);
-	is("no cache references and misses, no mispredicted branches", leaf.b,
+	is("CPUID lacks cache events and mispredicted branches", leaf.b,
 	   model->unavailable);
-	is("writes of full width",
+	is("IA32_PERF_CAPABILITIES has writes of full width",
 	   rdmsr(MSR_PERF_CAPABILITIES) >> 13 & 1, 1);
-	is("performance monitoring without BTS and PEBS",
+	is("IA32_MISC_ENABLE has performance monitoring without BTS and PEBS",
 	   rdmsr(MSR_MISC_ENABLE) &
 	   (PERFMON_AVAILABLE | BTS_UNAVAILABLE | PEBS_UNAVAILABLE),
 	   PERFMON_AVAILABLE | BTS_UNAVAILABLE | PEBS_UNAVAILABLE);
@@ -293,15 +293,16 @@ static void test_counts(void)
 	for (n = 0; n < model->fixed; n++) {
 		all_off();
 		wrmsr(MSR_FIXED_CTRL, 1ULL << (4 * n));
-		is(n < 3 ? "a fixed counter counts" : "that of slots does not",
+		is(n < 3 ? "a fixed counter counts" :
+			   "the fixed counter of slots does not count",
 		   differs(1 << 30 | n, 1ULL << (32 + n), LOOP), n < 3 ? 4000 : 0);
 	}
-	is("cycles", with_select(CYCLES, LOOP), 4000);
-	is("branches", with_select(BRANCHES, LOOP), 2000);
-	is("an event that is not modelled", with_select(NOT_MODELLED, LOOP), 0);
-	is("REP is one instruction", with_select(INSTRUCTIONS, REP), 0);
-	/* UD2 faults; 3 are the handler's, 2 the loop's. */
-	is("an instruction that faults is none",
+	is("a counter counts cycles", with_select(CYCLES, LOOP), 4000);
+	is("a counter counts branches", with_select(BRANCHES, LOOP), 2000);
+	is("an event that is not modelled does not count", with_select(NOT_MODELLED, LOOP), 0);
+	is("REP counts as one instruction", with_select(INSTRUCTIONS, REP), 0);
+	/* Per UD2, which faults: 3 instructions of the handler, 2 of the loop. */
+	is("an instruction that faults does not count",
 	   with_select(INSTRUCTIONS, FAULT), 10000);
 }
 
@@ -310,77 +311,85 @@ static void test_branches(void)
 	const struct branches *b;
 	u32 conditional = BRANCHES | UMASK(model->conditional);
 
-	is("all branches", with_select(BRANCHES, EACH_BRANCH), 2000 * 10);
+	is("a counter counts all kinds of branches",
+	   with_select(BRANCHES, EACH_BRANCH), 2000 * 10);
 	for (b = model->branches; b->name; b++)
 		is(b->name, with_select(BRANCHES | UMASK(b->unit_mask), EACH_BRANCH),
 		   2000 * b->times);
 	if (!model->conditional)
 		return;
-	is("conditional branches and edges",
+	is("a counter counts edges of conditional branches",
 	   with_select(conditional | EDGE, EACH_BRANCH), 2000 * 3);
-	is("conditional branches of a loop", with_select(conditional, LOOP), 2000);
-	is("none is conditional in a REP", with_select(conditional, REP), 0);
+	is("a counter counts conditional branches of a loop",
+	   with_select(conditional, LOOP), 2000);
+	is("REP has no conditional branch", with_select(conditional, REP), 0);
 }
 
 static void test_selects(void)
 {
-	is("user only", with_select(0xc0 | USR | EN, LOOP), 0);
-	is("not enabled", with_select(0xc0 | OS, LOOP), 0);
-	is("counter mask 1", with_select(BRANCHES | CMASK(1), LOOP), 2000);
-	is("counter mask 2", with_select(BRANCHES | CMASK(2), LOOP), 0);
-	is("and inverted: each cycle",
+	is("a select for user mode does not count the kernel",
+	   with_select(0xc0 | USR | EN, LOOP), 0);
+	is("a select that is not enabled does not count", with_select(0xc0 | OS, LOOP), 0);
+	is("counter mask 1 counts branches", with_select(BRANCHES | CMASK(1), LOOP), 2000);
+	is("counter mask 2 does not count branches",
+	   with_select(BRANCHES | CMASK(2), LOOP), 0);
+	is("an inverted counter mask 2 counts each cycle",
 	   with_select(BRANCHES | CMASK(2) | INV, LOOP), 4000);
-	is("edges of instructions", with_select(INSTRUCTIONS | EDGE, LOOP), 0);
+	is("instructions have no edges", with_select(INSTRUCTIONS | EDGE, LOOP), 0);
 	all_off();
 	wrmsr(MSR_EVTSEL0, INSTRUCTIONS);
-	is("off by the global control", differs(0, 0, LOOP), 0);
+	is("a counter is off by the global control", differs(0, 0, LOOP), 0);
 }
 
 static void test_registers(void)
 {
 	all_off();
 	wrmsr(MSR_PMC0, 0x80000000);
-	is("32 bits are written with their sign", rdmsr(MSR_PMC0),
+	is("a write of 32 bits extends the sign", rdmsr(MSR_PMC0),
 	   0xffff80000000);
 	wrmsr(MSR_FULL_PMC0, 0x123456789abc);
-	is("48 by the alias", rdmsr(MSR_PMC0), 0x123456789abc);
-	is("RDPMC reads them", rdpmc(0), 0x123456789abc);
-	is("more are refused", write_faults(MSR_FULL_PMC0, 1ULL << 48), true);
-	is("so are reserved bits of a select",
+	is("the alias writes 48 bits", rdmsr(MSR_PMC0), 0x123456789abc);
+	is("RDPMC reads 48 bits", rdpmc(0), 0x123456789abc);
+	is("the alias refuses more than 48 bits",
+	   write_faults(MSR_FULL_PMC0, 1ULL << 48), true);
+	is("a select refuses reserved bits",
 	   write_faults(MSR_EVTSEL0, 1ULL << 32), true);
-	is("of the fixed control",
+	is("the fixed control refuses reserved bits",
 	   write_faults(MSR_FIXED_CTRL, 1ULL << (4 * model->fixed)), true);
-	is("of the global control",
+	is("the global control refuses bits of general counters beyond the last",
 	   write_faults(MSR_GLOBAL_CTRL, 1ULL << model->general), true);
-	is("and of its fixed counters",
+	is("the global control refuses bits of fixed counters beyond the last",
 	   write_faults(MSR_GLOBAL_CTRL, 1ULL << (32 + model->fixed)), true);
-	is("which takes the bits of all counters at once",
+	is("the global control accepts the bits of all counters at once",
 	   write_faults(MSR_GLOBAL_CTRL, ((1ULL << model->general) - 1) |
 			((1ULL << model->fixed) - 1) << 32 | model->more_global),
 	   false);
-	is("of the debug control, as it does not freeze in SMM",
+	is("the debug control refuses to freeze in SMM",
 	   write_faults(MSR_DEBUGCTL, FREEZE_WHILE_SMM), true);
-	is("a write of the status", write_faults(MSR_GLOBAL_STATUS, 0), true);
-	is("a counter behind the last", read_faults(MSR_PMC0 + model->general), true);
-	is("by RDPMC, too", rdpmc_faults(model->general), true);
-	is("and a fixed one", rdpmc_faults(1 << 30 | model->fixed), true);
+	is("a write of the global status faults", write_faults(MSR_GLOBAL_STATUS, 0), true);
+	is("a read of a counter beyond the last faults",
+	   read_faults(MSR_PMC0 + model->general), true);
+	is("RDPMC of a counter beyond the last faults", rdpmc_faults(model->general), true);
+	is("RDPMC of a fixed counter beyond the last faults",
+	   rdpmc_faults(1 << 30 | model->fixed), true);
 }
 
-/* Of a performance core; the others do not have them. */
+/* Only performance cores have metrics. */
 static void test_metrics(void)
 {
 	bool metrics = model->more_global & PERF_METRICS;
 
 	all_off();
-	is("IA32_PERF_CAPABILITIES says whether there are metrics",
+	is("IA32_PERF_CAPABILITIES shows whether the CPU has metrics",
 	   rdmsr(MSR_PERF_CAPABILITIES) >> 15 & 1, metrics);
-	is("IA32_PERF_METRICS faults, unless it is there",
+	is("IA32_PERF_METRICS faults without metrics",
 	   write_faults(MSR_PERF_METRICS, 0x1234), !metrics);
-	is("so does its bit of the global control",
+	is("the metrics' bit of the global control faults without metrics",
 	   write_faults(MSR_GLOBAL_CTRL, PERF_METRICS), !metrics);
-	is("and its index for RDPMC", rdpmc_faults(RDPMC_METRICS), !metrics);
+	is("the metrics' index for RDPMC faults without metrics",
+	   rdpmc_faults(RDPMC_METRICS), !metrics);
 	if (metrics)
-		is("it is what was written", rdpmc(RDPMC_METRICS), 0x1234);
+		is("IA32_PERF_METRICS reads the written value", rdpmc(RDPMC_METRICS), 0x1234);
 	all_off();
 }
 
@@ -391,19 +400,19 @@ static void test_overflow(u64 left)
 	all_off();
 	*APIC_LVTPC = LVT_NMI;
 	wrmsr(MSR_EVTSEL0, INSTRUCTIONS | INT);
-	/* WRMSR, which starts it, is one. */
+	/* WRMSR, which starts the counter, counts as one instruction. */
 	wrmsr(MSR_FULL_PMC0, WIDTH_MASK + 1 - left - 1);
-	is("an overflow interrupts right behind the instruction",
+	is("an overflow interrupts right after the instruction",
 	   overflow(1, 0), left);
-	is("once", nmis, before + 1);
-	is("the status says which", rdmsr(MSR_GLOBAL_STATUS), 1);
-	is("the entry is masked", *APIC_LVTPC, LVT_NMI | LVT_MASKED);
+	is("an overflow interrupts once", nmis, before + 1);
+	is("the status shows the counter of the overflow", rdmsr(MSR_GLOBAL_STATUS), 1);
+	is("an overflow masks the LVT entry", *APIC_LVTPC, LVT_NMI | LVT_MASKED);
 
 	wrmsr(MSR_FULL_PMC0, WIDTH_MASK);
 	overflow(1, 0);
-	is("a masked entry does not interrupt", nmis, before + 1);
+	is("a masked LVT entry does not interrupt", nmis, before + 1);
 	wrmsr(MSR_GLOBAL_OVF_CTRL, 1);
-	is("the status is reset", rdmsr(MSR_GLOBAL_STATUS), 0);
+	is("the status can be reset", rdmsr(MSR_GLOBAL_STATUS), 0);
 }
 
 extern char second_conditional[], third_conditional[];
@@ -438,12 +447,14 @@ static void test_conditional_overflow(void)
 
 	if (!model->conditional)
 		return;
-	is("an overflow of conditional branches interrupts behind one that is not taken",
+	is("a conditional branch that is not taken overflows: interrupt right after it",
 	   conditional_overflow(2), (u64)second_conditional);
-	is("and behind one that is", conditional_overflow(3), (u64)third_conditional);
-	is("once each", nmis, before + 2);
+	is("a conditional branch that is taken overflows: interrupt right after it",
+	   conditional_overflow(3), (u64)third_conditional);
+	is("each of these overflows interrupts once", nmis, before + 2);
 	conditional_overflow(4);
-	is("and not before", nmis, before + 2);
+	is("a counter of conditional branches does not interrupt before its overflow",
+	   nmis, before + 2);
 }
 
 static void test_fixed_overflow(void)
@@ -452,20 +463,20 @@ static void test_fixed_overflow(void)
 	*APIC_LVTPC = LVT_NMI;
 	wrmsr(MSR_FIXED_CTRL, 9);
 	wrmsr(MSR_FIXED0, WIDTH_MASK + 1 - 51);
-	is("a fixed counter as well", overflow(1ULL << 32, 0), 50);
-	is("with its status", rdmsr(MSR_GLOBAL_STATUS), 1ULL << 32);
+	is("an overflow of a fixed counter interrupts, too", overflow(1ULL << 32, 0), 50);
+	is("the status shows the fixed counter", rdmsr(MSR_GLOBAL_STATUS), 1ULL << 32);
 }
 
 static void test_version_4(void)
 {
 	all_off();
 	wrmsr(MSR_GLOBAL_STATUS_SET, 2);
-	is("a status is set", rdmsr(MSR_GLOBAL_STATUS), 2);
+	is("IA32_PERF_GLOBAL_STATUS_SET sets a counter's bit", rdmsr(MSR_GLOBAL_STATUS), 2);
 	wrmsr(MSR_GLOBAL_STATUS_SET, OVF_BUF);
-	is("another one, too", rdmsr(MSR_GLOBAL_STATUS), OVF_BUF | 2);
+	is("IA32_PERF_GLOBAL_STATUS_SET sets OVF_BUF", rdmsr(MSR_GLOBAL_STATUS), OVF_BUF | 2);
 	wrmsr(MSR_GLOBAL_OVF_CTRL, COND_CHGD | OVF_BUF);
-	is("and reset", rdmsr(MSR_GLOBAL_STATUS), 2);
-	is("a reserved one is refused",
+	is("OVF_BUF can be reset", rdmsr(MSR_GLOBAL_STATUS), 2);
+	is("IA32_PERF_GLOBAL_STATUS_SET refuses a reserved bit",
 	   write_faults(MSR_GLOBAL_STATUS_SET, COND_CHGD), true);
 	all_off();
 
@@ -477,9 +488,9 @@ static void test_version_4(void)
 	wrmsr(MSR_FULL_PMC0 + 1, 0);
 	overflow(1, 2);
 	is("counters freeze on the interrupt", rdmsr(MSR_PMC0 + 1), 51);
-	is("which the status says", rdmsr(MSR_GLOBAL_STATUS), CTR_FRZ | 1);
+	is("the status shows that counters are frozen", rdmsr(MSR_GLOBAL_STATUS), CTR_FRZ | 1);
 	wrmsr(MSR_GLOBAL_OVF_CTRL, CTR_FRZ | 1);
-	is("and count again when that is reset", differs(1, 2, LOOP), 4000);
+	is("counters count again when the freeze is reset", differs(1, 2, LOOP), 4000);
 	wrmsr(MSR_DEBUGCTL, 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The performance counters of an Intel CPU, for programs on the bare machine
- * (bare.h); and their interrupts, which are NMIs.
+ * The performance counters of an Intel CPU and their interrupts, which are NMIs,
+ * for programs on the bare machine (bare.h).
  */
 #ifndef INTEL_PMU_H
 #define INTEL_PMU_H
@@ -52,7 +52,7 @@
 #define OVF_BUF		(1ULL << 62)
 #define COND_CHGD	(1ULL << 63)
 
-/* For RDPMC */
+/* The index of the metrics for RDPMC */
 #define RDPMC_METRICS		(1 << 29)
 
 /* MISC_ENABLE */
@@ -67,7 +67,7 @@
 #define FREEZE_PERFMON_ON_PMI	(1 << 12)
 #define FREEZE_WHILE_SMM	(1 << 14)
 
-/* LBR_SELECT: what is not recorded; CPL is that where the branch ends */
+/* LBR_SELECT: branches that are not recorded; CPL is the level at the branch's target */
 #define CPL_EQ_0	(1 << 0)
 #define CPL_NEQ_0	(1 << 1)
 #define JCC		(1 << 2)
@@ -77,7 +77,7 @@
 #define NEAR_IND_JMP	(1 << 6)
 #define NEAR_REL_JMP	(1 << 7)
 #define FAR_BRANCH	(1 << 8)
-/* ... but this one */
+/* The call-stack mode, unlike the other bits */
 #define EN_CALLSTACK	(1 << 9)
 
 static u64 rdmsr(u32 msr)
@@ -142,7 +142,7 @@ asm("on_nmi:\n"
 	"	iretq\n");
 void on_nmi(void);
 
-/* Runs until the counter of instructions overflows; where to */
+/* Overflows a counter of instructions; returns the number of NOPs before the interrupt */
 extern char overflow_enabled[];
 
 __attribute__((noipa))

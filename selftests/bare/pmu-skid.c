@@ -14,7 +14,7 @@ static void set_up(void)
 	*APIC_SPURIOUS = 0x1ff;
 }
 
-/* Counters of instructions: the first overflows after so many, the second does not. */
+/* Two counters of instructions: the first overflows after `left`, the second does not. */
 static void start_at(u64 left)
 {
 	wrmsr(MSR_GLOBAL_CTRL, 0);
@@ -26,7 +26,7 @@ static void start_at(u64 left)
 	wrmsr(MSR_FULL_PMC0 + 1, 0);
 }
 
-/* The last of so many instructions is before `late`, one of them with many iterations. */
+/* The last instruction of the skid is before `late`.  REP is one with many iterations. */
 extern char late[];
 
 __attribute__((noipa))
@@ -62,22 +62,22 @@ int main(void)
 {
 	set_up();
 	start_at(1 + 50);
-	is("an overflow interrupts so many instructions late", overflow(1, 0),
+	is("an overflow interrupts SKID instructions late", overflow(1, 0),
 	   50 + SKID);
-	is("once", nmis, 1);
+	is("a late overflow interrupts once", nmis, 1);
 	start_at(1 + 50);
-	is("of which REP is one", overflow_before_rep(), (u64)late);
+	is("REP is one of the instructions of the skid", overflow_before_rep(), (u64)late);
 
 	nmis = 0;
 	wrmsr(MSR_DEBUGCTL, FREEZE_PERFMON_ON_PMI);
 	start_at(BEFORE_HLT - 5);
 	halt();
-	is("a HLT meanwhile brings it on", nmis, 1);
-	is("and the counters freeze there", rdmsr(MSR_PMC0 + 1), BEFORE_HLT);
+	is("a HLT during the skid brings the interrupt on", nmis, 1);
+	is("counters freeze at the HLT", rdmsr(MSR_PMC0 + 1), BEFORE_HLT);
 	start_at(BEFORE_HLT + 1);
 	halt();
-	is("an overflow by HLT itself ends it", nmis, 2);
-	is("and the counters freeze behind it", rdmsr(MSR_PMC0 + 1),
+	is("an overflow by HLT itself ends the HLT", nmis, 2);
+	is("counters freeze after the HLT", rdmsr(MSR_PMC0 + 1),
 	   BEFORE_HLT + 1);
 	finish();
 	return 0;

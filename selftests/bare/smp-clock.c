@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On the bare machine (bare.h): an instruction takes a tick of the TSC, also where
- * other CPUs do nothing.
+ * On the bare machine (bare.h): an instruction takes a tick of the TSC, even if other
+ * CPUs are idle.
  */
 #include "bare.h"
 
 #define LOOPS	1000000
-/* What is around the loop, and the CPU's own granularity */
+/* The instructions around the loop, and the CPU's granularity */
 #define MORE	100
 
 static u64 rdtsc(void)
@@ -42,11 +42,11 @@ int main(void)
 
 	set_up_machine();
 	ticks = ticks_of_loop();
-	is("2,000,000 instructions take as many ticks",
+	is("2,000,000 instructions take 2,000,000 ticks",
 	   ticks >= 2 * LOOPS && ticks < 2 * LOOPS + MORE ? 2 * LOOPS : ticks,
 	   2 * LOOPS);
 	ticks = ticks_of_rep();
-	is("and 1,000,000 iterations of REP as many",
+	is("1,000,000 iterations of REP take 1,000,000 ticks",
 	   ticks > LOOPS - MORE && ticks < LOOPS + MORE ? LOOPS : ticks, LOOPS);
 	finish();
 	return 0;

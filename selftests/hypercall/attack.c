@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A guest that uses all that it may have, as fast as it can, until SIGTERM.
+ * A guest that uses all its limits, as fast as it can, until SIGTERM.
  *
- * Usage: attack spin		nothing: what the others are compared with
- *	  attack open		opens events up to its limit, and closes them
- *	  attack overflow	as many events as there are counters overflow,
- *				each at every PERIOD-th instruction
+ * Usage: attack spin		does nothing else; the others are compared with this
+ *	  attack open		opens events up to the limit, and closes them
+ *	  attack overflow	as many events as there are counters overflow at every
+ *				PERIOD-th instruction
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ static void attack_overflow(void)
 		add_open(id);
 	make_calls();
 
-	/* Those that the host has stopped, or given no counter, again. */
+	/* Enable events again that the host has stopped or that have no counter. */
 	nr_calls = 0;
 	for (id = 0; id < NR_COUNTERS; id++) {
 		add(KVM_PERF_OP_DISABLE, id, 0);
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 
-	/* Before the memory of the records is somebody else's. */
+	/* RESET before the kernel frees the memory of the records. */
 	nr_calls = 0;
 	add(KVM_PERF_OP_RESET, 0, 0);
 	make_calls();

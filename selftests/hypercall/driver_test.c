@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the guest's driver does where the host has lost its events or refuses
- * something.  That it has lost them is made by a RESET behind the driver's back,
- * which is to the host's events what a migration is.
+ * Tests the guest's driver if the host has lost the driver's events or refuses an
+ * operation.  A RESET behind the driver's back makes the host lose all events, as a
+ * migration does.
  *
  * Usage: driver_test HZ
  *
@@ -28,7 +28,7 @@
 #include "kvm_perf.h"
 #include "kvm_perf_hypercall.h"
 
-/* Each is two instructions, of which one is a branch. */
+/* A turn of the loop is two instructions, one of which is a branch. */
 #define LOOPS	1000000ULL
 
 static int dev;
@@ -51,7 +51,7 @@ static void loop(void)
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
 }
 
-/* Not idle: only a CPU that runs looks after its counters. */
+/* Passes time without being idle: the driver checks counters only on a CPU that runs. */
 static void busy(double s)
 {
 	struct timespec from, now;
@@ -63,7 +63,7 @@ static void busy(double s)
 	       (now.tv_nsec - from.tv_nsec) / 1e9 < s);
 }
 
-/* Counts in user mode, from now on. */
+/* Opens an event that counts in user mode from now on. */
 static int count(unsigned int config, uint64_t hz, bool cpu_wide)
 {
 	struct perf_event_attr attr = {
@@ -100,7 +100,7 @@ static void expect_near(const char *what, uint64_t got, uint64_t want)
 	ksft_test_result(ok, "%s\n", what);
 }
 
-/* Some are opened anew before it is noticed that the others have to be, too. */
+/* The driver opens some lost events again before it notices that others are lost, too. */
 static void test_some_lost(void)
 {
 	int instructions = count(PERF_COUNT_HW_INSTRUCTIONS, 0, true);
@@ -112,29 +112,30 @@ static void test_some_lost(void)
 	branches = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, 0, true);
 	busy(0.5);
 	loop();
-	/* What has counted since then until this, which would notice it, too. */
+	/* The count from the loss until this read, which would notice the loss, too. */
 	i = count_of(instructions);
 	ksft_print_msg("%llu instructions\n", (unsigned long long)i);
 	ksft_test_result(i > 4 * LOOPS,
-			 "lost, while another is opened: goes on\n");
+			 "a lost event counts again after another event is opened\n");
 
 	cycles = count(PERF_COUNT_HW_CPU_CYCLES, 0, false);
 	i = count_of(instructions);
 	b = count_of(branches);
 	c = count_of(cycles);
 	loop();
-	expect_near("it counts what there is", count_of(instructions) - i,
+	expect_near("a lost event counts exactly again", count_of(instructions) - i,
 		    2 * LOOPS);
-	expect_near("so does the other", count_of(branches) - b, LOOPS);
-	ksft_test_result(count_of(cycles) - c >= LOOPS, "and one opened then\n");
+	expect_near("another lost event counts exactly again", count_of(branches) - b, LOOPS);
+	ksft_test_result(count_of(cycles) - c >= LOOPS,
+			 "an event opened after the loss counts\n");
 	close(instructions);
 	close(branches);
 	close(cycles);
 }
 
 /*
- * Opening another makes perf take it off its counter and put it back.  It may
- * count less, where the host's perf throttles it.
+ * To open another event, perf removes the event from its counter and adds it again.
+ * The event may count less if the host's perf throttles it.
  */
 static void test_refused_frequency(uint64_t hz)
 {
@@ -153,12 +154,12 @@ static void test_refused_frequency(uint64_t hz)
 	i = count_of(instructions) - before;
 	ksft_print_msg("%llu instructions\n", (unsigned long long)i);
 	ksft_test_result(i > 0 && i < 2.02 * LOOPS,
-			 "a frequency that the host refuses: counts on, and once\n");
+			 "an event counts on, and once, if the host refuses its frequency\n");
 	close(instructions);
 	close(branches);
 }
 
-/* The counters are all others'. */
+/* Other events have all counters. */
 static void test_stray_start(void)
 {
 	int instructions = count(PERF_COUNT_HW_INSTRUCTIONS, 0, false);
@@ -166,11 +167,11 @@ static void test_stray_start(void)
 
 	errno = 0;
 	ksft_test_result(!ioctl(dev, KVM_PERF_HYPERCALL_STRAY),
-			 "an event without a counter is started and stopped: %s\n",
+			 "an event without a counter may be started and stopped: %s\n",
 			 strerror(errno));
 	before = count_of(instructions);
 	loop();
-	expect_near("one that has a counter counts on",
+	expect_near("an event with a counter then counts on",
 		    count_of(instructions) - before, 2 * LOOPS);
 	close(instructions);
 }

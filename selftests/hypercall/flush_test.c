@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What comes in the middle of a flush, where the guest's driver has the host do
- * what perf has changed: an NMI that ends an event, or throttles a group; and a
- * BPF program that reads a counter, which the host has lost.
+ * Interrupts a flush, in which the guest's driver passes perf's changes on to the
+ * host: by an NMI that ends an event or throttles a group, and by a BPF program that
+ * reads a counter that the host has lost.
  *
  * Usage: flush_test SKID SECONDS
  *
- * @SKID: what the kernel may execute from an overflow until the event has been stopped,
- * in instructions: by the NMI or, where that comes in a flush, at the end of what perf
- * is doing
- * @SECONDS: for how long a BPF program reads what the host has lost, by the machine's clock
+ * @SKID: the most instructions that the kernel executes between an overflow and the stop
+ * of the event: by the NMI or, if the NMI comes in a flush, at the end of perf's work
+ * @SECONDS: how long a BPF program reads lost counters, by the machine's clock
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,9 +33,9 @@
 #include "kvm_perf.h"
 #include "kvm_perf_hypercall.h"
 
-/* Each is two instructions, of which one is a branch. */
+/* A turn of the loop is two instructions, one of which is a branch. */
 #define LOOPS	100000ULL
-/* What a task executes in user mode from one read() to the next. */
+/* The most instructions of a task in user mode from one read() to the next. */
 #define SLACK	100
 
 static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu, int group)
@@ -61,7 +60,7 @@ static int count(uint64_t config, int group, bool cpu_wide)
 			  open_event(&attr, 0, -1, group);
 }
 
-/* Overflows in the kernel, where flushes are. */
+/* Opens an event that overflows in the kernel, where flushes run. */
 static int sample(uint64_t period, bool disabled)
 {
 	struct perf_event_attr attr = {
@@ -100,14 +99,14 @@ static void loop(void)
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
 }
 
-/* Flushes: perf takes all events off and puts them back for it. */
+/* Causes flushes: perf removes all events and adds them again for this. */
 static void toggle(int fd)
 {
 	do_ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
 	do_ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
 }
 
-/* Between two flushes, so that what overflows in one does not do so in all. */
+/* Passes time between two flushes, so that an event does not overflow in all of them. */
 static void pass_time_in_kernel(void)
 {
 	int n;
@@ -124,7 +123,7 @@ static double seconds(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-/* Does the event count what it has to, and no more? */
+/* Is the event's count exact? */
 static bool counts(int fd)
 {
 	uint64_t before = count_of(fd), n;
@@ -136,8 +135,8 @@ static bool counts(int fd)
 }
 
 /*
- * An event that ends with its first sample.  Where it overflows in a flush, perf takes
- * the sample at the end of that.  What has ended has not gone on.
+ * An event that ends with its first sample.  If the event overflows in a flush, perf takes
+ * the sample at the flush's end.  An event that has ended must not count on.
  */
 static void test_end(uint64_t most)
 {
@@ -161,7 +160,7 @@ static void test_end(uint64_t most)
 			toggle(toggled);
 			pass_time_in_kernel();
 			n = count_of(ending);
-			/* It may be waiting for the host's limit on the rate. */
+			/* The event may wait because of the host's limit on the rate. */
 			if (n == end && n - start >= period)
 				break;
 			end = n;
@@ -177,16 +176,16 @@ static void test_end(uint64_t most)
 	}
 
 	ksft_test_result(!on, "an NMI ends an event beside flushes\n");
-	ksft_test_result(!late, "and nothing is counted once it has\n");
+	ksft_test_result(!late, "an event that an NMI has ended does not count on\n");
 	ksft_print_msg("%u have counted on\n", late);
 	ok = counts(always);
-	ksft_test_result(ok, "another counts on, exactly\n");
+	ksft_test_result(ok, "another event beside the flushes counts exactly\n");
 	close(always);
 	close(toggled);
 	close(ending);
 }
 
-/* From Linux 6.16 on the NMI stops all events of the group, some as they start. */
+/* From Linux 6.16 on the NMI stops all events of the group, also one that just starts. */
 static void test_throttle(void)
 {
 	int leader = sample(500, false);
@@ -198,13 +197,13 @@ static void test_throttle(void)
 	while (seconds() < end)
 		toggle(toggled);
 	do_ioctl(leader, PERF_EVENT_IOC_PERIOD, 1ULL << 40);
-	/* perf starts at a tick what it has throttled. */
+	/* perf restarts throttled events at a tick. */
 	end = seconds() + 0.1;
 	while (seconds() < end)
 		;
 
 	ok = counts(always);
-	ksft_test_result(ok, "throttled in the middle of flushes: a group counts on\n");
+	ksft_test_result(ok, "a group that is throttled in the middle of flushes counts on\n");
 	close(leader);
 	close(always);
 	close(toggled);
@@ -219,7 +218,7 @@ static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)
 	return ret;
 }
 
-/* A map that holds the event, for CPU 0. */
+/* Creates a map that has the event for CPU 0. */
 static int create_map(int event)
 {
 	unsigned int cpu = 0;
@@ -240,7 +239,7 @@ static int create_map(int event)
 	return map;
 }
 
-/* Reads the event of this CPU.  perf counts how often it returns 1: has read. */
+/* The program reads this CPU's event, and returns 1 after a read, which perf counts. */
 static int load_program(int map)
 {
 	struct bpf_insn program[] = {
@@ -267,7 +266,7 @@ static int load_program(int map)
 	return bpf(BPF_PROG_LOAD, &load);
 }
 
-/* An event that runs the program where a flush tells perf of a new count. */
+/* Opens a kprobe that runs the program when a flush gives perf a new count. */
 static int attach(int program)
 {
 	struct perf_event_attr attr = {
@@ -315,7 +314,7 @@ static void *reset_host(void *arg)
 	return NULL;
 }
 
-/* The event that BPF reads counts on while perf changes those of the task. */
+/* The event that BPF reads counts on while perf changes the task's events. */
 static void test_bpf(double length)
 {
 	int always = count(PERF_COUNT_HW_INSTRUCTIONS, -1, true);
@@ -336,14 +335,14 @@ static void test_bpf(double length)
 	reads = count_of(probe);
 	close(probe);
 
-	/* A flush that finds what was lost last. */
+	/* A last flush, which finds the last loss. */
 	toggle(toggled);
 	count_of(always);
 	ksft_print_msg("%llu reads in %u flushes\n", (unsigned long long)reads,
 		       toggles * 2);
-	ksft_test_result(reads > toggles, "BPF reads what the host has lost, in a flush\n");
+	ksft_test_result(reads > toggles, "BPF reads a lost event in a flush\n");
 	ok = counts(always);
-	ksft_test_result(ok, "and it counts on, exactly\n");
+	ksft_test_result(ok, "the event that BPF reads counts on exactly\n");
 	close(always);
 	close(toggled);
 }

@@ -2,11 +2,11 @@
 /*
  * A hostile guest: random and structured hypercalls from several CPUs.
  *
- * Most are well-formed, so that they get far, on few ids, so that the CPUs
- * meet; the others have hostile addresses, sizes, flags and periods. CPUs
- * change each other's arguments, and records lie on arguments and on each
- * other. Each result must be one that the contract has for the operation.
- * In between it reads counters by RDPMC, any that there are.
+ * Most hypercalls are well-formed, so that they get far, and use few ids, so that
+ * the CPUs meet.  The others have hostile addresses, sizes, flags and periods. CPUs
+ * change each other's arguments, and records overlap arguments and each other. The
+ * contract must have each result for its operation.  In between the guest reads
+ * any counters by RDPMC.
  *
  * Usage: hostile HYPERCALLS CPUS SEED [core]
  *
@@ -34,15 +34,15 @@
 #include "kvm_perf_hypercall.h"
 
 #define MAX_CPUS	16
-#define NR_OPS		13	/* 0, of which there is none, to 12 */
+#define NR_OPS		13	/* 0, which is no operation, to 12 */
 #define CALLS		64	/* hypercalls per system call */
-#define ENOUGH		20000	/* hypercalls, for results that are seldom */
+#define ENOUGH		20000	/* hypercalls, to see rare results */
 
 #define pick(rng, a)	((a)[below(rng, ARRAY_SIZE(a))])
 
 /*
- * What the host reads addresses from, it does not write anything else to: a
- * count there would be an address in the guest's own memory.
+ * The host reads addresses from params and ops, and must not write counts there: a
+ * count would be taken for an address in the guest's own memory.
  */
 struct area {
 	struct guest_perf_event_param params[64];
@@ -64,21 +64,21 @@ struct cpu {
 	unsigned long hypercalls;	/* still to make */
 	uint64_t rng;
 	struct mapping own;
-	/* the batch whose results are looked at */
+	/* the batch whose results are checked */
 	unsigned int checked_nr;
 	struct guest_perf_op checked[KVM_PERF_BATCH_MAX];
 	/* by operation and error */
 	unsigned long results[NR_OPS][KVM_ENOSYS + 1];
 	unsigned long batched;
 	unsigned long wrong;
-	/* of RDPMC: what faulted, was 0, or was something */
+	/* results of RDPMC: faults, 0, and other values */
 	unsigned long faults, zeros, values;
 };
 
 static struct cpu cpus[MAX_CPUS];
 static struct mapping common;
 
-/* For this thread now: open more events than the VM may have. */
+/* This thread now opens more events than the VM may have. */
 static __thread bool many;
 
 /* xorshift64* */
@@ -100,7 +100,7 @@ static bool one_in(uint64_t *rng, unsigned int n)
 	return !below(rng, n);
 }
 
-/* No memory, read-only memory, devices, page 0, the end of all. */
+/* No memory, read-only memory, devices, page 0, the end of the address space. */
 static uint64_t hostile_addr(uint64_t *rng)
 {
 	static const uint64_t addrs[] = {
@@ -129,10 +129,10 @@ static uint32_t any_id(uint64_t *rng)
 	}
 }
 
-/* Records on records, on attrs and in two pages' seam; seldom misaligned. */
+/* Records overlap records and attrs, and cross pages; few are misaligned. */
 static uint64_t data_addr(uint64_t *rng, const struct mapping *m)
 {
-	/* The longest, an attr, ends within it. */
+	/* Even the longest structure, an attr, ends within the data. */
 	uint64_t offset = below(rng, sizeof(m->area->data) -
 				GUEST_PERF_ATTR_SIZE_MAX);
 
@@ -186,10 +186,10 @@ static void fill_attr(uint64_t *rng, struct guest_perf_attr *attr)
 		.sample_period	= any_period(rng),
 		.flags		= below(rng, 4),
 	};
-	/* All that changes what a record says, and when. */
+	/* Flags that change the content of a record, or when it is written. */
 	if (one_in(rng, 2))
 		attr->flags |= pick(rng, more_flags);
-	/* A CPU without branches ignores them. */
+	/* A CPU without branch records ignores these flags. */
 	if (one_in(rng, 8)) {
 		attr->flags |= rnd(rng) & KVM_PERF_ATTR_BRANCHES;
 		attr->sample_period = 20000 + below(rng, 100000);
@@ -221,7 +221,7 @@ static void fill_attr(uint64_t *rng, struct guest_perf_attr *attr)
 	}
 }
 
-/* Where an OPEN finds its arguments. */
+/* Fills the arguments of an OPEN; returns their address. */
 static uint64_t fill_param(uint64_t *rng, struct mapping *m)
 {
 	struct guest_perf_event_param *param =
@@ -229,7 +229,7 @@ static uint64_t fill_param(uint64_t *rng, struct mapping *m)
 	uint64_t attr = below(rng, 64);
 	struct guest_perf_attr *where = (void *)(m->area->data + 64 * attr);
 
-	/* Else it is what others have left there. */
+	/* Otherwise the attr is what others have left there. */
 	if (!one_in(rng, 4))
 		fill_attr(rng, where);
 
@@ -254,7 +254,7 @@ static uint64_t query_addr(uint64_t *rng, struct mapping *m)
 
 	return addr;
 }
-/* Where records are, too, mostly. */
+/* The area is mostly in the memory of records, too. */
 static uint64_t area_addr(uint64_t *rng, struct mapping *m)
 {
 	static const uint32_t sizes[] = {
@@ -274,7 +274,7 @@ static uint64_t area_addr(uint64_t *rng, struct mapping *m)
 	return phys(m, m->area->data + offset);
 }
 
-/* Slots are whatever is in the area's memory. */
+/* The slots of the area have any content. */
 static uint64_t any_counts(uint64_t *rng)
 {
 	uint64_t all = (1 << KVM_PERF_NR_COUNTS) - 1;
@@ -335,7 +335,7 @@ static void fill_op(uint64_t *rng, struct mapping *m, struct guest_perf_op *op)
 	}
 }
 
-/* Only an own batch, of which there was none before, can be checked. */
+/* Only the first batch in the CPU's own memory can be checked. */
 static uint64_t fill_batch(struct cpu *cpu, struct mapping *m, __u64 *nr)
 {
 	uint64_t *rng = &cpu->rng;
@@ -398,12 +398,12 @@ static void fill_call(struct cpu *cpu, struct kvm_perf_hypercall *call)
 		a[3] = op.arg >> 32;
 	}
 
-	/* The batch that is checked has to be run. */
+	/* A batch that is to be checked must run. */
 	if (op.op != KVM_PERF_OP_BATCH && one_in(rng, 128))
 		a[below(rng, 4)] ^= 1ULL << (32 + below(rng, 32));
 }
 
-/* Is this a result that the contract has for a well-formed operation? */
+/* Does the contract have this result for the operation? */
 static bool expected(uint64_t op, int64_t ret)
 {
 #define E(error)	(ret == -KVM_##error)
@@ -475,7 +475,7 @@ static void check_batch(struct cpu *cpu)
 	cpu->checked_nr = 0;
 }
 
-/* Counters of the CPU, others' of AMD from 6 on, Intel's fixed ones, and none. */
+/* Reads a counter: AMD's or Intel's, from 6 on another AMD CPU's, a fixed one, or none. */
 static void read_counter(struct cpu *cpu)
 {
 	struct kvm_perf_rdpmc rdpmc = {
@@ -507,7 +507,7 @@ static void *run(void *arg)
 	while (cpu->hypercalls) {
 		struct kvm_perf_hypercalls all = { .calls = (uintptr_t)calls };
 
-		/* Eight times in a row, seldom. */
+		/* In 8 of 64 system calls, in a row. */
 		many = (cpu->hypercalls / CALLS) % 64 < 8;
 		n = cpu->hypercalls < CALLS ? cpu->hypercalls : CALLS;
 		for (i = 0; i < n; i++)
@@ -556,7 +556,7 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls, bool core)
 		"SET_PERIOD", "BATCH", "RESET", "SET_LEFT", "SET_AREA",
 		"SET_COUNTS",
 	};
-	/* Each must have been seen, or the test does not get where it shall. */
+	/* Each of these results must occur: otherwise the test does not get far enough. */
 	static const struct {
 		int op, err;
 	} must[] = {
@@ -613,15 +613,15 @@ static void report(unsigned int nr_cpus, unsigned long hypercalls, bool core)
 		       zeros, values);
 
 	if (core)
-		ksft_test_result(faults && !values, "RDPMC was not allowed\n");
+		ksft_test_result(faults && !values, "RDPMC is not allowed\n");
 	else
 		ksft_test_result(faults && zeros && values,
-				 "RDPMC was allowed, and was not\n");
-	ksft_test_result(!wrong, "all results are the contract's\n");
+				 "RDPMC is allowed at times, and at times faults\n");
+	ksft_test_result(!wrong, "the contract has all results\n");
 	if (missing && hypercalls < ENOUGH)
-		ksft_test_result_skip("too few to see all results that matter\n");
+		ksft_test_result_skip("too few hypercalls to see all results that matter\n");
 	else
-		ksft_test_result(!missing, "all results that matter were seen\n");
+		ksft_test_result(!missing, "all results that matter have occurred\n");
 }
 
 int main(int argc, char **argv)
@@ -646,7 +646,7 @@ int main(int argc, char **argv)
 		cpu->nr = i;
 		cpu->hypercalls = hypercalls / nr_cpus +
 				  (i < hypercalls % nr_cpus);
-		/* Never 0, which would stay. */
+		/* Never 0: xorshift would stay 0. */
 		cpu->rng = (seed * MAX_CPUS + i) * 0x9e3779b97f4a7c15ULL | 1;
 		map(&cpu->own);
 		if (pthread_create(&cpu->thread, NULL, run, cpu))
@@ -656,7 +656,7 @@ int main(int argc, char **argv)
 		pthread_join(cpus[i].thread, NULL);
 
 	report(nr_cpus, hypercalls, argc > 4);
-	/* What is open stays open: the end of the VM has to close it. */
+	/* Open events stay open: the host must close them at the end of the VM. */
 	ksft_set_plan(ksft_test_num());
 	ksft_finished();
 }

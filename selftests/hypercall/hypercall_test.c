@@ -2,11 +2,10 @@
 /*
  * Every operation and every error of the contract, from a guest.
  *
- * A reference event counts all the while: after each operation that fails it
- * has to be as it was.
+ * A reference event counts all the time: an operation that fails must not change it.
  *
  * Usage: hypercall_test		the contract
- *	  hypercall_test --absent	a VM that has not the feature
+ *	  hypercall_test --absent	a VM without the feature
  *	  hypercall_test --core		a host without events of the hypervisor
  */
 #define _GNU_SOURCE
@@ -35,10 +34,10 @@
 #define REF_ID		999999
 #define NO_ID		999998
 
-/* More than any machine has. */
+/* Beyond any machine's memory. */
 #define NO_MEMORY	(1ULL << 45)
 
-/* What the shared memory is used for. */
+/* The layout of the shared memory. */
 struct shared {
 	struct guest_perf_event ref;
 	struct guest_perf_event record[128];
@@ -82,7 +81,7 @@ static long call_addr(uint64_t op, uint64_t addr)
 	return call(op, (uint32_t)addr, addr >> 32);
 }
 
-/* From CPL 3; AMD's instruction, or Intel's. */
+/* A hypercall from CPL 3, by AMD's or Intel's instruction. */
 static long call_from_user(uint64_t op, uint64_t a1, uint64_t a2)
 {
 	unsigned int eax = 0, ebx, ecx, edx;
@@ -155,7 +154,7 @@ static bool ref_counts(void)
 	       !(shared->ref.sequence & 1);
 }
 
-/* A failed OPEN has opened nothing and touched nothing. */
+/* A failed OPEN must not open an event or write to the record. */
 static void expect_open_fails(const char *what, long want)
 {
 	struct guest_perf_event pattern;
@@ -261,90 +260,90 @@ static void test_open_attr(void)
 {
 	default_open(ID, &shared->record[0]);
 	shared->attr.size = 0;
-	expect_open_fails("attr of size 0: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with an attr of size 0: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.size = GUEST_PERF_ATTR_SIZE_VER0 - 8;
-	expect_open_fails("attr smaller than version 0: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with an attr smaller than version 0: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.size = GUEST_PERF_ATTR_SIZE_MAX + 1;
-	expect_open_fails("attr larger than the largest: EINVAL",
+	expect_open_fails("OPEN with an attr larger than the largest: EINVAL",
 			  -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.size = GUEST_PERF_ATTR_SIZE_VER0 + 8;
 	shared->after_attr[7] = 1;
-	expect_open_fails("attr with an unknown field set: EINVAL",
+	expect_open_fails("OPEN with an unknown field of the attr set: EINVAL",
 			  -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.size = GUEST_PERF_ATTR_SIZE_MAX;
-	expect("attr with unknown fields that are 0: 0", do_open(), 0);
-	expect("and CLOSE of it: 0", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+	expect("OPEN with unknown fields of the attr that are 0: 0", do_open(), 0);
+	expect("CLOSE of the event: 0", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = PERF_TYPE_SOFTWARE;
-	expect_open_fails("type software: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN of a software event: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = PERF_TYPE_BREAKPOINT;
-	expect_open_fails("type breakpoint: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN of a breakpoint: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = 8;	/* some PMU of the host */
-	expect_open_fails("type of another PMU: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with the type of another PMU: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = 1ULL << 8;
-	expect_open_fails("unknown flag, bit 8: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with an unknown flag, bit 8: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = 1ULL << 31;
-	expect_open_fails("unknown flag, bit 31: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with an unknown flag, bit 31: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = KVM_PERF_ATTR_FREQ;
-	expect_open_fails("a frequency of 0: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with a frequency of 0: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.sample_period = 1ULL << 63;
-	expect_open_fails("a period of 2^63: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with a period of 2^63: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = KVM_PERF_ATTR_FREQ;
 	shared->attr.sample_period = 1ULL << 31;
-	expect_open_fails("a frequency of 2^31: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN with a frequency of 2^31: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.config1 = 1;
-	expect_open_fails("config1: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+	expect_open_fails("OPEN with config1: EOPNOTSUPP", -KVM_EOPNOTSUPP);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.config2 = 1;
-	expect_open_fails("config2: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+	expect_open_fails("OPEN with config2: EOPNOTSUPP", -KVM_EOPNOTSUPP);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.config = PERF_COUNT_HW_MAX;
-	expect_open_fails("a generic event that is none: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN of a generic event that does not exist: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.config = 4ULL << 32;
-	expect_open_fails("a generic event of a chosen PMU: EINVAL",
+	expect_open_fails("OPEN of a generic event of a chosen PMU: EINVAL",
 			  -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = KVM_PERF_TYPE_HW_CACHE;
 	shared->attr.config = 0xffffff;
-	expect_open_fails("a cache event that is none: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN of a cache event that does not exist: EINVAL", -KVM_EINVAL);
 
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = KVM_PERF_TYPE_HW_CACHE;
 	shared->attr.config = 1ULL << 24;
-	expect_open_fails("a cache event beyond 24 bits: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN of a cache event beyond 24 bits: EINVAL", -KVM_EINVAL);
 }
 
-/* Bits that an event select has, and that the host sets itself. */
+/* Bits of an event select that the host sets itself. */
 static void test_raw_filter(void)
 {
 	static const struct {
@@ -388,13 +387,13 @@ static void test_query(void)
 	ksft_print_msg("version %u features %#x max_events %u counters %u mask %#llx\n",
 		       q->version, q->features, q->max_events, q->nr_counters,
 		       (unsigned long long)q->raw_event_mask);
-	expect("QUERY tells the size it has filled", q->size, sizeof(*q));
-	expect_true("QUERY leaves the rest alone",
+	expect("QUERY returns the size that the host fills", q->size, sizeof(*q));
+	expect_true("QUERY does not write beyond this size",
 		    shared->after_query[0] == (char)0xff);
-	expect("QUERY tells the version", q->version, KVM_PERF_ABI_VERSION);
-	expect_true("QUERY tells counters and a limit",
+	expect("QUERY returns the version", q->version, KVM_PERF_ABI_VERSION);
+	expect_true("QUERY returns the numbers of counters and events",
 		    q->nr_counters >= 2 && q->max_events >= 1);
-	expect_true("QUERY tells the raw config of instructions",
+	expect_true("QUERY returns the raw config of instructions",
 		    q->hw_config[PERF_COUNT_HW_INSTRUCTIONS] == 0xc0);
 }
 
@@ -405,18 +404,19 @@ static void test_model(void)
 	shared->attr.type = KVM_PERF_TYPE_RAW;
 	shared->attr.config = 0xc0;
 	shared->attr.model = shared->query.model;
-	expect("a raw event of the CPU's model: 0", do_open(), 0);
-	expect("and CLOSE of it: 0", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+	expect("OPEN of a raw event of the CPU's model: 0", do_open(), 0);
+	expect("CLOSE of the event: 0", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = KVM_PERF_TYPE_RAW;
 	shared->attr.config = 0xc0;
 	shared->attr.model = shared->query.model + 1;
-	expect_open_fails("of another: EOPNOTSUPP", -KVM_EOPNOTSUPP);
+	expect_open_fails("OPEN of a raw event of another CPU model: EOPNOTSUPP",
+			  -KVM_EOPNOTSUPP);
 	default_open(ID, &shared->record[0]);
 	shared->attr.type = KVM_PERF_TYPE_HARDWARE;
 	shared->attr.config = PERF_COUNT_HW_INSTRUCTIONS;
 	shared->attr.model = shared->query.model;
-	expect_open_fails("a named event of a model: EINVAL", -KVM_EINVAL);
+	expect_open_fails("OPEN of a named event with a CPU model: EINVAL", -KVM_EINVAL);
 }
 
 
@@ -424,11 +424,11 @@ static void test_query_offer(void)
 {
 	struct guest_perf_query *q = &shared->query;
 
-	expect("QUERY tells branches, and the feature, or neither",
+	expect("QUERY returns branches and their feature, or neither",
 	       !!(q->features & KVM_PERF_FEATURE_BRANCHES), !!q->branches);
-	expect_true("not more than there is room for",
+	expect_true("QUERY returns no more branches than a record holds",
 		    q->branches <= KVM_PERF_MAX_BRANCHES);
-	expect_true("QUERY tells the CPU's model", q->model);
+	expect_true("QUERY returns the CPU's model", q->model);
 }
 
 static long open_branches(uint64_t flags)
@@ -452,34 +452,35 @@ static void test_open_branches(void)
 		wrong += open_branches(1ULL << i) != 0;
 		wrong += call(KVM_PERF_OP_CLOSE, ID, 0) != 0;
 	}
-	expect("each optional flag, known or not, with a period and without: 0",
+	expect("OPEN with an optional flag, with and without a period: 0",
 	       wrong, 0);
-	expect("bit 31 beside them: EINVAL",
+	expect("OPEN with bit 31 beside optional flags: EINVAL",
 	       open_branches(KVM_PERF_ATTR_BRANCHES | 1ULL << 31), -KVM_EINVAL);
 	default_open(ID, &shared->record[0]);
 	shared->attr.flags = KVM_PERF_ATTR_BRANCHES | KVM_PERF_ATTR_FREQ;
-	expect("all kinds, a frequency of 0: EINVAL", do_open(), -KVM_EINVAL);
+	expect("OPEN with all kinds of branches and a frequency of 0: EINVAL",
+	       do_open(), -KVM_EINVAL);
 
-	expect("all kinds, whether or not there are any",
+	expect("OPEN with all kinds of branches, on any CPU",
 	       open_branches(KVM_PERF_ATTR_BRANCHES), 0);
-	expect("ENABLE of it", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
+	expect("ENABLE of an event with branches", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
 	burn();
-	expect("DISABLE of it", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
-	expect_true("it has counted", shared->record[0].count > 100000);
+	expect("DISABLE of an event with branches", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
+	expect_true("the event has counted", shared->record[0].count > 100000);
 	call(KVM_PERF_OP_CLOSE, ID, 0);
 	expect_true("the reference event counts on", ref_counts());
 }
 
-/* Of the generic events the first that QUERY tells no raw config of. */
+/* The first generic event for which QUERY returns no raw config. */
 static void test_missing_event(void)
 {
-	const char what[] = "a generic event that the CPU has not: EOPNOTSUPP";
+	const char what[] = "OPEN of a generic event that the CPU does not have: EOPNOTSUPP";
 	unsigned int i = 0;
 
 	while (i < KVM_PERF_NR_HW_EVENTS && shared->query.hw_config[i])
 		i++;
 	if (i == KVM_PERF_NR_HW_EVENTS) {
-		ksft_test_result_skip("%s: it has all\n", what);
+		ksft_test_result_skip("%s: the CPU has all\n", what);
 		return;
 	}
 
@@ -502,42 +503,42 @@ static void test_counting(void)
 	burn();
 	expect("READ of an event never enabled", call(KVM_PERF_OP_READ, ID, 0),
 	       0);
-	expect("it has counted nothing", r->count, 0);
+	expect("an event that was never enabled has a count of 0", r->count, 0);
 
 	expect("ENABLE", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
 	expect("ENABLE again", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
 	burn();
 	expect("READ", call(KVM_PERF_OP_READ, ID, 0), 0);
-	expect_true("it has counted", r->count > 100000);
-	expect_true("it has run all the time",
+	expect_true("the event has counted", r->count > 100000);
+	expect_true("the event has run all the time",
 		    r->time_enabled && r->time_enabled == r->time_running);
 
 	count = r->count;
 	burn();
-	expect("the record changes only when asked", r->count, count);
+	expect("without a hypercall the record does not change", r->count, count);
 	expect("DISABLE", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
-	expect_true("DISABLE brings the record up to date",
+	expect_true("DISABLE updates the record",
 		    r->count > count + 100000);
 
 	count = r->count;
 	burn();
 	expect("READ of a disabled event", call(KVM_PERF_OP_READ, ID, 0), 0);
-	expect("it has stopped", r->count, count);
+	expect("a disabled event does not count", r->count, count);
 	expect("DISABLE again", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
 
 	expect("ENABLE once more", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
 	burn();
 	expect("READ for all events", call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL,
 					   0), 0);
-	expect_true("it carries on from its count",
+	expect_true("an event that is enabled again continues its count",
 		    r->count > count + 100000);
-	expect_true("the overflows are untouched", !r->overflows);
+	expect_true("the record has no overflows", !r->overflows);
 
 	memset(r, 0x5a, sizeof(*r));
 	expect("CLOSE", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
 	burn();
 	call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
-	expect_true("CLOSE leaves the record alone, and for good",
+	expect_true("the host does not write to the record at CLOSE or later",
 		    r->count == 0x5a5a5a5a5a5a5a5aULL &&
 		    r->sequence == 0x5a5a5a5a);
 	expect("CLOSE again: ENOENT", call(KVM_PERF_OP_CLOSE, ID, 0),
@@ -556,11 +557,11 @@ static void test_raw(void)
 	call(KVM_PERF_OP_ENABLE, ID, 0);
 	burn();
 	call(KVM_PERF_OP_DISABLE, ID, 0);
-	expect_true("it counts", r->count > 100000);
+	expect_true("a raw event counts", r->count > 100000);
 	call(KVM_PERF_OP_CLOSE, ID, 0);
 }
 
-/* Never enabled: nobody here would handle the NMI. */
+/* The events are never enabled: this program does not handle NMIs. */
 /* There is no nested guest. */
 static void test_modes(void)
 {
@@ -577,7 +578,7 @@ static void test_modes(void)
 	struct guest_perf_event *r = &shared->record[1];
 	unsigned int i;
 
-	expect_true("QUERY tells NESTED",
+	expect_true("QUERY returns NESTED",
 		    shared->query.features & KVM_PERF_FEATURE_NESTED);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		default_open(ID, r);
@@ -600,7 +601,7 @@ static void test_set_period(void)
 
 	expect("SET_PERIOD of an unknown id: ENOENT", call(op, NO_ID, 1000),
 	       -KVM_ENOENT);
-	expect("SET_PERIOD of an event without one: EINVAL",
+	expect("SET_PERIOD of an event without a period: EINVAL",
 	       call(op, REF_ID, 1000), -KVM_EINVAL);
 
 	default_open(ID, &shared->record[1]);
@@ -618,9 +619,9 @@ static void test_set_period(void)
 	shared->attr.flags = KVM_PERF_ATTR_FREQ;
 	expect("OPEN with a frequency", do_open(), 0);
 	expect("SET_PERIOD to another frequency", call(op, ID, 2000), 0);
-	expect("SET_PERIOD to no possible frequency: EINVAL",
+	expect("SET_PERIOD to an impossible frequency: EINVAL",
 	       call(op, ID, 2000000000), -KVM_EINVAL);
-	expect("CLOSE of it", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
+	expect("CLOSE of an event with a frequency", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
 	expect_true("the reference event counts on", ref_counts());
 }
 
@@ -638,30 +639,31 @@ static void test_set_left(void)
 	shared->attr.sample_period = 1ULL << 40;
 	expect("OPEN with a period", do_open(), 0);
 	expect("SET_LEFT", call(op, ID, 200000), 0);
-	expect("it first tells what was left", r->period_left, 1ULL << 40);
-	expect("READ of it", call(KVM_PERF_OP_READ, ID, 0), 0);
-	expect("it has that much left", r->period_left, 200000);
+	expect("SET_LEFT first writes the old period_left to the record",
+	       r->period_left, 1ULL << 40);
+	expect("READ after SET_LEFT", call(KVM_PERF_OP_READ, ID, 0), 0);
+	expect("the record has the new period_left", r->period_left, 200000);
 	expect("SET_LEFT beyond 32 bits", call3(op, ID, 0, 1), 0);
 	expect("SET_LEFT with bit 63: EINVAL", call3(op, ID, 0, 1U << 31),
 	       -KVM_EINVAL);
 	expect("SET_LEFT with bit 32 in the high half: EINVAL",
 	       call3(op, ID, 1, 1ULL << 32), -KVM_EINVAL);
 	call(KVM_PERF_OP_READ, ID, 0);
-	expect("that has changed nothing", r->period_left, 1ULL << 32);
+	expect("a failed SET_LEFT does not change period_left", r->period_left, 1ULL << 32);
 
-	/* It never overflows: nobody here would handle the NMI. */
+	/* The event does not overflow: this program does not handle NMIs. */
 	call(KVM_PERF_OP_ENABLE, ID, 0);
 	burn();
 	expect("SET_LEFT of an event that counts", call3(op, ID, 0, 2), 0);
-	expect_true("the record is up to date",
+	expect_true("SET_LEFT of an event that counts updates the record",
 		    r->count > 100000 && r->count + r->period_left == 1ULL << 32);
 	burn();
 	call(KVM_PERF_OP_DISABLE, ID, 0);
-	expect_true("it counts on",
+	expect_true("the event counts on after SET_LEFT",
 		    r->count > 200000 && r->period_left < 2ULL << 32);
 	expect("SET_LEFT to a whole period", call(op, ID, 0), 0);
 	call(KVM_PERF_OP_READ, ID, 0);
-	expect("it is one", r->period_left, 1ULL << 40);
+	expect("the record has a whole period left", r->period_left, 1ULL << 40);
 	expect("CLOSE", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
 }
 
@@ -684,16 +686,16 @@ static void test_batch_errors(void)
 
 	for (i = 0; i <= KVM_PERF_BATCH_MAX; i++)
 		set_op(i, KVM_PERF_OP_CLOSE, REF_ID, 0);
-	expect("BATCH of none: EINVAL", batch(ops, 0), -KVM_EINVAL);
-	expect("BATCH of too many: EINVAL", batch(ops, KVM_PERF_BATCH_MAX + 1),
+	expect("BATCH of 0 operations: EINVAL", batch(ops, 0), -KVM_EINVAL);
+	expect("BATCH of too many operations: EINVAL", batch(ops, KVM_PERF_BATCH_MAX + 1),
 	       -KVM_EINVAL);
-	expect("BATCH of 2^32 + 1: EINVAL", batch(ops, (1ULL << 32) + 1),
+	expect("BATCH of 2^32 + 1 operations: EINVAL", batch(ops, (1ULL << 32) + 1),
 	       -KVM_EINVAL);
 	expect("BATCH at a misaligned address: EINVAL", batch(ops + 4, 1),
 	       -KVM_EINVAL);
 	expect("BATCH outside of memory: EFAULT", batch(NO_MEMORY, 1),
 	       -KVM_EFAULT);
-	/* The firmware's ROM: whatever the bytes mean, they are not run. */
+	/* The firmware's ROM: the host must not run its bytes as operations. */
 	expect("BATCH in read-only memory: EFAULT", batch(0xffffff00, 8),
 	       -KVM_EFAULT);
 	expect("a batch that fails has no results", shared->ops[0].result, 1);
@@ -715,18 +717,19 @@ static void test_batch(void)
 	set_op(5, 13, ID, 0);
 	set_op(6, KVM_PERF_OP_READ, REF_ID, 0);
 	expect("BATCH", batch(phys(shared->ops), 7), 0);
-	expect("OPEN in it", shared->ops[0].result, 0);
-	expect("BATCH in it: EINVAL", shared->ops[1].result, -KVM_EINVAL);
-	expect("READ of an unknown id in it: ENOENT", shared->ops[2].result,
+	expect("OPEN in a batch", shared->ops[0].result, 0);
+	expect("BATCH in a batch: EINVAL", shared->ops[1].result, -KVM_EINVAL);
+	expect("READ of an unknown id in a batch: ENOENT", shared->ops[2].result,
 	       -KVM_ENOENT);
-	expect("which leaves its argument alone", shared->ops[2].arg, 77);
-	expect("an operation with a reserved field set: EINVAL",
+	expect("a failed READ in a batch does not change its argument",
+	       shared->ops[2].arg, 77);
+	expect("an operation in a batch with a reserved field set: EINVAL",
 	       shared->ops[3].result, -KVM_EINVAL);
-	expect("ENABLE in it", shared->ops[4].result, 0);
-	expect("operation 13 in it: ENOSYS", shared->ops[5].result,
+	expect("ENABLE in a batch", shared->ops[4].result, 0);
+	expect("operation 13 in a batch: ENOSYS", shared->ops[5].result,
 	       -KVM_ENOSYS);
-	expect("READ in it", shared->ops[6].result, 0);
-	expect("which tells the count", shared->ops[6].arg, shared->ref.count);
+	expect("READ in a batch", shared->ops[6].result, 0);
+	expect("READ in a batch returns the count", shared->ops[6].arg, shared->ref.count);
 
 	burn();
 	set_op(0, KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
@@ -736,18 +739,20 @@ static void test_batch(void)
 	expect_true("the event has counted",
 		    !shared->ops[0].result && !shared->ops[1].result &&
 		    r->count > 100000);
-	expect("DISABLE tells the count", shared->ops[1].arg, r->count);
+	expect("DISABLE in a batch returns the count", shared->ops[1].arg, r->count);
 	count = r->count;
 	burn();
 	set_op(0, KVM_PERF_OP_READ, ID, 0);
 	set_op(1, KVM_PERF_OP_CLOSE, ID, 0);
 	expect("BATCH of READ and CLOSE", batch(phys(shared->ops), 2), 0);
-	expect("the event had stopped", shared->ops[0].arg, count);
-	expect("and is gone", call(KVM_PERF_OP_READ, ID, 0), -KVM_ENOENT);
+	expect("the event has not counted after DISABLE in a batch",
+	       shared->ops[0].arg, count);
+	expect("the event is closed after CLOSE in a batch",
+	       call(KVM_PERF_OP_READ, ID, 0), -KVM_ENOENT);
 	expect_true("the reference event counts on", ref_counts());
 }
 
-/* Enable events until there is no counter. */
+/* Enables events until no counter is free. */
 static void test_no_counter(void)
 {
 	unsigned int i, n = 0;
@@ -762,7 +767,7 @@ static void test_no_counter(void)
 	}
 	ksft_print_msg("%u events beside the reference event\n", n);
 	expect("ENABLE with no counter free: EBUSY", ret, -KVM_EBUSY);
-	expect_true("not before several count", n >= 3);
+	expect_true("at least 3 events have counters before", n >= 3);
 	expect_true("the reference event counts on", ref_counts());
 
 	burn();
@@ -786,7 +791,7 @@ static void run_on(int cpu)
 		ksft_exit_fail_msg("CPU %d: %s\n", cpu, strerror(errno));
 }
 
-/* A vCPU has a share of the VM's limit, or 32. */
+/* A vCPU may open its share of the VM's limit, or 32 events if the share is less. */
 static void test_limit(void)
 {
 	uint32_t max = shared->query.max_events, n = 1;
@@ -802,13 +807,13 @@ static void test_limit(void)
 				break;
 			n++;
 		}
-		/* The reference event is one of them. */
+		/* n includes the reference event. */
 		if (!cpu)
-			expect("one vCPU has its share", n,
+			expect("one vCPU may open its share of events", n,
 			       share < max ? share : max);
 		expect("OPEN at the limit: ENOSPC", ret, -KVM_ENOSPC);
 	}
-	expect("the limit is what QUERY said", n, max);
+	expect("the limit is that of QUERY", n, max);
 	run_on(0);
 	call(KVM_PERF_OP_CLOSE, ID + 1, 0);
 	expect("OPEN after a CLOSE", open_id(ID + 1, &shared->record[1]), 0);
@@ -836,10 +841,10 @@ static void test_move(void)
 	count = r->count;
 
 	run_on(1);
-	expect("ENABLE on another CPU", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
+	expect("ENABLE of an event on another CPU", call(KVM_PERF_OP_ENABLE, ID, 0), 0);
 	burn();
-	expect("DISABLE there", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
-	expect_true("the count carries on", r->count > count + 100000);
+	expect("DISABLE on the other CPU", call(KVM_PERF_OP_DISABLE, ID, 0), 0);
+	expect_true("the count continues on the other CPU", r->count > count + 100000);
 	count = r->count;
 
 	call(KVM_PERF_OP_ENABLE, ID, 0);
@@ -849,7 +854,7 @@ static void test_move(void)
 	expect("DISABLE from the first CPU", call(KVM_PERF_OP_DISABLE, ID, 0),
 	       0);
 	expect("CLOSE from the first CPU", call(KVM_PERF_OP_CLOSE, ID, 0), 0);
-	expect_true("no count was lost", r->count >= count);
+	expect_true("the count includes both CPUs", r->count >= count);
 }
 
 #define RACE_IDS	4
@@ -912,7 +917,7 @@ static void test_races(void)
 	expect_true("the reference event counts on", ref_counts());
 }
 
-/* The driver's own area is there again once RESET has ended this one. */
+/* After RESET has removed this area, the driver sets its own area again. */
 static void test_area(void)
 {
 	const uint64_t op = KVM_PERF_OP_SET_AREA;
@@ -920,32 +925,33 @@ static void test_area(void)
 	uint32_t epoch;
 
 	area->size = GUEST_PERF_AREA_SIZE_VER0 - 1;
-	expect("SET_AREA of less than there is in any: EINVAL",
+	expect("SET_AREA with a size below the smallest: EINVAL",
 	       call_addr(op, phys(area)), -KVM_EINVAL);
 	area->size = GUEST_PERF_AREA_ALIGN + 1;
-	expect("SET_AREA of more than a page: EINVAL",
+	expect("SET_AREA with a size of more than a page: EINVAL",
 	       call_addr(op, phys(area)), -KVM_EINVAL);
-	/* The size there is a right one. */
+	/* The size at this address is valid. */
 	*(uint32_t *)((char *)area + 64) = sizeof(*area);
 	expect("SET_AREA in the middle of a page: EINVAL",
 	       call_addr(op, phys(area) + 64), -KVM_EINVAL);
 	*(uint32_t *)((char *)area + 64) = 0;
-	expect("SET_AREA outside memory: EFAULT",
+	expect("SET_AREA outside of memory: EFAULT",
 	       call_addr(op, NO_MEMORY), -KVM_EFAULT);
-	/* The firmware's ROM: its size is whatever the bytes mean. */
+	/* The firmware's ROM: its bytes may be a valid size or not. */
 	expect_true("SET_AREA in read-only memory: EFAULT, or EINVAL",
 		    call_addr(op, 0xfffff000) == -KVM_EFAULT ||
 		    call_addr(op, 0xfffff000) == -KVM_EINVAL);
-	expect("none of these tells anything", area->epoch, 0);
+	expect("a failed SET_AREA does not write an epoch", area->epoch, 0);
 	area->size = GUEST_PERF_AREA_ALIGN;
 	expect("SET_AREA", call_addr(op, phys(area)), 0);
-	expect("tells how much the host fills", area->size, sizeof(*area));
+	expect("SET_AREA writes the size that the host fills", area->size, sizeof(*area));
 	epoch = area->epoch;
-	expect_true("and its epoch", epoch);
+	expect_true("SET_AREA writes an epoch", epoch);
 	usleep(10000);
-	expect("which stays", area->epoch, epoch);
+	expect("the epoch stays the same", area->epoch, epoch);
 	expect("SET_AREA again", call_addr(op, phys(area)), 0);
-	expect_true("is another", area->epoch && area->epoch != epoch);
+	expect_true("SET_AREA again writes another epoch",
+		    area->epoch && area->epoch != epoch);
 	expect_true("the reference event counts on", ref_counts());
 }
 
@@ -955,9 +961,9 @@ static void test_counts(void)
 	struct guest_perf_area *area = &shared->area;
 	uint64_t before;
 
-	expect("QUERY tells which there are", all,
+	expect("QUERY returns the events of the hypervisor", all,
 	       (1 << KVM_PERF_NR_COUNTS) - 1);
-	expect("SET_COUNTS of one that there is not: EINVAL",
+	expect("SET_COUNTS of an event that does not exist: EINVAL",
 	       call_addr(op, 1 << KVM_PERF_NR_COUNTS), -KVM_EINVAL);
 	area->size = sizeof(*area);
 	expect("SET_AREA",
@@ -965,12 +971,13 @@ static void test_counts(void)
 	expect("SET_COUNTS", call_addr(op, all), 0);
 	before = area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0];
 	call(13, 0, 0);
-	expect("an exit for this contract is counted",
+	expect("SET_COUNTS counts an exit of the pair",
 	       area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0] - before, 1);
-	expect("SET_COUNTS of none", call_addr(op, 0), 0);
+	expect("SET_COUNTS of no event", call_addr(op, 0), 0);
 	before = area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0];
 	call(13, 0, 0);
-	expect("then none is", area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0],
+	expect("after SET_COUNTS of no event an exit of the pair is not counted",
+	       area->count[KVM_PERF_COUNT_EXITS_PV_PERF][0],
 	       before);
 	expect_true("the reference event counts on", ref_counts());
 }
@@ -979,27 +986,27 @@ static void test_no_counts(void)
 {
 	const uint64_t op = KVM_PERF_OP_SET_COUNTS;
 
-	expect("QUERY tells of no events of the hypervisor",
+	expect("QUERY returns no events of the hypervisor",
 	       shared->query.counts, 0);
-	expect("SET_COUNTS of one that there is not: EINVAL",
+	expect("SET_COUNTS of an event that does not exist: EINVAL",
 	       call_addr(op, 1 << KVM_PERF_NR_COUNTS), -KVM_EINVAL);
-	expect("SET_COUNTS of one that the host does not have: EOPNOTSUPP",
+	expect("SET_COUNTS of an event that the host does not have: EOPNOTSUPP",
 	       call_addr(op, 1 << KVM_PERF_COUNT_EXITS_IO), -KVM_EOPNOTSUPP);
-	expect("SET_COUNTS of none", call_addr(op, 0), 0);
+	expect("SET_COUNTS of no event", call_addr(op, 0), 0);
 }
 
 static void test_reset(void)
 {
 	expect("OPEN", open_id(ID, &shared->record[1]), 0);
 	expect("RESET", call(KVM_PERF_OP_RESET, 0, 0), 0);
-	expect("the event is gone", call(KVM_PERF_OP_READ, ID, 0),
+	expect("the event is closed after RESET", call(KVM_PERF_OP_READ, ID, 0),
 	       -KVM_ENOENT);
-	expect("and the reference event", call(KVM_PERF_OP_READ, REF_ID, 0),
+	expect("the reference event is closed after RESET", call(KVM_PERF_OP_READ, REF_ID, 0),
 	       -KVM_ENOENT);
-	expect("READ for all where there is none: ENOENT",
+	expect("READ for all without events: ENOENT",
 	       call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0), -KVM_ENOENT);
-	expect("the area's epoch, too", shared->area.epoch, 0);
-	expect("RESET of nothing", call(KVM_PERF_OP_RESET, 0, 0), 0);
+	expect("the area's epoch is 0 after RESET", shared->area.epoch, 0);
+	expect("RESET without events", call(KVM_PERF_OP_RESET, 0, 0), 0);
 }
 
 static void test_absent(void)

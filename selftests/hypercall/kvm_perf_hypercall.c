@@ -147,8 +147,8 @@ static int hypercall_mmap(struct file *file, struct vm_area_struct *vma)
 }
 
 /*
- * Never freed: the host writes to it as long as an event is open whose record
- * is here.
+ * The memory is never freed: while an event is open, the host may write to its record
+ * in this memory.
  */
 static int hypercall_open(struct inode *inode, struct file *file)
 {

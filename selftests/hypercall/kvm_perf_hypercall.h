@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * /dev/kvm_perf_hypercall: makes a hypercall for a test program, from CPL 0,
- * and lends it memory of which it knows the guest-physical address (mmap).
+ * and gives it memory with a known guest-physical address (mmap).
  */
 #ifndef _KVM_PERF_HYPERCALL_H
 #define _KVM_PERF_HYPERCALL_H
@@ -35,9 +35,9 @@ struct kvm_perf_hypercalls {
 
 /**
  * struct kvm_perf_rdpmc - an RDPMC, at CPL 0
- * @ecx: which counter
- * @failed: it faulted
- * @value: what it gave, if not
+ * @ecx: the counter
+ * @failed: RDPMC has faulted
+ * @value: the counter's value, if RDPMC has not faulted
  */
 struct kvm_perf_rdpmc {
 	__u32 ecx;
@@ -49,11 +49,12 @@ struct kvm_perf_rdpmc {
 #define KVM_PERF_HYPERCALL_CALL	_IOWR('P', 1, struct kvm_perf_hypercall)
 /* Get the guest-physical address of the memory that mmap() maps. */
 #define KVM_PERF_HYPERCALL_PHYS	_IOR('P', 2, __u64)
-/* Make several, on whichever CPU it is meanwhile. */
+/* Make several hypercalls, perhaps on different CPUs. */
 #define KVM_PERF_HYPERCALL_CALLS _IOW('P', 3, struct kvm_perf_hypercalls)
 /*
- * Start and stop a disabled event of this CPU, which has no counter, as perf did
- * from Linux 6.16 on when it unthrottled a group.  ESTALE where that changes it.
+ * Start and stop a disabled event of this CPU without a counter, as perf does from
+ * Linux 6.16 on when it unthrottles a group.  Fails with ESTALE if that changes the
+ * event.
  */
 #define KVM_PERF_HYPERCALL_STRAY _IO('P', 4)
 /* Execute RDPMC on the current CPU. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rdpmc ECX...: reads counters of this CPU by RDPMC, from CPL 0, whoever they are.
- * For each prints ECX and its value, or "fault".
+ * rdpmc ECX...: reads any counters of this CPU by RDPMC, from CPL 0, and prints ECX
+ * and the value, or "fault".
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How many instructions the host executes for a VM exit of a guest that has no event.
+ * Counts the instructions that the host executes for a VM exit of a guest without events.
  *
  *	exit_cost
  *
  * prints a line for each kind of exit: its name, and the host's instructions per operation.
- * An operation is one exit and one entry, but for:
+ * An operation is one exit and one entry, except for:
  *
  *	halt		an exit for the MSR that sets the timer, an exit for HLT, a sleep until
  *			the timer fires, and an exit for the MSR that ends the interrupt
  *	interrupt	the same, but the guest spins: the host's timer interrupt is an exit
- *	user-io		OUT to a port that the VMM handles: a return to user space, too
+ *	user-io		OUT to a port that the VMM handles: also a return to user space
  *
- * A counter of the host's CPU counts.  The figure is that of the shortest of ROUNDS, into which
- * no tick of the host's timer falls.  As root, on a host with counters and kvm.halt_poll_ns=0.
+ * A counter of the host's CPU counts.  The figure is the least of ROUNDS, so that it has no
+ * tick of the host's timer.  Needs root, a host with counters, and kvm.halt_poll_ns=0.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -101,7 +101,7 @@ static void operation(enum kind kind)
 	}
 }
 
-/* For each round: no operations, and OPERATIONS of them. */
+/* Each round first makes no operations, and then OPERATIONS of them. */
 static void guest_main(void)
 {
 	enum kind kind;
@@ -126,7 +126,7 @@ static int count_instructions(void)
 	struct perf_event_attr attr = {
 		.size = sizeof(attr), .type = PERF_TYPE_HARDWARE,
 		.config = PERF_COUNT_HW_INSTRUCTIONS, .pinned = 1,
-		/* The guest spins for as long as the host leaves it until the timer fires. */
+		/* The guest spins until the timer fires: its instructions are not counted. */
 		.exclude_guest = 1,
 	};
 	int fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
@@ -135,7 +135,7 @@ static int count_instructions(void)
 	return fd;
 }
 
-/* Until the guest's next GUEST_SYNC(), whose port is another than USER_PORT. */
+/* Runs the guest until its next GUEST_SYNC(), which has another port than USER_PORT. */
 static uint64_t run(struct kvm_vcpu *vcpu, int fd)
 {
 	uint64_t count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The paravirtual perf events from a guest of the kernel's KVM selftests: the
- * hypercalls, and memory that guest and VMM share.
+ * The paravirtual perf events in a guest of the kernel's KVM selftests: the
+ * hypercalls, and memory that the guest and the VMM share.
  *
  * Guest code runs in 64-bit mode at CPL 0, from the same C file as the VMM.
  */
@@ -24,12 +24,12 @@
 
 /**
  * struct guest_perf_shared - memory that guest and VMM share
- * @record: of the event whose id is the index
- * @vcpu: argument of OPEN and of BATCH, per vCPU
- * @watched: bit per record: the guest's NMI handler looks at it
- * @overflows: that it has found, per record
- * @phase: what the VMM, or one vCPU, wants the other to do
- * @reached: how far each vCPU is
+ * @record: the record of the event whose id is the index
+ * @vcpu: arguments of OPEN and of BATCH, per vCPU
+ * @watched: a bit per record: the guest's NMI handler reads the record
+ * @overflows: the overflows that the NMI handler has found, per record
+ * @phase: the phase in which the VMM, or a vCPU, wants the other vCPU to be
+ * @reached: the progress of each vCPU
  */
 struct guest_perf_shared {
 	struct guest_perf_event record[GUEST_PERF_RECORDS];
@@ -44,11 +44,11 @@ struct guest_perf_shared {
 	uint64_t reached[GUEST_PERF_VCPUS];
 };
 
-/* The guest's own addresses of it; globals, which the VMM sets. */
+/* The guest's addresses of the shared memory; the VMM sets these globals. */
 static struct guest_perf_shared *guest_area;
 static uint64_t guest_area_gpa;
 
-/* AMD's instruction: KVM patches it on Intel. */
+/* AMD's instruction, which KVM patches on Intel. */
 static inline long guest_perf_call(uint64_t op, uint64_t a1, uint64_t a2,
 				   uint64_t a3)
 {
@@ -80,7 +80,7 @@ static inline long guest_perf_addr_op(unsigned int op, const void *p,
 	return guest_perf_call(op, (uint32_t)gpa, gpa >> 32, nr);
 }
 
-/* Instructions, wherever they are executed; @period 0 only counts. */
+/* Opens an event for instructions in all modes; with a @period of 0 it only counts. */
 static inline long guest_perf_open(int vcpu, uint32_t id, uint64_t period)
 {
 	struct guest_perf_attr *attr = &guest_area->vcpu[vcpu].attr;
@@ -101,25 +101,25 @@ static inline long guest_perf_open(int vcpu, uint32_t id, uint64_t period)
 	return guest_perf_addr_op(KVM_PERF_OP_OPEN, param, 0);
 }
 
-/* The record's memory is to be used for something else. */
+/* Keeps the NMI handler from the record, whose memory will be used otherwise. */
 static inline void guest_perf_forget(uint32_t id)
 {
 	__atomic_and_fetch(&guest_area->watched, ~(1ull << id),
 			   __ATOMIC_SEQ_CST);
 }
 
-/* Two instructions for each time around. */
+/* Executes two instructions per turn. */
 static inline void guest_perf_burn(uint64_t n)
 {
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
 }
 
-/* How often it has overflowed since this was last asked. */
+/* Returns and clears the number of the event's overflows. */
 static inline uint32_t guest_perf_take_overflows(int id)
 {
 	uint32_t *overflows = &guest_area->record[id].overflows, n;
 
-	/* Another vCPU may forget it, and write there, at any time. */
+	/* Another vCPU may forget the record, and write there, at any time. */
 	do {
 		n = __atomic_load_n(overflows, __ATOMIC_SEQ_CST);
 		if (!n || !(__atomic_load_n(&guest_area->watched,
@@ -147,7 +147,7 @@ static inline void guest_perf_handle_nmi(struct ex_regs *regs)
 
 #define GUEST_PERF_NMI	2
 
-/* The VMM has the interrupt controllers, so that HLT leaves KVM_RUN. */
+/* The VMM emulates the interrupt controllers, so that HLT leaves KVM_RUN. */
 static bool guest_perf_without_irqchip;
 
 static inline struct kvm_vm *
@@ -161,7 +161,7 @@ guest_perf_vm_start(int nr_vcpus, size_t pages, void *guest_code,
 		return __vm_create_with_vcpus(VM_MODE_DEFAULT, nr_vcpus, pages,
 					      guest_code, vcpus);
 
-	/* As that does, without vm_create_irqchip(). */
+	/* Like __vm_create_with_vcpus(), but without vm_create_irqchip(). */
 	vm = ____vm_create(VM_MODE_DEFAULT, 2048 + pages);
 	kvm_vm_elf_load(vm, program_invocation_name);
 	for (i = 0; i < nr_vcpus; i++)
@@ -172,7 +172,7 @@ guest_perf_vm_start(int nr_vcpus, size_t pages, void *guest_code,
 /**
  * guest_perf_vm_create - a VM with the shared memory and the NMI handler
  * @nr_vcpus: number of vCPUs, at most GUEST_PERF_VCPUS
- * @guest_code: what each starts with; its argument is the number of the vCPU
+ * @guest_code: the function that each vCPU runs; its argument is the vCPU's number
  * @vcpus: set to the vCPUs
  * @area: set to the VMM's address of the shared memory
  */
@@ -203,7 +203,7 @@ guest_perf_vm_create(int nr_vcpus, void *guest_code, struct kvm_vcpu *vcpus[],
 	return vm;
 }
 
-/* Run it until the guest makes a ucall, whose command is returned. */
+/* Runs the vCPU until the guest makes a ucall; returns the ucall's command. */
 static inline uint64_t guest_perf_run(struct kvm_vcpu *vcpu, struct ucall *uc)
 {
 	vcpu_run(vcpu);

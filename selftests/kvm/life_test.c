@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a VMM and a guest can do to events besides counting: a guest whose
- * events and vCPUs end, a vCPU that gets another thread, a thread that gets
- * another vCPU, a VMM that is killed.
- * Needs no guest kernel, so that a VM lives for milliseconds.
+ * The life cycle of events: a guest whose events and vCPUs end, a vCPU that gets
+ * another thread, a thread that gets another vCPU, a killed VMM.
+ * The test needs no guest kernel, so that a VM lives for milliseconds.
  *
- * Usage: life_test			records that were given back, threads, pauses,
+ * Usage: life_test			records of closed events, threads, pauses,
  *					signals, waits
  *	  life_test kill N [SEED]	kills N VMMs, each at a random moment
- *	  life_test spin SECONDS	2 vCPUs that count and sample, so long
- *					from when both do; prints whether their
+ *	  life_test spin SECONDS	2 vCPUs count and sample for so long after
+ *					both have started; prints whether their
  *					counts ever went back
  *	  life_test hold N		a vCPU that opens N events, prints "held"
  *					and keeps them until it is killed
@@ -67,7 +66,7 @@ static void guest_fill(uint32_t id)
 	uint8_t *p = (uint8_t *)&guest_area->record[id];
 	unsigned int i;
 
-	/* The NMI handler would change it. */
+	/* The NMI handler must no longer change the record. */
 	guest_perf_forget(id);
 	for (i = 0; i < sizeof(struct guest_perf_event); i++)
 		p[i] = PATTERN;
@@ -99,7 +98,7 @@ static void guest_await(const uint64_t *p, uint64_t value)
 		guest_perf_burn(1000);
 }
 
-/* Fill the records of events that are gone, and see them untouched. */
+/* Fills the records of closed events, and checks that they stay unchanged. */
 static void guest_check_untouched(uint32_t busy, uint32_t first, int n)
 {
 	int i;
@@ -111,7 +110,7 @@ static void guest_check_untouched(uint32_t busy, uint32_t first, int n)
 		GUEST_ASSERT_1(guest_is_filled(first + i), first + i);
 }
 
-/* Does as vCPU 0 says: sample, and be stopped in one way or another. */
+/* vCPU 0 tells this vCPU to sample, and ends its events in one way or another. */
 static void guest_records_other(int vcpu)
 {
 	guest_await(&guest_area->phase, vcpu);
@@ -126,7 +125,7 @@ static void guest_records_other(int vcpu)
 		guest_perf_burn(1000);
 }
 
-/* Let another vCPU sample. */
+/* Lets another vCPU sample. */
 static void guest_let(int vcpu)
 {
 	set(&guest_area->phase, vcpu);
@@ -196,7 +195,7 @@ static uint64_t guest_count(uint32_t id)
 	return guest_area->record[id].count;
 }
 
-/* Each GUEST_SYNC is the last of a thread, and what follows another's. */
+/* At each GUEST_SYNC the VMM continues the vCPU with another thread. */
 static void guest_threads(int vcpu)
 {
 	uint64_t before, after, overflows;
@@ -208,7 +207,7 @@ static void guest_threads(int vcpu)
 		GUEST_SYNC(i);
 		guest_perf_burn(BURN);
 		after = guest_count(0);
-		/* The VMM reads a string or two meanwhile. */
+		/* The count includes the instructions of GUEST_SYNC(). */
 		GUEST_ASSERT_2(after - before >= 2 * BURN &&
 			       after - before < 2 * BURN + 2000, i,
 			       after - before);
@@ -229,8 +228,8 @@ static void guest_threads(int vcpu)
 }
 
 /*
- * Two vCPUs, whose guests do not the same: each has all counters, and what it
- * counts is what it does.  The VMM runs the other at each GUEST_SYNC.
+ * Two vCPUs with different loops use all counters in turn, and each must count its
+ * own loop.  At each GUEST_SYNC the VMM runs the other vCPU.
  */
 static void guest_turns(int vcpu)
 {
@@ -280,7 +279,7 @@ static void guest_paused(int vcpu)
 	}
 }
 
-/* Overflows; see test_leave(). */
+/* The guest's event overflows; see test_leave(). */
 static void guest_sample(int vcpu)
 {
 	guest_start(vcpu, 0, PERIOD);
@@ -290,7 +289,7 @@ static void guest_sample(int vcpu)
 
 #define OPENS		(KVM_PERF_BATCH_MAX / 2)
 
-/* Opens events, and closes them, as often as it is let. */
+/* Opens and closes events as often as the host lets it. */
 static void guest_open_many(int vcpu)
 {
 	struct guest_perf_op *ops = guest_area->vcpu[vcpu].ops;
@@ -321,7 +320,7 @@ static void guest_reset(void)
 	GUEST_SYNC(0);
 }
 
-/* Everything, in an order that is never the same. */
+/* Makes all operations, in random order. */
 static void guest_busy(int vcpu)
 {
 	uint64_t random = rdtsc() | 1;
@@ -330,7 +329,7 @@ static void guest_busy(int vcpu)
 
 	for (;;) {
 		random = random * 6364136223846793005ull + 1442695040888963407ull;
-		/* Mostly its own events, sometimes the other's. */
+		/* Mostly events of this vCPU, sometimes of the other. */
 		id = (random >> 60) + (random >> 40 & 7 ? 16 * vcpu : 0);
 		switch (random >> 50 & 15) {
 		case 0 ... 3:
@@ -372,7 +371,7 @@ static void guest_busy(int vcpu)
 	}
 }
 
-/* What it executes is counted, whatever the host does to its CPUs. */
+/* The event counts all instructions, whatever the host does to its CPUs. */
 static void guest_spin(int vcpu)
 {
 	uint64_t before, after;
@@ -393,7 +392,7 @@ static void guest_spin(int vcpu)
  * The VMM
  */
 
-/* What KVM sees of a reset: real mode. */
+/* KVM notices a reset by real mode. */
 static void reset_vcpu(struct kvm_vcpu *vcpu)
 {
 	struct kvm_sregs sregs;
@@ -424,7 +423,7 @@ static void *run_record_vcpu(void *arg)
 	struct kvm_vcpu *vcpu = arg;
 	struct ucall uc;
 
-	/* None but the last comes back from the guest. */
+	/* Only the last thread returns from the guest. */
 	guest_perf_run(vcpu, &uc);
 	reset_vcpu(vcpu);
 	return NULL;
@@ -443,7 +442,7 @@ static void test_records(void)
 		ksft_test_result_pass("%s\n", (char *)uc.args[1]);
 }
 
-/* Has the calling thread run on @cpu, of those that there are. */
+/* Has the calling thread run on @cpu, modulo the number of CPUs. */
 static void run_on(int cpu)
 {
 	cpu_set_t set;
@@ -520,7 +519,7 @@ static void test_two_vms(void)
 
 static pthread_barrier_t turn;
 
-/* Each time the vCPU that the other thread has run before. */
+/* Each time runs the vCPU that the other thread has run before. */
 static void *swap_vcpus(void *arg)
 {
 	static bool done[2];
@@ -528,7 +527,7 @@ static void *swap_vcpus(void *arg)
 	struct ucall uc;
 
 	for (i = nr; ; i ^= 1) {
-		/* At once, or one after the other. */
+		/* The threads run at once, or one after the other. */
 		if (nr && rdtsc() & 1)
 			usleep(20000);
 		if (!done[i])
@@ -558,7 +557,7 @@ static void ignore(int signal)
 {
 }
 
-/* A record says what a vCPU has executed whenever the VMM has stopped it. */
+/* When the VMM has stopped a vCPU, the record has the vCPU's whole count. */
 static void test_pause(void)
 {
 	struct itimerval timer = { .it_value.tv_usec = 50000 };
@@ -573,7 +572,7 @@ static void test_pause(void)
 			ksft_exit_fail_msg("no signal: %s\n", strerror(errno));
 		executed = area->reached[0] * 2 * BURN / 1000;
 		count = area->record[0].count;
-		/* It may not have come to run since it was stopped before. */
+		/* The vCPU may not have run after the stop before. */
 		if (count < executed || count > executed * 1.01 + 3000 ||
 		    count < told) {
 			ksft_print_msg("executed %lu, told of %lu, before of %lu\n",
@@ -644,7 +643,7 @@ static void *interrupt(void *vcpu_thread)
 	return NULL;
 }
 
-/* Of what a reset does, what concerns an NMI. */
+/* Drops the NMI, as a reset does; returns whether there was an NMI. */
 static bool drop_nmi(void)
 {
 	struct kvm_vcpu_events events;
@@ -660,7 +659,7 @@ static bool drop_nmi(void)
 	return true;
 }
 
-/* Run other code, as after a reset; true if an NMI has come nevertheless. */
+/* Runs other code, as after a reset; returns true if an NMI still comes. */
 static bool nmi_after_reset(void)
 {
 	uint64_t before = seen(&area->overflows[0]);
@@ -679,7 +678,7 @@ static bool nmi_after_reset(void)
 
 #define NMI_TAKEN_BACK	"an NMI that the VMM takes back does not come"
 
-/* KVM keeps no NMI to itself that it has injected when it leaves the guest. */
+/* When KVM leaves the guest, it must not keep an NMI that it has injected. */
 static void leave_with_nmi(void)
 {
 	pthread_t self = pthread_self(), thread;
@@ -690,7 +689,7 @@ static void leave_with_nmi(void)
 	create(1, guest_sample);
 	signal(SIGALRM, ignore);
 	sched_getaffinity(0, sizeof(all), &all);
-	/* Threads begin where their creator is. */
+	/* A thread starts on its creator's CPU. */
 	run_on(1);
 	start_thread(&thread, interrupt, &self);
 	run_on(0);
@@ -713,8 +712,8 @@ static void leave_with_nmi(void)
 }
 
 /*
- * Where the fast path of VMX has injected it, with interrupts off, only another CPU can
- * have the vCPU leave before the entry that delivers it.
+ * If the fast path of VMX has injected the NMI, with interrupts off, only another CPU can
+ * make the vCPU leave before the entry that delivers the NMI.
  */
 static void test_leave(void)
 {
@@ -724,7 +723,7 @@ static void test_leave(void)
 		leave_with_nmi();
 }
 
-/* Sets a parameter of kvm's; returns what it was. */
+/* Sets a parameter of the module kvm; returns the old value. */
 static unsigned int set_parameter(const char *name, unsigned int value)
 {
 	char path[100];
@@ -743,7 +742,7 @@ static unsigned int set_parameter(const char *name, unsigned int value)
 
 static uint64_t stop_running, left_guest;
 
-/* Until it is told to stop, whatever signals come. */
+/* Runs the vCPU until stop_running is set, in spite of signals. */
 static void *run_interrupted(void *arg)
 {
 	while (!seen(&stop_running)) {
@@ -754,7 +753,7 @@ static void *run_interrupted(void *arg)
 	return NULL;
 }
 
-/* How long it takes until the memory slots are changed, in us. */
+/* Changes the memory slots; returns the time in us. */
 static uint64_t change_slots(struct kvm_vm *vm, int i)
 {
 	uint64_t began = now_us();
@@ -763,7 +762,7 @@ static uint64_t change_slots(struct kvm_vm *vm, int i)
 	return now_us() - began;
 }
 
-/* How long it takes until the vCPU has left the guest, in us. */
+/* Makes the vCPU leave the guest; returns the time in us. */
 static uint64_t get_vcpu_back(pthread_t thread)
 {
 	uint64_t began = now_us(), before = seen(&left_guest);
@@ -776,12 +775,12 @@ static uint64_t get_vcpu_back(pthread_t thread)
 
 #define OPEN_RATE	40
 #define WAITS		20
-/* What took so many us has waited for the vCPU, or for others on a busy machine. */
+/* After so many us a caller has waited for the vCPU, or for others on a busy machine. */
 #define WAITED		250000
 
 /*
- * A vCPU that opens events too often has to wait for 825 ms after each batch,
- * and that is nobody else's affair: what waited for it would do so each time.
+ * A vCPU that opens events too often has to wait for 825 ms after each batch.  No
+ * other operation may wait for the vCPU: it would wait each time.
  */
 static void test_wait(void)
 {
@@ -814,14 +813,14 @@ static void test_wait(void)
 
 	ksft_print_msg("opened %lu in %lu ms; of %d times the memory slots took 250 ms to change %u times, the vCPU to come back %u\n",
 		       opened, began / 1000, WAITS, slots, back);
-	/* A batch more than the time has brought. */
+	/* At most a batch more than the rate allows in this time. */
 	ksft_test_result(opened > OPENS && opened * 1000000 / OPEN_RATE <=
 			 began + (OPENS + 3) * 1000000 / OPEN_RATE,
 			 "a vCPU opens no more events than it may, signals or not\n");
 	ksft_test_result(slots <= WAITS / 2,
-			 "a change of the memory slots does not wait for it\n");
+			 "a change of the memory slots does not wait for a vCPU that waits\n");
 	ksft_test_result(back <= WAITS / 2,
-			 "nor does a VMM that wants the vCPU back\n");
+			 "a VMM that wants a waiting vCPU back does not wait\n");
 }
 
 static void *run_for_ever(void *arg)
@@ -847,7 +846,7 @@ static void live(uint64_t *reached)
 	}
 }
 
-/* Returns how many rounds its guest has made. */
+/* Kills a VMM; returns how many rounds its guest has made. */
 static uint64_t kill_one(uint64_t *reached, uint64_t after_us)
 {
 	pid_t pid;
@@ -945,8 +944,8 @@ static void guest_ask(void)
 }
 
 /*
- * What a VMM finds that passes on KVM_GET_SUPPORTED_CPUID; with @ask, one that asks for
- * the feature, and sets its bit.
+ * Prints what a guest has if its VMM passes on KVM_GET_SUPPORTED_CPUID.  With @ask the VMM
+ * asks for the feature, and sets its bit.
  */
 static void tell_offer(bool ask)
 {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What becomes of records when the VMM or the host does something to their
- * memory: ballooning, swapping, migration, another mapping, read-only memory,
- * dirty logging.
+ * Tests records whose memory the VMM or the host changes: ballooning, swapping,
+ * migration, another mapping, read-only memory, dirty logging.
  *
- * The records are in a memory slot of their own, which the guest never
- * touches: whatever is written there was written by the host.  Needs swap.
+ * The records are in a memory slot of their own, to which only the host writes.
+ * Needs swap.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +23,7 @@
 #define PERIOD		20000
 #define BURN		(10 * PERIOD)
 
-/* The slot: the record of an event that counts, of one that samples; unused. */
+/* Pages of the slot: the record of a counting event, of a sampling event; unused. */
 #define SLOT		10
 #define SLOT_GPA	0x40000000ull
 #define PAGE		4096ul
@@ -33,7 +32,7 @@
 #define UNUSED		2
 #define SLOT_SIZE	(3 * PAGE)
 
-/* Linux 6.1's headers have it, the C library's may not. */
+/* Linux 6.1's headers define this, but the C library's headers may not. */
 #ifndef MADV_SOFT_OFFLINE
 #define MADV_SOFT_OFFLINE	101
 #endif
@@ -68,7 +67,7 @@ static void guest_start(uint32_t page, uint64_t period)
 	GUEST_ASSERT_EQ(guest_perf_op(KVM_PERF_OP_ENABLE, page, 0), 0);
 }
 
-/* A round: overflows, and a READ, whose result the VMM gets. */
+/* In a round an event overflows, and the VMM gets the result of a READ. */
 static void guest_main(int vcpu)
 {
 	guest_start(COUNTS, 0);
@@ -88,7 +87,7 @@ static struct guest_perf_event *record(unsigned int page)
 	return (struct guest_perf_event *)(memory + page * PAGE);
 }
 
-/* What READ answers. */
+/* Runs a round of the guest; returns the result of READ. */
 static long round_of_guest(void)
 {
 	struct ucall uc;
@@ -106,7 +105,7 @@ static void is(const char *what, long got, long want)
 	ksft_test_result(got == want, "%s\n", what);
 }
 
-/* All that the guest has executed, also while nothing could be written. */
+/* The count has all of the guest's instructions, also from while a write failed. */
 static bool counts_all(void)
 {
 	uint64_t executed = rounds * 2 * BURN;
@@ -130,7 +129,7 @@ static void check_works(const char *what)
 	ksft_test_result(!ret && counts_all(), "%s: READ writes the whole count\n",
 			 what);
 	ksft_test_result(record(SAMPLES)->overflows >= 2 * BURN / PERIOD - 1,
-			 "%s: overflows are told\n", what);
+			 "%s: the host delivers overflows\n", what);
 }
 
 static void check_fails(const char *what)
@@ -143,7 +142,7 @@ static void check_fails(const char *what)
 			 what);
 }
 
-/* An entry of Documentation/admin-guide/mm/pagemap.rst. */
+/* Entries of /proc/PID/pagemap: Documentation/admin-guide/mm/pagemap.rst. */
 #define PAGEMAP_PFN(entry)	((entry) & ((1ull << 55) - 1))
 #define PAGEMAP_SWAPPED(entry)	((entry) >> 62 & 1)
 
@@ -193,7 +192,7 @@ static int swapped_pages(void)
 	       PAGEMAP_SWAPPED(pagemap(SAMPLES));
 }
 
-/* A page that compaction has just isolated is skipped. */
+/* Repeat, because madvise skips a page that compaction has just isolated. */
 static void swap_out(void)
 {
 	int tries;
@@ -209,16 +208,17 @@ static void swap_out(void)
 static void test_swap(void)
 {
 	swap_out();
-	is("swapped out", swapped_pages(), 2);
-	/* Not check_works(), which looks at it before. */
+	is("swapped out: both records are on swap", swapped_pages(), 2);
+	/* Not check_works(), which reads the records before the host does. */
 	is("swapped out: READ", round_of_guest(), 0);
-	is("the host has it back", PAGEMAP_SWAPPED(pagemap(COUNTS)), 0);
-	is("that of the overflows, too", PAGEMAP_SWAPPED(pagemap(SAMPLES)), 0);
-	ksft_test_result(counts_all(), "swapped out: the whole count\n");
+	is("swapped out: READ brings the record back", PAGEMAP_SWAPPED(pagemap(COUNTS)), 0);
+	is("swapped out: an overflow brings the record back",
+	   PAGEMAP_SWAPPED(pagemap(SAMPLES)), 0);
+	ksft_test_result(counts_all(), "swapped out: READ writes the whole count\n");
 	check_works("after it");
 }
 
-/* Fails if somebody holds the page. */
+/* Migration of a page fails if the host has pinned it. */
 static void test_migration(void)
 {
 	uint64_t counts, samples;
@@ -230,7 +230,7 @@ static void test_migration(void)
 	advise(SAMPLES, MADV_SOFT_OFFLINE);
 	ksft_test_result(counts && PAGEMAP_PFN(pagemap(COUNTS)) != counts &&
 			 PAGEMAP_PFN(pagemap(SAMPLES)) != samples,
-			 "migrated to other pages, so nobody holds them\n");
+			 "the records migrate to other pages: the host has not pinned them\n");
 	check_works("migrated");
 }
 
@@ -256,7 +256,7 @@ static void test_mapping(void)
 	memory = map(NULL, PROT_READ | PROT_WRITE);
 	set_slot(0, SLOT_SIZE);
 	check_works("slot at another address");
-	is("and nothing is written to the old one",
+	is("another mapping: the host does not write to the old memory",
 	   ((struct guest_perf_event *)was)->count < record(COUNTS)->count,
 	   true);
 
@@ -280,17 +280,18 @@ static void test_dirty_log(void)
 {
 	set_slot(KVM_MEM_LOG_DIRTY_PAGES, SLOT_SIZE);
 	dirty_pages();
-	is("nothing is dirty at first", dirty_pages(), 0);
+	is("dirty logging: no page is dirty at first", dirty_pages(), 0);
 	check_works("dirty logging");
-	is("both records are dirty, and nothing else", dirty_pages(),
+	is("dirty logging: both records are dirty, and no other page", dirty_pages(),
 	   1 << COUNTS | 1 << SAMPLES);
-	is("until they are written again", dirty_pages(), 0);
-	check_works("after it was asked for");
-	is("as they are now", dirty_pages(), 1 << COUNTS | 1 << SAMPLES);
+	is("dirty logging: no page is dirty after the log was read", dirty_pages(), 0);
+	check_works("after the log was read");
+	is("dirty logging: both records are dirty again", dirty_pages(),
+	   1 << COUNTS | 1 << SAMPLES);
 	set_slot(0, SLOT_SIZE);
 }
 
-/* Of /proc/vmstat: what FOLL_PIN holds in the whole system. */
+/* The number of pages in the whole system that FOLL_PIN has pinned, from /proc/vmstat. */
 static long pinned_pages(void)
 {
 	long n, pinned = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What a guest's agent and perf may answer, at random: whatever it is, pv-perf says
-that the guest has failed, or has what it may have. N seeds, or those given."""
+"""A guest's agent and perf answer at random: pv-perf then says that the guest has failed,
+or accepts a well-formed answer. Runs N seeds, or the given seeds."""
 import base64
 import io
 import json
@@ -36,7 +36,7 @@ def anything(rng, depth=0):
 
 
 def plausible(rng, text):
-    """As an agent, with something wrong now and then."""
+    """An agent's answer, which is sometimes wrong."""
     output = rng.choice((b"pair\nkernel \x1b[2J\ncpus 99999999\n", b"/etc\n",
                          b"lost -1\nsize 1e9\n", b"early \x9b\xff\x1b]0;x\x07\n",
                          b"size 100\nlost 18446744073709551616\n", b"\0" * 70000,
@@ -55,7 +55,7 @@ def plausible(rng, text):
 
 
 class Hostile:
-    """In place of libvirt's module."""
+    """Stands in for libvirt's module."""
 
     def __init__(self, rng):
         self.rng = rng

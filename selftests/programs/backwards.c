@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sum that is overwritten long before it is looked at: a debugger that executes
- * backwards from there to the last write of it finds where.
+ * Overwrites a sum long before the program uses it.  A debugger that executes backwards
+ * from the use finds the write.
  *
  * build: -O0 -g
  */

@@ -13,7 +13,7 @@
 #include "kselftest.h"
 
 #define LOOPS	1000000
-/* What is executed around the loop, from one system call to the other. */
+/* Instructions around the loop, from one system call to the other. */
 #define SLACK	200
 
 static int bpf(enum bpf_cmd cmd, union bpf_attr *attr)
@@ -33,7 +33,7 @@ static int open_event(void)
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
 
-/* A map that holds the event, for each CPU. */
+/* Creates a map that has the event for each CPU. */
 static int create_map(int event)
 {
 	int nr_cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -119,9 +119,9 @@ int main(void)
 	ksft_print_msg("before %d, after %d, read() %llu\n", before, after,
 		       count);
 	ksft_test_result(before > 0 && more > 0 && more <= SLACK,
-			 "BPF reads what the loop has executed\n");
+			 "a BPF program reads the loop's instructions\n");
 	more = count - after;
 	ksft_test_result(more > 0 && more <= SLACK,
-			 "and what read() returns\n");
+			 "a BPF program reads the same count as read()\n");
 	ksft_finished();
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
- * Two loops whose branches are known, for their records: seven in a turn of the first,
- * of each kind one, and of returns two; two in a turn of the second, one of which
- * enters the kernel.  The symbols of branches begin with from_, those of where they go
- * with to_, and then their number, in order.
+ * Two loops with known branches.  A turn of the first loop has seven branches: one of each
+ * kind, and two returns.  A turn of the second loop has two branches, one of which enters
+ * the kernel.  from_N is the address of branch N, and to_N is its target.
  */
 #include <sys/syscall.h>
 

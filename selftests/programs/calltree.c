@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -O0 -g -static -Wl,--eh-frame-hdr */
 /*
- * A call tree with known shares of the time: main calls a, b and c; a takes 2
- * parts and its callee aa 1; b takes 1, bb 2 and bbb 1; c takes 3 of the 10.
+ * A call tree with known shares of the time, in tenths: main calls a (2, and its
+ * callee aa 1), b (1, and its callees bb 2 and bbb 1) and c (3).
  */
-/* In the function itself, not in a callee. */
+/* A macro, so that the time counts for the function itself, not for a callee. */
 #define PARTS(n) do {							\
 	int left = (n) * 100000;					\
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(left));		\

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What pv-perf makes of the measurements of clocks, of which the truth is known."""
+"""Tests pv-perf's evaluation of clocks' measurements, with clocks whose time is known."""
 import bisect
 import gzip
 import os
@@ -19,7 +19,7 @@ def check(name, passed, note=""):
 
 
 class Guest:
-    """A guest whose clock began later and is slow, with four vCPUs."""
+    """A guest with four vCPUs, whose clock started later than the host's and is slower."""
 
     def __init__(self, pid, offset=0, drift=20e-6, skew=0):
         self.pid, self.offset, self.drift, self.skew = pid, offset, drift, skew
@@ -44,7 +44,7 @@ class Guest:
 
 
 def understand(guest, more="", traced=""):
-    """(points, what is traced, what is said)"""
+    """Returns (points, the trace of hypercalls, the guest's measurements)."""
     with tempfile.TemporaryDirectory() as folder:
         said = os.path.join(folder, "said")
         with open(said, "w", encoding="latin-1") as f:
@@ -61,7 +61,7 @@ def understand(guest, more="", traced=""):
 
 
 def host_time(points, time):
-    """As pv-perf report does: linear in between."""
+    """Interpolates linearly, like pv-perf report."""
     n = min(max(bisect.bisect([p[0] for p in points], time), 1), len(points) - 1)
     (a, x, _), (b, y, _) = points[n - 1], points[n]
     return x + (time - a) * (y - x) / (b - a)
@@ -81,17 +81,17 @@ for second in range(3600):
     a.measure(START + second * 10**9)
 a.measure(START + 3600 * 10**9)
 found, trace, said = understand(a)
-check("the clock has the begin, the end, and points 4 s apart", len(found) == 902)
+check("the clock has points at the begin, at the end, and every 4 s", len(found) == 902)
 error = worst(a, found, 3600)
 check("the clock is within 1 us of the truth", error < 1, f"{error:.2f} us")
 check("the clock says how exact it is", error < max(p[2] for p in found) * 1e6 < 2,
       f"{max(p[2] for p in found) * 1e6:.2f} us")
-check("the trace tells the vCPUs' threads", trace.vcpus ==
+check("the trace shows the vCPUs' threads", trace.vcpus ==
       {0: 1000, 1: 1001, 2: 1002, 3: 1003})
-check("a trace of the guest's hypercalls is its VMM's", trace.is_of(said))
-check("some hypercalls that agree do not make a VMM the guest's", not trace.is_of(
+check("the VMM of the guest's hypercalls is the guest's VMM", trace.is_of(said))
+check("a VMM with only some of the guest's hypercalls is not the guest's VMM", not trace.is_of(
     {**dict(list(said.items())[:10]), **{-n: None for n in range(11)}}))
-check("no trace is that of a guest which says nothing", not trace.is_of({}))
+check("no VMM is that of a guest without measurements", not trace.is_of({}))
 
 b = Guest(2000, START - 9 * 10**9, skew=3000)
 for second in range(11):
@@ -99,15 +99,16 @@ for second in range(11):
 found, _, _ = understand(b)
 error = max(worst(b, found, 10, cpu) for cpu in range(4))
 says = max(p[2] for p in found) * 1e6
-check("the clock of vCPUs that differ by 9 us is as exact as it says", error <= says < 10,
-      f"{error:.2f} us, it says {says:.2f}")
+check("the clock of vCPUs that differ by 9 us is as exact as its bound", error <= says < 10,
+      f"{error:.2f} us, bound {says:.2f}")
 
 found, _, said = understand(a)
 thin = clock.best(found, 100)
-check("few points are as exact", len(thin) == 92 and worst(a, thin, 3600) <
-      max(p[2] for p in thin) * 1e6 < 1, f"{worst(a, thin, 3600):.2f} us")
-check("of no points the best are none", clock.best([], 100) == [])
-check("of one or two points the best are these",
+check("a clock with only the best points is as exact",
+      len(thin) == 92 and worst(a, thin, 3600) < max(p[2] for p in thin) * 1e6 < 1,
+      f"{worst(a, thin, 3600):.2f} us")
+check("there is no best point among no points", clock.best([], 100) == [])
+check("one or two points are their own best points",
       [clock.best(found[:n], 100) for n in (1, 2)] ==
       [found[:1], found[:2]])
 
@@ -117,7 +118,7 @@ for second in range(61):
                  (1500, 3000) if second % 4 in (0, 3) else (90000,))
 found, _, _ = understand(busy)
 error = worst(busy, found, 60)
-check("the clock is exact after seconds in which all takes long",
+check("the clock is exact after seconds in which each measurement takes long",
       error < max(p[2] for p in found) * 1e6 < 2,
       f"{error:.2f} us")
 
@@ -126,7 +127,7 @@ evil = "".join(["\x1b[2J\n", "1 2\n", "-1 5 6\n", "0 9 8\n", "x" * 5000 + "\n",
                 "0 1 2", "\0" * 100])
 clean, _, _ = understand(b)
 found, _, _ = understand(b, evil)
-check("nonsense is left out", found == clean)
+check("malformed measurements are left out", found == clean)
 
 c = Guest(3000, START - 10**9)
 c.measure(START)
@@ -135,7 +136,7 @@ hypercall = c.traced[5].replace("3000/", "4000/")
 found, _, _ = understand(c, "", hypercall)
 check("another VM's hypercalls do not count", found == understand(c)[0])
 found, _, _ = understand(c, "", "".join(c.traced[:12]))
-check("hypercalls that are traced twice are not believed", len(found) == 1)
+check("a hypercall that is traced twice does not count", len(found) == 1)
 
 d = Guest(5000, START - 10**9)
 d.measure(START)
@@ -153,7 +154,7 @@ def window(text):
 
 
 marks = "b 12.000000001\n", "e 13.000000002\n", "e 13.500000002\n"
-check("the window is found in a file that is cut",
+check("the window is found in a file that is cut short",
       window("".join(marks)) == [12.000000001, 13.000000002])
 check("a window without its end is not found", window(marks[0]) is None)
 check("lines that are not marks are passed over",

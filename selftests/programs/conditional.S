@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
- * 2,000,000 conditional branches, taken and not, of all kinds; and some instructions that
- * are conditional or branches, but not both.
+ * 2,000,000 conditional branches of all kinds, taken and not taken, and some instructions
+ * that are conditional or branches, but not both.
  */
 #include <sys/syscall.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What CPUID says on one CPU: EAX, EBX, ECX and EDX.
+ * Prints a CPUID leaf of one CPU: EAX, EBX, ECX and EDX.
  *
  * Usage: cpuid CPU LEAF
  */

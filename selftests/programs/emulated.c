@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -g -static -no-pie */
 /*
- * Instructions that a hypervisor completes for its guest, and what perf counts in user
- * mode meanwhile; as root.
+ * Executes instructions that a hypervisor completes for its guest, and counts in user mode.
+ * Needs root.
  *
  *	emulated KIND NUMBER
  *
- * executes a loop with one instruction of this kind so many times, and prints how many
- * instructions and branches were counted.
+ * runs a loop with one instruction of this KIND for NUMBER turns, and prints the counts of
+ * instructions and branches.
  *
  *	emulated rdpmc KIND NUMBER
  *
- * prints the instructions alone, as read by RDPMC right before and after the loop.
+ * prints only the instructions, read by RDPMC right before and after the loop.
  *
  *	emulated run KIND NUMBER
  *
- * executes the loop without counting.
+ * runs the loop without counting.
  *
  *	emulated msr
  *
- * prints how many more instructions the kernel executes for 100 readings of an MSR that
- * hypervisors intercept than of one that they do not.
+ * reads 100 times an MSR that hypervisors intercept and 100 times an MSR that they do not
+ * intercept, and prints the difference of the kernel's instructions.
  *
- * KIND: cpuid; in and out: of a port; ins and outs: 8 bytes of one; load and store: to
- * where no device is; hypercall: one that is not for user mode.  And for a guest with
- * kvm.force_emulation_prefix=1: nop, jump and syscall, by KVM's emulator.
+ * KIND: cpuid; in, out: a port; ins, outs: 8 bytes at a port; load, store: an address
+ * without a device; vmcall, vmmcall: a hypercall that user mode may not make.  For a guest
+ * with kvm.force_emulation_prefix=1: nop, jump and syscall, which KVM emulates.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@
 
 #include <linux/perf_event.h>
 
-/* TCG PC Client platform TPM profile: locality 0, of a TPM that is not there. */
+/* TCG PC Client platform TPM profile: locality 0.  The machine has no TPM. */
 #define TPM		0xfed40000
 
 #define MSR_APICBASE	0x1b
@@ -49,7 +49,7 @@
 static volatile void *nowhere;
 static char buffer[8];
 
-/* The loop has two instructions beside @text, of which one is a branch. */
+/* The loop has two more instructions than @text, one of which is a branch. */
 #define KIND(name, text)						\
 static void do_##name(long n)						\
 {									\
@@ -59,7 +59,7 @@ static void do_##name(long n)						\
 		       "r11", "cc", "memory");				\
 }
 
-/* KVM executes what has this prefix by its emulator (handle_ud()). */
+/* KVM emulates an instruction with this prefix (handle_ud()). */
 #define EMULATE		"ud2; .ascii \"kvm\"; "
 
 KIND(cpuid, "xor %%eax, %%eax; .globl cpuid_instruction; cpuid_instruction: cpuid")
@@ -115,7 +115,7 @@ static void prepare(void)
 	if (nowhere == MAP_FAILED)
 		err(1, "mmap");
 	close(fd);
-	/* A load faults it in: it is not what is counted. */
+	/* Fault the page in before the count. */
 	*(volatile int *)nowhere;
 }
 
@@ -143,7 +143,7 @@ struct counts {
 	uint64_t value[2];
 };
 
-/* With what the calls take. */
+/* The counts include the system calls around the loop. */
 static struct counts count_run(const struct kind *kind, int fd, long n)
 {
 	struct counts counts;
@@ -170,7 +170,7 @@ static void count_kind(const struct kind *kind, long n)
 	       (long)(all.value[1] - one.value[1]));
 }
 
-/* As in linux/perf_event.h, without its loop: nothing else counts here. */
+/* As in linux/perf_event.h.  read_run() has the loop. */
 static inline uint64_t read_counter(volatile struct perf_event_mmap_page *page)
 {
 	uint32_t low, high, index = page->index;
@@ -189,7 +189,7 @@ static long read_run(const struct kind *kind,
 	uint32_t seq;
 	long got;
 
-	/* Anew where the kernel has changed the page meanwhile. */
+	/* Repeat if the kernel has changed the page meanwhile. */
 	do {
 		seq = page->lock;
 		before = read_counter(page);
@@ -213,7 +213,7 @@ static void read_kind(const struct kind *kind, long n)
 	printf("%ld instructions\n", read_run(kind, page, n + 1) - one);
 }
 
-/* The least of many, as an interrupt adds to it. */
+/* Returns the least of many counts, because an interrupt adds to a count. */
 static uint64_t count_msr(int fd, int msrs, uint32_t msr)
 {
 	uint64_t least = -1, value;

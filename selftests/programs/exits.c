@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -O0 -g -static -no-pie */
 /*
- * Exits of a guest, so many of each kind, from user mode; as root.
+ * Causes exits of a guest from user mode, NUMBER of each KIND.  Needs root.
  *
  *	exits KIND NUMBER...
  *
- * KIND: cpuid; io: a write to port 0x80; mmio: a read of the registers of a TPM, which
- * is not there; hypercall: one that is not for user mode; halt: the CPU has nothing to
- * do for a millisecond.
+ * KIND: cpuid; io: a write to port 0x80; mmio: a read of the registers of a TPM that the
+ * machine does not have; hypercall: a hypercall that user mode may not make; halt: the CPU
+ * is idle for a millisecond.
  */
 #include <cpuid.h>
 #include <err.h>

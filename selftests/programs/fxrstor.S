@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* build: -nostdlib -static -no-pie -fno-stack-protector */
-/* Restores its FPU state, as fast as it can, until it is killed. */
+/* Restores its FPU state as fast as possible, until it is killed. */
 	.globl	_start
 _start:
 	fxsave	state(%rip)

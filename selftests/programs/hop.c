@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
- * Moves itself from CPU to CPU 1,000 times (between CPUs 0 and 1), and loops a
- * little on each.  No library, so that the instructions that it executes in
- * user mode are the same in every run.
+ * Moves itself 1,000 times between CPUs 0 and 1, and loops a little on each CPU.
+ * It has no library, so that it executes the same instructions in user mode in
+ * every run.
  */
 #define NR_exit			60
 #define NR_sched_setaffinity	203

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
- * Moves itself to CPU 0 and to CPU 1, ROUNDS times, and loops on each. If it starts on
+ * Moves itself to CPU 0 and to CPU 1, ROUNDS times, and loops on each CPU. If it starts on
  * CPU 0, it moves 2 * ROUNDS - 1 times, and executes in user mode
  *
  *	6 + ROUNDS * (2 * LOOPS + 7) instructions on CPU 0,
  *	ROUNDS * (2 * LOOPS + 9) - 2 instructions on CPU 1.
  *
- * A system call that moves it, and the one that ends it, count where they begin.
+ * A system call counts on the CPU on which it begins.
  */
 #define ROUNDS	51
 #define LOOPS	5000

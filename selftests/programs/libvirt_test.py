@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What pv-perf asks libvirt for, with libvirt's own driver for tests."""
+"""Tests pv-perf's calls of libvirt, with libvirt's own driver for tests."""
 import sys
 import types
 
@@ -16,14 +16,14 @@ def check(name, got, want):
 
 
 class Unresponsive(Exception):
-    """As libvirt's error where an agent does not answer: its driver has no agent."""
+    """libvirt's error if an agent does not answer.  libvirt's test driver has no agent."""
 
     def get_error_code(self):
         return connection.libvirt.VIR_ERR_AGENT_UNRESPONSIVE
 
 
 class Disabled(Exception):
-    """As where the agent refuses a command."""
+    """libvirt's error if the agent refuses a command."""
 
     def get_error_code(self):
         return 0
@@ -35,7 +35,7 @@ agent = libvirt.Agent(*connection.another(domain))
 
 
 def remedies(system):
-    """What is said to install an agent in a guest of this system."""
+    """The remedies for an agent that fails in a guest of this system."""
     element = f'<libosinfo><os id="{system}"/></libosinfo>' if system else None
     domain.setMetadata(connection.libvirt.VIR_DOMAIN_METADATA_ELEMENT, element,
                        "libosinfo", libvirt.OSINFO, 0)
@@ -53,18 +53,18 @@ for name, system, how in (
         ("a system that nobody knows", "http://example.com/x", "install"),
         ("no system", None, "install")):
     no_answer, disabled = remedies(system)
-    check(f"{name}: an agent that does not answer", no_answer,
+    check(f"{name}: the remedy for an agent that does not answer", no_answer,
           f"{how} qemu-guest-agent in the guest, or see whether the guest hangs")
-    check(f"{name}: one that refuses", disabled.endswith(
+    check(f"{name}: the remedy for an agent that refuses a command", disabled.endswith(
         "/etc/sysconfig/qemu-ga" if how == "dnf install"
         else "/etc/qemu/qemu-ga.conf"), True)
 
-# --all: libvirt's driver has domains; what answers in them, and their VMMs, are from here.
+# --all: libvirt's driver has the domains.  This program has their agents and VMMs.
 for name in ("web1", "web2", "web3", "secret", "off"):
     connection.connection.createXML(
         f"<domain type='test'><name>{name}</name><memory>8192</memory>"
         "<os><type>hvm</type></os></domain>")
-# A domain that nobody has defined is gone with its end, and this one does not run.
+# A domain that is not defined would vanish with its end.  "off" is defined, but does not run.
 connection.connection.defineXML(connection.find("off").XMLDesc())
 connection.find("off").destroy()
 answers = {"web1": None, "web2": "no perf there that runs", "web3": "no agent",
@@ -84,21 +84,22 @@ vmm.of_uuid = {connection.find(n).UUIDString(): pid for n, pid in
 
 
 def record_all(only=(), excepted=(), given=()):
-    """Names of (active, passive, left out)"""
+    """The names of the domains that --all records as (active, passive, left out)."""
     args = types.SimpleNamespace(only=only, excepted=excepted, patience=5)
     found = command.find_all([connection], args,
                              {connection.find(n).UUIDString() for n in given})
     return [sorted(getattr(d, "name", d) for d in part) for part in found]
 
 
-check("--all: active where agent and driver are, else passive where the VMM is here",
+check("--all: active with agent and driver, otherwise passive with a VMM on this host",
       record_all(), [["secret", "web1"], ["test", "web2"], ["web3"]])
-check("--only", record_all(["web[12]"]), [["web1"], ["web2"], ["secret", "test", "web3"]])
-check("--except", record_all((), ["web*", "x"]), [["secret"], ["test"],
-                                                 ["web1", "web2", "web3"]])
+check("--only selects domains by pattern", record_all(["web[12]"]),
+      [["web1"], ["web2"], ["secret", "test", "web3"]])
+check("--except leaves out domains by pattern", record_all((), ["web*", "x"]),
+      [["secret"], ["test"], ["web1", "web2", "web3"]])
 check("--except is stronger than --only", record_all(["*"], ["s*"])[2], ["secret", "web3"])
-check("those that are given by name are not twice", record_all(given=["web1", "web2"]),
-      [["secret"], ["test"], ["web3"]])
+check("--all does not repeat domains that are given by name",
+      record_all(given=["web1", "web2"]), [["secret"], ["test"], ["web3"]])
 check("a passive domain has its VMM", [d.pid for d in command.find_all(
     [connection], types.SimpleNamespace(only=["web2"], excepted=[], patience=5), set())[1]],
       [12])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* build: -nostdlib -static -no-pie -fno-stack-protector */
 /*
- * Executes exactly 2 * LOOPS + 4 instructions in user mode, the system call
- * that ends it included; LOOPS of them are branches (conditional jumps).
+ * Executes exactly 2 * LOOPS + 4 instructions in user mode, including the system
+ * call that ends the program.  LOOPS of them are conditional branches.
  */
 #ifndef LOOPS
 #define LOOPS 5000000

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What perf_event_open() and the system calls on its file descriptor answer,
- * over all of their arguments: the same program, with the same output, on the
+ * Prints the results of perf_event_open() and of the system calls on its file
+ * descriptor, over all of their arguments.  The output must be the same on the
  * host and in a guest.
  *
  * Usage: open_errors [GROUP...]
  *
  * Prints "GROUP/CASE: ok" or the name of the error, in the same order each
- * time.  Events stay disabled where the case is not about that.
+ * time.  Events stay disabled unless the case is about enabling them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,7 +48,7 @@ struct target {
 	unsigned long flags;
 };
 
-/* Kernels of today know less than a page of it. */
+/* Kernels know less than a page of the attr, so that 8192 bytes are too many. */
 union long_attr {
 	struct perf_event_attr attr;
 	char bytes[8192];
@@ -75,7 +75,7 @@ static void close_event(int fd)
 		close(fd);
 }
 
-/* @ret: of a system call */
+/* @ret: the return value of a system call */
 static void __attribute__((format(printf, 2, 3)))
 report(long ret, const char *format, ...)
 {
@@ -113,8 +113,8 @@ static struct perf_event_attr attr_of(uint32_t type, uint64_t config)
 	((cache) | (uint64_t)(op) << 8 | (uint64_t)(result) << 16)
 
 /*
- * What the other groups start from.  The last ones but one fail by themselves
- * on many CPUs, which shows what is checked first.
+ * The attrs from which the other groups start.  "absent" and "unknown" fail by
+ * themselves on many CPUs, which shows which check comes first.
  */
 static const struct base {
 	const char *name;
@@ -168,7 +168,7 @@ static void test_hardware(void)
 		attr = attr_of(PERF_TYPE_HARDWARE, BIT(i));
 		try_open(&attr, "config bit %d", i);
 	}
-	/* The upper half is the type of the PMU that is to count it. */
+	/* The upper half of config is the type of the PMU. */
 	for (i = 0; i < 12; i++) {
 		attr = attr_of(PERF_TYPE_HARDWARE,
 			       (uint64_t)PERF_TYPE_RAW << 32 | i);
@@ -222,7 +222,7 @@ static void test_raw(void)
 		try_open(&attr, "config %#llx",
 			 (unsigned long long)configs[i]);
 	}
-	/* What asks the front end, with config1 for what. */
+	/* An Intel event that uses config1 on newer CPUs. */
 	attr = attr_of(PERF_TYPE_RAW, 0x4c2);
 	attr.config1 = 8;
 	try_open(&attr, "event 0x4c2, config1 8");
@@ -270,7 +270,7 @@ static void try_pmu(const char *name)
 	}
 }
 
-/* Types from 6 on are handed out as PMUs come: those are known by names. */
+/* perf gives out types from 6 on when PMUs register: these PMUs are known by name. */
 static void test_type(void)
 {
 	static const char * const pmus[] = {
@@ -291,7 +291,7 @@ static void test_type(void)
 			try_open(&attr, "%u, config %u", unknown[i], j);
 		}
 	}
-	/* The PMU of one type is asked for an event of another. */
+	/* A generic event for a PMU of another type. */
 	for (i = 0; i < ARRAY_SIZE(pmus); i++) {
 		uint64_t type = type_of(pmus[i]);
 
@@ -302,7 +302,7 @@ static void test_type(void)
 	}
 }
 
-/* config3 is of Linux 6.3, from the offset of 128 on. */
+/* config3, at offset 128, exists from Linux 6.3 on. */
 static void test_config(void)
 {
 	static const struct {
@@ -366,7 +366,7 @@ static void test_flag(void)
 	}
 }
 
-/* Flags that perf looks at together, and with other fields. */
+/* Flags that perf checks together, and with other fields. */
 static const struct combination {
 	const char *name;
 	struct perf_event_attr attr;
@@ -455,7 +455,7 @@ static const struct combination {
 	{ "reserved_3", { .__reserved_3 = 1 } },
 };
 
-/* The bits of @from, and those of @base. */
+/* @base, with the bits of @from set as well. */
 static struct perf_event_attr combine(const struct base *base,
 				      const struct perf_event_attr *from)
 {
@@ -834,7 +834,7 @@ static void test_group(void)
 	}
 }
 
-/* @nr events of @b, the first leads; @disabled: the others are */
+/* Opens @nr events of @b; the first event leads.  @disabled is for the other events. */
 static int open_group(const struct base *b, int nr, bool disabled, int *fds)
 {
 	struct perf_event_attr attr = attr_of_base(b);
@@ -857,7 +857,7 @@ static void close_group(const int *fds, int nr)
 		close(fds[nr]);
 }
 
-/* Up to more than there are counters. */
+/* Groups of up to more events than there are counters. */
 static void try_large_groups(const struct base *b)
 {
 	int fds[MAX_GROUP], disabled, nr, opened;
@@ -884,9 +884,9 @@ static void try_next(const int *fds, const struct base *b, const char *name)
 
 static void test_large_group(void)
 {
-	/* Large increments, which take two counters of AMD. */
+	/* An event with large increments, which takes two counters on AMD. */
 	static const struct base flops = { "flops", PERF_TYPE_RAW, 0xf03 };
-	/* Which only one counter of Intel counts. */
+	/* An event that only one counter counts on Intel. */
 	static const struct base ref_cycles = {
 		"ref-cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES,
 	};
@@ -898,7 +898,7 @@ static void test_large_group(void)
 	try_large_groups(&flops);
 	try_large_groups(&ref_cycles);
 
-	/* Which check is first, and what counts. */
+	/* Which check comes first, and which events count towards the group's limit. */
 	for_each_base(b) {
 		nr = open_group(&bases[0], 6, false, fds);
 		try_next(fds, b, "six");
@@ -1029,7 +1029,7 @@ static void test_ioctl(void)
 static void test_read(void)
 {
 	static const size_t sizes[] = { 0, 1, 7, 8, 15, 16, 24, 32, 40, 48 };
-	/* Where gcc does not see that it is NULL. */
+	/* Volatile, so that gcc does not know that the pointer is NULL. */
 	char *volatile nowhere = NULL;
 	const struct base *b;
 	unsigned int format, i;
@@ -1069,7 +1069,7 @@ static void try_mmap(int fd, const char *name, size_t pages, int prot,
 		munmap(p, size);
 }
 
-/* As long as the buffer is mapped. */
+/* ioctls while the ring buffer is mapped. */
 static void try_mapped(int fd, const char *name)
 {
 	const int rw = PROT_READ | PROT_WRITE;
@@ -1165,7 +1165,7 @@ int main(int argc, char **argv)
 	struct rlimit none = { 0, 0 };
 	unsigned int i;
 
-	/* How much may be mapped is not to depend on who has started this. */
+	/* The limit on mapped memory must not depend on the parent process. */
 	if (setrlimit(RLIMIT_MEMLOCK, &none))
 		err(1, "setrlimit");
 

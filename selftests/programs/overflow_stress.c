@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Opens, enables, disables, reads and closes sampling events at random on all
- * CPUs until they have overflowed so many times.
+ * CPUs until they have overflowed OVERFLOWS times.
  *
  * Usage: overflow_stress OVERFLOWS [SEED]
  *
- * A thread per CPU; each has events on itself and on its CPU.  The overflows
- * are counted by what the ring buffers were told; prints their number.
+ * Each CPU has a thread, with events of the thread and of the CPU.  The program
+ * counts the samples in the ring buffers, and prints their number.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,7 +54,10 @@ static void open_event(struct event *e, int cpu, unsigned int *seed)
 
 	if ((kind >> 8) % 4) {
 		attr.sample_period = 500 + (kind >> 10) % 8 * 500;
-		/* The way into the NMI handler may count too: let it progress. */
+		/*
+		 * Events of the kernel count the entry of the NMI handler: a longer period
+		 * lets the program make progress.
+		 */
 		if (!attr.exclude_kernel)
 			attr.sample_period *= 20;
 	} else {
@@ -76,7 +79,7 @@ static void open_event(struct event *e, int cpu, unsigned int *seed)
 	}
 }
 
-/* What says that an event is throttled is there, too. */
+/* The ring buffer also has records that an event is throttled. */
 static void drain(struct event *e)
 {
 	uint64_t head = __atomic_load_n(&e->page->data_head, __ATOMIC_ACQUIRE);

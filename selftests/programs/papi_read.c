@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -lpapi */
 /*
- * Counts a loop of 10,000,000 instructions by PAPI: prints what two readings differ
- * by, less what they differ by without the loop.
+ * Counts a loop of 10,000,000 instructions by PAPI: prints the difference of two readings,
+ * minus their difference without the loop.
  */
 #include <papi.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void check(const char *what, int ret)
 	_exit(1);
 }
 
-/* Never inlined, so that all but the loop is the same each time. */
+/* Never inlined, so that all instructions but the loop are the same each time. */
 static __attribute__((noinline)) long long count(int set, unsigned int n)
 {
 	long long before, after;
@@ -40,9 +40,9 @@ int main(void)
 	check("PAPI_create_eventset", PAPI_create_eventset(&set));
 	check("PAPI_TOT_INS", PAPI_add_event(set, PAPI_TOT_INS));
 	check("PAPI_start", PAPI_start(set));
-	/* What is resolved, or not in a cache, the first time. */
+	/* The first call resolves symbols and fills caches. */
 	count(set, 1);
-	/* For who watches the system calls. */
+	/* Marks the begin for a trace of system calls. */
 	if (write(2, "reading\n", 8) != 8)
 		return 1;
 	without = count(set, 1);

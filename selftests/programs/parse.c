@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes a text of assignments and reads it, for a compiler that does not know what is
- * in it: all that may be wrong with it is looked for first, and is never there, and
- * what is rare comes before what is common.  Without a library, so that its
- * instructions are always as many.
+ * Makes a text of assignments and parses it, in an order that a profile can improve: the
+ * code first looks for errors, which never occur, and for rare cases before common cases.
+ * The program has no library, so that it always executes the same number of instructions.
  */
 #define noinline	__attribute__((__noinline__))
 

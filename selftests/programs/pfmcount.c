@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -lpfm */
 /*
- * pfmcount EVENT COMMAND...: counts in user mode, for a command, an event that
- * libpfm4 knows by this name.
+ * pfmcount EVENT COMMAND...: counts an event in user mode, by libpfm4's name, while
+ * the command runs.
  */
 #include <err.h>
 #include <linux/perf_event.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counters that the host takes away for a moment.
+ * Uses counters that the host takes away for a moment.
  *
  * Usage: pinned keep CONFIG SECONDS
  *	  pinned park CONFIG FILE
  *
- * keep: has a pinned event count all the time, and enables it again where perf has given
- * it up.  Prints how often it had to, and for how long it did not count at most, in us.
+ * keep: keeps a pinned event counting: if perf gives up the event, the program enables it
+ * again.  Prints how often it did so, and the longest time without a count in us.
  *
- * park: has counted, and makes the file while the driver keeps the counter that nobody
- * uses; then is busy for half a second.
+ * park: counts, and then makes the file while the driver still keeps the unused counter.
+ * Then the program is busy for half a second.
  *
  * @CONFIG: a raw event, of user mode
  */
@@ -64,7 +64,7 @@ static void busy(double s)
 		;
 }
 
-/* An event that perf has given up has nothing to read. */
+/* A read of an event that perf has given up returns 0 bytes. */
 static int counts(int fd)
 {
 	uint64_t n;

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A server that takes what Pyroscope's ingest protocol allows, and refuses the rest.
+"""A server that accepts only requests of Pyroscope's ingest protocol.
 
-It writes its port to the file "port". Each profile that it takes is NUMBER.pb.gz, and
-what came with it NUMBER.json; what it refuses, and why, is in "refused". If there is a
-file "answer", it answers with the status there and its second word as Location; if that
-is "nonsense" or "drops", with what is not HTTP, or with a byte now and then.
+The server writes its port to the file "port". It writes each accepted profile to
+NUMBER.pb.gz and the request's parameters to NUMBER.json. The file "refused" has refused
+requests with the reason. If the file "answer" exists, the server answers with the status
+in the file, and with its second word as Location. If "answer" has the word "nonsense",
+the answer is not HTTP; for "drops" the answer is one byte every 0.1 s, without an end.
 """
 import contextlib
 import email.parser
@@ -51,7 +52,7 @@ def fields(data):
 
 
 def sample_types(profile):
-    """[(type, unit)] that a profile says that it has, each sample having as many values."""
+    """The profile's [(type, unit)]; each sample must have as many values."""
     found = fields(gzip.decompress(profile))
     strings = [value.decode() for number, value in found if number == 6]
     types = [[strings[n] for _, n in fields(value)] for number, value in found if number == 1]
@@ -77,7 +78,8 @@ def parts_of(content_type, body):
 
 
 def check(path, headers, body):
-    """What a request has; raises AssertionError, ValueError or KeyError if it is wrong."""
+    """The request's parameters and profile; raises AssertionError, ValueError or KeyError
+    for a malformed request."""
     parts = urllib.parse.urlsplit(path)
     assert parts.path == "/ingest", "path"
     query = dict(urllib.parse.parse_qsl(parts.query, strict_parsing=True))

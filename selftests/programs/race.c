@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Two threads that change the same variables without a lock and without system calls:
- * what they end with depends on where each is interrupted.
+ * Two threads change the same variables without a lock and without system calls: the
+ * result depends on the instructions at which the threads are interrupted.
  *
- * Most of its instructions are conditional branches that stand at different addresses.
- * A replayer gets an interrupt some 10,000 branches before the place that it looks for,
- * and from there it breaks at the instruction that it looks for: with a short loop that
- * would be thousands of times.
+ * Most instructions are conditional branches at different addresses.  A replayer gets an
+ * interrupt some 10,000 branches before its target, and then sets a breakpoint at the
+ * target instruction.  In a short loop this breakpoint would be hit thousands of times.
  *
- * The threads begin together. If rr knows of one thread only that can run, rr lets this
- * thread run without a limit, which could be to its end.
+ * The threads begin together. If rr knows only one thread that can run, rr lets this
+ * thread run without a limit, perhaps to its end.
  *
  * build: -O0 -g -pthread
  */

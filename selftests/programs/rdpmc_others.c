@@ -2,18 +2,19 @@
 /* build: -static */
 /*
  * rdpmc_others [-f] SECONDS ECX...: counts its own instructions in user mode, and reads
- * these counters of its CPU by RDPMC, as a program may that has mapped an event.
+ * these counters of its CPU by RDPMC, which a program with a mapped event may execute.
  *
- * A round reads each counter but its own, makes system calls, and reads them again.  It
- * is void if perf has changed the event's page meanwhile, as its own counter may be
- * another one then.  Says in how many rounds any counter moved, or held something, and
- * shows the first of these.  Exits with 1 if there was such a round, or none at all.
+ * A round reads each counter but the program's own, makes system calls, and reads the
+ * counters again.  If perf has changed the event's page meanwhile, the round does not
+ * count, because the program's own counter may have changed.  Prints in how many rounds a
+ * counter moved or was not 0, and shows the first of these.  Exits with 1 if there was
+ * such a round, or no round at all.
  *
- * -f: a child does so, which has mapped no event, and has the right to execute RDPMC
- * from its parent.
+ * -f: a child reads the counters.  The child has not mapped an event, but has inherited
+ * its parent's permission to execute RDPMC.
  *
- * With SECONDS 0, it executes RDPMC of its own counter until that reads 0 or gets a
- * signal, which is when user mode may read no counter any more.
+ * With SECONDS 0, the program reads its own counter by RDPMC until the counter reads 0 or
+ * RDPMC faults: user mode may then no longer read counters.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -26,7 +27,7 @@
 #define MAX_COUNTERS	16
 #define CALLS		200
 
-/* As ECX has them for RDPMC. */
+/* The counters' numbers in ECX for RDPMC. */
 static uint32_t counters[MAX_COUNTERS];
 static unsigned int nr_counters;
 
@@ -37,7 +38,7 @@ static void fault(int signo)
 	siglongjmp(faulted, 1);
 }
 
-/* 0 where RDPMC faults: there is no such counter. */
+/* Returns 0 if RDPMC faults because the CPU does not have the counter. */
 static uint64_t rdpmc(uint32_t counter)
 {
 	uint32_t low, high;
@@ -49,7 +50,7 @@ static uint64_t rdpmc(uint32_t counter)
 	return (uint64_t)high << 32 | low;
 }
 
-/* Which counter is its own: one more, as in the page; 0 for a child. */
+/* The index of the program's own counter plus 1, as in the page; 0 for a child. */
 static uint32_t own_index(void)
 {
 	return page ? page->index : 0;

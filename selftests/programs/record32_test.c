@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -m32 */
 /*
- * The guest reads a record in 32-bit code, to which each of its numbers is two,
- * while the host writes it.
+ * The guest's 32-bit code reads each 64-bit number of a record in two halves, while
+ * the host writes the record.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 #include "kselftest.h"
 #include "kvm_perf.h"
 
-/* What guest/kvm_pmu_record.h has of the kernel and of kvm_pmu.h. */
+/* The definitions of the kernel and of kvm_pmu.h that guest/kvm_pmu_record.h uses. */
 #define _KVM_PMU_H
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -22,10 +22,10 @@ typedef uint64_t u64;
 #define IS_ENABLED(option)	0
 #define READ_ONCE(x)		(*(const volatile typeof(x) *)&(x))
 #define virt_rmb()		read_barrier()
-/* Other than the guest's kernel, it waits for a writer that has no CPU. */
+/* Unlike in the guest's kernel, a reader may wait for a writer without a CPU. */
 #define KVM_PMU_MAX_TRIES	20000000
 
-/* Both sides may have one CPU, and a reader waits for a writer. */
+/* Both sides may share one CPU, so that a waiting reader must let the writer run. */
 static void read_barrier(void)
 {
 	static const struct timespec shortly = { .tv_nsec = 1000 };
@@ -46,7 +46,7 @@ static void wmb(void)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* As the host does, of numbers whose halves are the same. */
+/* Writes records like the host, with numbers whose halves are the same. */
 static void *host(void *arg)
 {
 	volatile struct guest_perf_event *record = &shared;
@@ -86,7 +86,7 @@ int main(void)
 	ksft_set_plan(ARRAY_SIZE(reads) + 2);
 	if (sizeof(long) != 4 || pthread_create(&thread, NULL, host, NULL))
 		ksft_exit_fail_msg("not in 32-bit code, or no thread\n");
-	/* Longer where other programs have the CPUs. */
+	/* Run longer if other programs have the CPUs. */
 	while (time(NULL) < end || (changes <= 10 && time(NULL) < end + 60)) {
 		for (unsigned int i = 0; i < ARRAY_SIZE(reads); i++)
 			torn[i] += is_torn(reads[i](&shared));
@@ -97,15 +97,15 @@ int main(void)
 	pthread_join(thread, NULL);
 
 	ksft_print_msg("%llu changes seen\n", (unsigned long long)changes);
-	ksft_test_result(changes > 10, "it changes meanwhile\n");
+	ksft_test_result(changes > 10, "the record changes meanwhile\n");
 	for (unsigned int i = 0; i < ARRAY_SIZE(reads); i++)
 		ksft_test_result(!torn[i], "%s is read as a whole\n", names[i]);
 
 	shared.sequence = 1;
 	shared.count = 5;
-	/* Else it kills the program. */
+	/* If the read does not end, the alarm kills the program. */
 	alarm(60);
 	ksft_test_result(kvm_pmu_record_count(&shared) == 5,
-			 "reading what is never written to its end has an end\n");
+			 "a read of a record whose write never ends has an end\n");
 	ksft_finished();
 }

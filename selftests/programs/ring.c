@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ring TASKS ROUNDS: tasks in a ring of pipes pass a token on, each with a raw event of
- * its own that no other has: instructions in cycles with fewer than N of them, N for
- * each task.  So that the tasks of a CPU have more configurations than it has records.
+ * ring TASKS ROUNDS: tasks pass a token on in a ring of pipes.  Task N has a raw event that
+ * no other task has: instructions in cycles with fewer than N instructions.  The tasks of a
+ * CPU can thus have more configurations than the CPU has records.
  */
 #include <err.h>
 #include <linux/perf_event.h>
@@ -23,7 +23,7 @@ static int open_event(unsigned long long config)
 
 static void task(int n, int in, int out, int rounds)
 {
-	/* Inverted, with a threshold. */
+	/* Instructions, with the invert bit and a threshold of n + 1. */
 	int fd = open_event(0xc0 | 1 << 23 | (n + 1ull) << 24);
 	char token;
 

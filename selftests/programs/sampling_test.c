@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What perf_event_open() promises of sampling events, by system calls: the
- * same program, with the same results, on the host and in a guest.
+ * Tests the properties of sampling events that perf_event_open() promises, by system
+ * calls.  The results must be the same on the host and in a guest.
  *
  * Usage: sampling_test [PERCENT]
  *
- * @PERCENT: how far the frequency of samples may be off (default: 10)
+ * @PERCENT: the largest error of the frequency of samples (default: 10)
  *
- * Prints TAP.  Lines "# samples:" and "# skid:" are to be compared.
+ * Prints TAP.  record.sh compares lines "# samples:" and "# max skid:".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,7 +38,7 @@
 #define BLOCK		64	/* instructions of the unrolled block */
 #define LOOPED		(BLOCK + 2)
 
-/* What is kept of a PERF_RECORD_SAMPLE. */
+/* The parts of a PERF_RECORD_SAMPLE that the tests use. */
 struct sample {
 	uint64_t ip;
 	uint32_t pid;
@@ -67,7 +67,7 @@ static int open_event(struct perf_event_attr *attr, pid_t pid, int cpu,
 		       PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Instructions in user mode, a sample each @period. */
+/* Instructions in user mode, with a sample every @period. */
 static struct perf_event_attr attr_of(uint64_t period)
 {
 	return (struct perf_event_attr) {
@@ -117,7 +117,7 @@ static void add_sample(const char *data, uint64_t at, bool group)
 	ring.nr++;
 }
 
-/* What the ring buffer has, once the event does not run any more. */
+/* Reads the ring buffer of an event that no longer runs. */
 static void read_ring(bool group)
 {
 	const char *data = (char *)ring.page + ring.page->data_offset;
@@ -164,13 +164,13 @@ static uint64_t count_of(int fd)
 	return value[0];
 }
 
-/* 2 instructions each, and a few. */
+/* 2 * @n instructions, and a few more. */
 static void loop(uint64_t n)
 {
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(n));
 }
 
-/* BLOCK instructions of one byte each, and the two of the loop. */
+/* @n turns of BLOCK instructions of one byte each, and the two instructions of the loop. */
 __attribute__((noinline)) static void block(uint64_t n)
 {
 	__asm__ volatile(".globl block_start\n"
@@ -227,11 +227,11 @@ static void test_period(uint64_t period)
 	ksft_test_result(near(ring.nr, count / period, 1) && !ring.lost,
 			 "%s\n", what);
 	ksft_test_result(sum == ring.nr * period,
-			 "and each sample tells that period\n");
+			 "each sample has this period\n");
 	done();
 }
 
-/* What an event of one of two tasks has counted, and how often that was sampled. */
+/* The count and the samples of an event of one of two tasks. */
 struct turns {
 	uint64_t count;
 	uint64_t samples;
@@ -273,11 +273,11 @@ static void check_turns(const char *which, const struct turns *t, uint64_t perio
 		       (unsigned long long)t->samples, (unsigned long long)t->count,
 		       100. * t->samples * period / t->count);
 	ksft_test_result(near(t->samples * period, t->count, t->count / 100) && !t->lost,
-			 "two tasks take turns: the %s one's kernel is sampled as often as it counts\n",
+			 "two tasks take turns: the %s one's periods all have a sample\n",
 			 which);
 }
 
-/* The kernel switches tasks most of the time, and perf its events. */
+/* The kernel mostly switches tasks, and perf switches their events. */
 static void test_turns(uint64_t period)
 {
 	struct turns first, second;
@@ -307,7 +307,7 @@ static void test_turns(uint64_t period)
 	close(result[1]);
 }
 
-/* Which instruction of the loop is it?  -1: none. */
+/* The index of the loop's instruction at @ip, or -1. */
 static int block_index(uint64_t ip)
 {
 	if (ip < (uintptr_t)block_start || ip > (uintptr_t)block_jump)
@@ -317,9 +317,8 @@ static int block_index(uint64_t ip)
 }
 
 /*
- * With a period of one instruction more than a multiple of the loop's, each
- * sample is at the next instruction of the loop, unless the interrupt came
- * late: then it skids.
+ * The period is one instruction more than a multiple of the loop.  Each sample is
+ * thus at the loop's next instruction, unless the interrupt comes late: it skids.
  */
 static void test_skid(void)
 {
@@ -342,7 +341,7 @@ static void test_skid(void)
 		}
 		if (first < 0)
 			first = (index + 2 * LOOPED - i % LOOPED) % LOOPED;
-		/* Distance from where this sample belongs. */
+		/* The distance from the instruction at which the overflow occurred. */
 		skid = (index + 2 * LOOPED - first - i % LOOPED) % LOOPED;
 		histogram[skid]++;
 		n++;
@@ -355,7 +354,7 @@ static void test_skid(void)
 	}
 	ksft_print_msg("max skid: %d\n", least);
 	ksft_test_result(n > 900 && outside <= 1,
-			 "the samples are in the block\n");
+			 "the samples of a loop are in the loop\n");
 	done();
 }
 
@@ -373,18 +372,18 @@ static void test_ioc_period(void)
 	before = ring.nr;
 	half = 10000;
 	ksft_test_result(!ioctl(ring.fd, PERF_EVENT_IOC_PERIOD, &half),
-			 "PERF_EVENT_IOC_PERIOD of a stopped event\n");
+			 "PERF_EVENT_IOC_PERIOD changes the period of a stopped event\n");
 	enable(ring.fd);
 	loop(1000000);
 	half = 20000;
 	ksft_test_result(!ioctl(ring.fd, PERF_EVENT_IOC_PERIOD, &half),
-			 "PERF_EVENT_IOC_PERIOD of a running event\n");
+			 "PERF_EVENT_IOC_PERIOD changes the period of a running event\n");
 	loop(1000000);
 	disable(ring.fd);
 	read_ring(false);
 	ksft_test_result(near(before, 20, 1) &&
 			 near(ring.nr - before, 200 + 100, 2),
-			 "samples at each of the periods\n");
+			 "samples come at each of the periods\n");
 	done();
 }
 
@@ -425,9 +424,9 @@ static void test_signals(void)
 	disable(ring.fd);
 	read_ring(false);
 	ksft_print_msg("%d signals, %u samples\n", (int)signals, ring.nr);
-	/* Each signal's delivery executes user instructions of its own. */
+	/* The delivery of a signal executes additional instructions in user mode. */
 	ksft_test_result(signals >= 20 && near(signals, ring.nr, 1),
-			 "F_SETSIG: a signal for each sample\n");
+			 "F_SETSIG: each sample sends a signal\n");
 	done();
 
 	map_ring(open_event(&attr, 0, -1, -1));
@@ -438,11 +437,11 @@ static void test_signals(void)
 	ksft_print_msg("%d signals, %d hang-ups, %u samples\n", (int)signals,
 		       (int)hangups, ring.nr);
 	ksft_test_result(ring.nr == 3 && signals == 2 && hangups == 1,
-			 "PERF_EVENT_IOC_REFRESH: 3 samples, and it stops\n");
+			 "PERF_EVENT_IOC_REFRESH of 3: the event stops after 3 samples\n");
 	ioctl(ring.fd, PERF_EVENT_IOC_REFRESH, 2);
 	loop(1000000);
 	read_ring(false);
-	ksft_test_result(ring.nr == 5, "and 2 more\n");
+	ksft_test_result(ring.nr == 5, "PERF_EVENT_IOC_REFRESH of 2: 2 more samples come\n");
 	done();
 }
 
@@ -473,7 +472,7 @@ static void test_group(void)
 			wrong++;
 	}
 	ksft_test_result(near(ring.nr, 20, 1) && !wrong,
-			 "PERF_SAMPLE_READ of a group\n");
+			 "PERF_SAMPLE_READ: each sample has the group's counts\n");
 	close(sibling);
 	done();
 }
@@ -502,7 +501,7 @@ static void test_many(void)
 		ok += near(ring.nr, 200, 2);
 		done();
 	}
-	ksft_test_result(ok == 4, "4 events that overflow at the same time\n");
+	ksft_test_result(ok == 4, "4 events that overflow together all have samples\n");
 }
 
 static void test_inherit(void)
@@ -512,7 +511,7 @@ static void test_inherit(void)
 	pid_t child;
 
 	attr.inherit = 1;
-	/* An inherited event has a ring buffer per CPU only. */
+	/* perf maps the ring buffer of an inherited event only for an event of one CPU. */
 	map_ring(open_event(&attr, 0, 0, -1));
 	enable(ring.fd);
 	child = fork();
@@ -527,7 +526,7 @@ static void test_inherit(void)
 	for (i = 0; i < ring.nr; i++)
 		of_child += ring.samples[i].pid == (uint32_t)child;
 	ksft_test_result(near(of_child, 200, 2) && near(ring.nr, 400, 4),
-			 "inherit: the samples of a child\n");
+			 "inherit: the ring buffer has a child's samples\n");
 	done();
 }
 
@@ -562,7 +561,7 @@ static void test_thread(void)
 	for (i = 0; i < ring.nr; i++)
 		wrong += ring.samples[i].tid != (uint32_t)other;
 	ksft_test_result(near(ring.nr, 200, 4) && !wrong,
-			 "per thread: the samples of one, and no other\n");
+			 "an event of a thread has only this thread's samples\n");
 	done();
 }
 
@@ -590,11 +589,11 @@ static void test_cpu(int cpu)
 	read_ring(false);
 	for (i = 0; i < ring.nr; i++)
 		mine += ring.samples[i].pid == (uint32_t)getpid();
-	ksft_test_result(near(mine, 200, 2), "per CPU: CPU %d\n", cpu);
+	ksft_test_result(near(mine, 200, 2), "an event of CPU %d has all samples\n", cpu);
 	done();
 }
 
-/* A steady load of so many seconds. */
+/* A steady load for @seconds. */
 static void load(double seconds)
 {
 	struct timespec now, end;
@@ -610,7 +609,7 @@ static void load(double seconds)
 		 (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
 }
 
-/* Settled after half of the time, which is less than a second. */
+/* The frequency must settle within half of the time, less than a second. */
 static void test_frequency(unsigned int hz, unsigned int percent)
 {
 	struct perf_event_attr attr = attr_of(0);
@@ -638,9 +637,9 @@ static void test_frequency(unsigned int hz, unsigned int percent)
 		       hz, ring.nr, rate, (unsigned long long)sum,
 		       (unsigned long long)count);
 	ksft_test_result(fabs(rate / hz - 1) * 100 < percent,
-			 "%u Hz: it settles within %u %%\n", hz, percent);
+			 "%u Hz: the frequency settles to within %u %%\n", hz, percent);
 	ksft_test_result(near(sum, count, count / 100),
-			 "the periods sum to the count within 1 %%\n");
+			 "the periods of all samples add up to the count, within 1 %%\n");
 	done();
 }
 
@@ -655,7 +654,7 @@ static void sysctl(const char *name, const char *value)
 		ksft_exit_fail_msg("%s: %s\n", path, strerror(errno));
 }
 
-/* Let perf throttle at this rate, and for no other reason. */
+/* Have perf throttle at this rate, and for no other reason. */
 static void set_max_rate(const char *rate)
 {
 	sysctl("perf_cpu_time_max_percent", "99");
@@ -677,7 +676,7 @@ static void test_throttle(void)
 	ksft_print_msg("%u samples, throttled %u times, unthrottled %u times\n",
 		       ring.nr, ring.throttled, ring.unthrottled);
 	ksft_test_result(ring.throttled && ring.unthrottled,
-			 "a period far too short: throttled, and told so\n");
+			 "an event with a far too short period is throttled, with records\n");
 	done();
 	set_max_rate("1000000");
 
@@ -688,7 +687,7 @@ static void test_throttle(void)
 	disable(ring.fd);
 	count = count_of(ring.fd);
 	ksft_test_result(near(count, 2000000, 2000),
-			 "and then events count as ever\n");
+			 "after throttling events count exactly\n");
 	done();
 }
 
@@ -703,7 +702,7 @@ static unsigned long max_rate(void)
 	return rate;
 }
 
-/* 1 % of the time between samples at the rate, 10 ns, is too short for one. */
+/* 1 % of the time between samples at this rate is 10 ns, too short for a sample. */
 static void test_cpu_time(void)
 {
 	struct perf_event_attr attr = attr_of(10000);
@@ -715,7 +714,7 @@ static void test_cpu_time(void)
 	disable(ring.fd);
 	ksft_print_msg("the rate is %lu\n", max_rate());
 	ksft_test_result(max_rate() < 1000000,
-			 "samples that take too much time: perf lowers its rate\n");
+			 "perf lowers its rate if samples take too much time\n");
 	done();
 	set_max_rate("1000000");
 }
@@ -740,9 +739,9 @@ static void test_refused(void)
 
 	attr.precise_ip = 1;
 	fd = open_event(&attr, 0, -1, -1);
-	/* AMD's own PMU has it, by IBS, where the machine has IBS. */
+	/* On AMD precise_ip needs IBS. */
 	ksft_test_result(fd >= 0 || errno == EOPNOTSUPP || errno == ENOENT,
-			 "precise_ip: counted, or refused as not supported\n");
+			 "an event with precise_ip opens, or is refused as not supported\n");
 	close(fd);
 
 	attr = attr_of(100000);
@@ -751,11 +750,11 @@ static void test_refused(void)
 	has = has_branches();
 	fd = open_event(&attr, 0, -1, -1);
 	ksft_test_result(has ? fd >= 0 : fd < 0 && errno == EOPNOTSUPP,
-			 "a branch stack: where the CPU has them, or EOPNOTSUPP\n");
+			 "an event with branch stacks opens or fails with EOPNOTSUPP\n");
 	close(fd);
 }
 
-/* The count of @loop, or 0 where it cannot be counted. */
+/* The event's count of a loop, or 0 if the event does not open. */
 static uint64_t counted(struct perf_event_attr *attr)
 {
 	uint64_t count = 0;
@@ -777,13 +776,13 @@ static void test_no_frequency(void)
 
 	attr.freq = 1;
 	ksft_test_result(near(counted(&attr), 2000000, 2000),
-			 "a frequency of 0: counts, without samples\n");
+			 "an event with a frequency of 0 counts, without samples\n");
 	attr = attr_of(0);
 	ksft_test_result(near(counted(&attr), 2000000, 2000),
-			 "and so do others then\n");
+			 "other events count beside an event with a frequency of 0\n");
 }
 
-/* perf may lower it at any time. */
+/* perf may lower the rate at any time. */
 static uint64_t max_sample_rate(void)
 {
 	FILE *f = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "r");
@@ -805,14 +804,14 @@ static void test_ioc_frequency(void)
 	attr.sample_freq = 1000;
 	fd = open_event(&attr, 0, -1, -1);
 	ksft_test_result(ioctl(fd, PERF_EVENT_IOC_PERIOD, &hz) && errno == EINVAL,
-			 "PERF_EVENT_IOC_PERIOD with a frequency above perf's limit: EINVAL\n");
+			 "PERF_EVENT_IOC_PERIOD refuses a frequency above perf's limit\n");
 	hz = max_sample_rate() / 2;
 	ksft_test_result(!ioctl(fd, PERF_EVENT_IOC_PERIOD, &hz),
-			 "and with one that is not\n");
+			 "PERF_EVENT_IOC_PERIOD accepts a frequency below perf's limit\n");
 	close(fd);
 }
 
-/* More than a driver may want to remember, and one that there is not. */
+/* More configurations than a driver may keep, and an event that does not exist. */
 static void test_configs(void)
 {
 	struct perf_event_attr attr = attr_of(0);
@@ -830,10 +829,10 @@ static void test_configs(void)
 	for (i = 0; i < 20; i++)
 		refused += !counted(&attr);
 	ksft_test_result(refused == 20,
-			 "what cannot be counted is refused beside 200 others\n");
+			 "an event that does not exist is refused beside 200 others\n");
 	attr = attr_of(0);
 	ksft_test_result(near(counted(&attr), 2000000, 2000),
-			 "and what can be counts\n");
+			 "an event that exists counts beside 200 others\n");
 	for (i = 0; i < 200; i++)
 		close(fds[i]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A program that counts its own instructions in user mode, and reads them there. */
+/* Functions for a program that counts its own instructions and reads them in user mode. */
 #ifndef SELF_H
 #define SELF_H
 
@@ -38,7 +38,7 @@ static inline int count_self(void)
 	return fd;
 }
 
-/* In seconds, by the clock that counts on while the program sleeps. */
+/* The time in seconds.  The clock also runs while the program sleeps. */
 static inline double now(void)
 {
 	struct timespec t;

@@ -2,15 +2,13 @@
 /* build: -static */
 /*
  * self_monitor [SECONDS]: counts its own instructions, and reads the count in user
- * mode by RDPMC, as linux/perf_event.h says (struct perf_event_mmap_page).  Does so
- * around a loop of 10,000 instructions, again and again, for so many seconds (2) or
- * until it gets SIGINT, and says how many of the counts were wrong.  Exits with 1 if
- * any was.
+ * mode by RDPMC, as linux/perf_event.h describes (struct perf_event_mmap_page).  Counts
+ * a loop of 10,000 instructions again and again, for SECONDS (default: 2) or until
+ * SIGINT, and prints how many counts were wrong.  Exits with 1 if any count was wrong.
  *
- * Where perf lets it read no counter, now or ever, it takes a read(), which is a
- * system call.
+ * If perf does not let the program read a counter, the program uses read().
  *
- * self_monitor not-mapped: executes RDPMC without an event, which gets SIGSEGV.
+ * self_monitor not-mapped: executes RDPMC without an event, which causes SIGSEGV.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -19,10 +17,10 @@
 #include "self.h"
 
 #define LOOP		5000	/* of two instructions each */
-/* What a reading that was begun anew, or a read(), executes besides. */
+/* The most additional instructions of a repeated reading or of a read(). */
 #define SLACK		400
 
-/* A count, and how it came to be. */
+/* A count, and how the program has read it. */
 struct reading {
 	uint64_t count;
 	unsigned int again;
@@ -40,13 +38,13 @@ static inline uint64_t rdpmc(uint32_t counter)
 	return (uint64_t)high << 32 | low;
 }
 
-/* The compiler must keep the order of what is before and after. */
+/* Keeps the compiler from moving memory accesses across this. */
 static inline void barrier(void)
 {
 	__asm__ volatile("" : : : "memory");
 }
 
-/* False where there is no counter to be read now. */
+/* Returns false if there is no counter to read now. */
 static inline bool read_counter(struct reading *reading)
 {
 	uint32_t seq, index;
@@ -116,12 +114,12 @@ int main(int argc, char *argv[])
 		before = take_reading();
 		loop();
 		after = take_reading();
-		/* The handler's instructions may be among them. */
+		/* The count may include the signal handler's instructions. */
 		if (interrupted)
 			break;
 
 		counted = after.count - before.count;
-		/* The code that begins anew need not end as the other does. */
+		/* A repeated reading may execute other instructions at its end. */
 		plain = !before.by_read && !after.by_read && !before.again &&
 			!after.again;
 		if (plain && !usual)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Three threads that take turns by a lock and a condition, in an order that depends on
- * the scheduler.
+ * Three threads take turns by a lock and a condition, in an order that depends on the
+ * scheduler.
  *
  * build: -O0 -g -pthread
  */
