@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory, locks, RCU, interrupts and files of the kernel that stand_in.h
- * declares.
+ * The kernel's memory, locks, RCU, interrupts and files, as stand_in.h
+ * declares them.
  */
 #include <sched.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ void (*sleep_hook)(const char *where);
 
 struct cpu cpus[NR_CPUS];
 __thread struct task_struct *current;
-/* The CPU in whose name this thread acts, + 1; 0: its task's. */
+/* The CPU in whose name this thread acts, + 1; 0: its task's CPU. */
 static __thread int acting_cpu;
 static __thread bool irqs_off;
 
@@ -60,7 +60,7 @@ int rdmsrl_safe(u32 msr, u64 *p)
 int wrmsrl_safe(u32 msr, u64 value)
 {
 	CHECK(irqs_are_off() && select_of(msr));
-	/* It is perf's as long as it counts. */
+	/* While the counter counts, it belongs to perf. */
 	CHECK(!(*select_of(msr) & ARCH_PERFMON_EVENTSEL_ENABLE));
 	*select_of(msr) = value & ~select_drops;
 	return 0;
@@ -74,7 +74,7 @@ void fail(const char *file, int line, const char *what)
 
 bool fault(struct faults *faults)
 {
-	/* Threads share it, but use it only where nothing shall fail. */
+	/* Threads share the faults, but only while fail_at is 0. */
 	if (!faults->fail_at)
 		return false;
 
@@ -126,13 +126,13 @@ void kfree(void *p)
 	free(p);
 }
 
-/* The only cache is that of the xarray's nodes. */
+/* The only cache has the xarray's nodes. */
 void *kmem_cache_alloc_lru(struct kmem_cache *cachep, struct list_lru *lru,
 			   int gfp)
 {
 	struct xa_node *node = kmalloc(sizeof(*node), gfp | __GFP_ZERO);
 
-	/* What the cache's constructor does. */
+	/* The cache's constructor. */
 	if (node)
 		INIT_LIST_HEAD(&node->private_list);
 	return node;
@@ -200,7 +200,7 @@ static void rcu_free(struct rcu_head *p)
 	free(p);
 }
 
-/* Not a head, but rcu_call() does not look into it. */
+/* @p is not an rcu_head, but rcu_call() does not look into it. */
 void rcu_kfree(void *p)
 {
 	rcu_call(p, rcu_free);
@@ -317,7 +317,7 @@ __attribute__((constructor)) static void init_cpus(void)
 		pthread_mutex_init(&cpus[i].irq, NULL);
 }
 
-/* As kernel/irq_work.c: pending until it runs, busy until it has run. */
+/* As in kernel/irq_work.c: work is pending until it runs, busy until it has run. */
 #define WORK_PENDING	1
 #define WORK_BUSY	2
 
@@ -356,7 +356,7 @@ void irq_work_sync(struct irq_work *work)
 		sched_yield();
 }
 
-/* As kernel/time/hrtimer.c: queued, or running, or neither. */
+/* As in kernel/time/hrtimer.c: a timer is queued, or running, or neither. */
 static pthread_mutex_t timers_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(timers);
 
@@ -491,9 +491,9 @@ void debugfs_create_file(const char *name, int mode, struct dentry *parent,
 #if __has_feature(thread_sanitizer)
 #include <sanitizer/tsan_interface_atomic.h>
 /*
- * READ_ONCE and WRITE_ONCE are volatile accesses; compiled with
- * -tsan-distinguish-volatile, ThreadSanitizer asks here about them.  On x86
- * they have the order of an acquire and a release.
+ * READ_ONCE and WRITE_ONCE are volatile accesses.  With
+ * -tsan-distinguish-volatile, ThreadSanitizer calls these functions for them.
+ * On x86 they have the order of an acquire and a release.
  */
 #define VOLATILE_ACCESS(bytes, bits)					\
 void __tsan_volatile_read##bytes(void *p);				\
@@ -514,7 +514,7 @@ VOLATILE_ACCESS(2, 16)
 VOLATILE_ACCESS(4, 32)
 VOLATILE_ACCESS(8, 64)
 
-/* The kernel's xarray stores plainly what its readers read by READ_ONCE. */
+/* The kernel's xarray uses plain stores for data that readers read by READ_ONCE(). */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {

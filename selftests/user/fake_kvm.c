@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* KVM: guest memory as virt/kvm/kvm_main.c has it, requests and NMIs. */
+/* KVM: guest memory as in virt/kvm/kvm_main.c, requests and NMIs. */
 #include "stand_in.h"
 
 #include "kvm_pmu_query.h"
@@ -30,7 +30,7 @@ struct kvm_memory_slot *gfn_to_memslot(struct kvm *kvm, gfn_t gfn)
 	return NULL;
 }
 
-/* Where user space has it, NULL where an access fails. */
+/* The address in user space, or NULL if the access fails. */
 static u8 *gpa_to_user(struct kvm *kvm, gpa_t gpa, bool write)
 {
 	struct kvm_memory_slot *slot = gfn_to_memslot(kvm, gpa_to_gfn(gpa));
@@ -66,7 +66,7 @@ int kvm_read_guest(struct kvm *kvm, gpa_t gpa, void *data, unsigned long len)
 	return 0;
 }
 
-/* Atomically, as another thread of the guest may look. */
+/* Atomic, because another thread of the guest may read. */
 static void copy_to_guest(u8 *to, const u8 *from, unsigned long n)
 {
 	while (n--)
@@ -133,7 +133,7 @@ int kvm_read_guest_offset_cached(struct kvm *kvm, struct gfn_to_hva_cache *ghc,
 		might_sleep_at("read");
 		kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa, ghc->len);
 	}
-	/* Of one that cannot be written there is none. */
+	/* Memory that cannot be written has no address. */
 	if (!ghc->hva)
 		return -EFAULT;
 	return kvm_read_guest(kvm, ghc->gpa + offset, data, len);
@@ -149,7 +149,7 @@ void mark_page_dirty_in_slot(struct kvm *kvm,
 			 __ATOMIC_RELAXED);
 }
 
-/* Slots do not overlap in user space, so the first that has it will do. */
+/* Slots do not overlap in user space, so that the first slot with the address is right. */
 static struct kvm *user_vm;
 
 __thread bool pagefaults_off;
@@ -249,7 +249,7 @@ bool kvm_get_kvm_safe(struct kvm *kvm)
 
 void kvm_put_kvm(struct kvm *kvm)
 {
-	/* vm_destroy() has the last reference. */
+	/* vm_destroy() drops the last reference. */
 	CHECK(!refcount_dec_and_test(&kvm->users_count));
 }
 
@@ -280,7 +280,7 @@ static u64 count_by_rdpmc(const struct guest_perf_event *record, u32 pmc)
 	return READ_ONCE(record->offset) + sign_extend64(native_read_pmc(ecx), 47);
 }
 
-/* No more than cycles, of the watchdog. */
+/* The counter reveals nothing of the host: 0, or the watchdog's, which only has cycles. */
 static bool is_hidden(int idx, int cpu)
 {
 	return !cpus[cpu].pmc[idx] ||
@@ -297,7 +297,7 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 	struct perf_event *backing;
 	int i, cpu = smp_processor_id();
 
-	/* Another vCPU may take one off, or move it. */
+	/* Another vCPU may close or move an event. */
 	raw_spin_lock(&pv->enter_lock);
 	list_for_each_entry(event, &pv->events, node) {
 		record = record_of(vcpu->kvm, event->record.gpa);
@@ -309,7 +309,10 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 			CHECK(!pv_perf_rdpmc(vcpu, 0, &value));
 			continue;
 		}
-		/* While a nested guest runs, its hypervisor is told nothing. */
+		/*
+		 * While a nested guest runs, the host does not update its hypervisor's
+		 * records.
+		 */
 		if (vcpu->arch.guest_mode)
 			continue;
 		CHECK(!vcpu->arch.rdpmc_intercept);
@@ -320,7 +323,7 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 		pmc = READ_ONCE(record->pmc);
 		if (pmc & KVM_PERF_PMC_INDEX)
 			got = count_by_rdpmc(record, pmc);
-		/* Or its record is another's by now. */
+		/* Otherwise another event may have the record by now. */
 		if (xa_load(&vcpu->kvm->arch.pv_perf->events, event->id) == event)
 			CHECK(pmc & KVM_PERF_PMC_INDEX && got == count);
 	}
@@ -354,7 +357,7 @@ void check_branches(struct kvm_vcpu *vcpu)
 		return;
 
 	CHECK(!vcpu->arch.guest_mode);
-	/* Neither the host's perf uses it, nor is anything else enabled by that. */
+	/* The host's perf does not use the stack, and only the stack is enabled. */
 	CHECK(!(cpu->lbr_config & DBG_EXTN_CFG_LBRV2EN));
 	CHECK(config == (cpu->lbr_config | DBG_EXTN_CFG_LBRV2EN));
 	CHECK(!(cpu->lbr_select & ~0x1ffull));
@@ -371,7 +374,7 @@ void run_branches(struct kvm_vcpu *vcpu, const u64 (*branches)[2], int n)
 		return;
 
 	cpu->lbr_config = config;
-	/* The last one is at the top. */
+	/* The last branch is at the top. */
 	for (; n--; branches++) {
 		memmove(cpu->lbr[1], cpu->lbr[0],
 			(cpu_branches - 1) * sizeof(cpu->lbr[0]));
@@ -396,7 +399,7 @@ void vm_use(struct kvm *kvm)
 	user_vm = kvm;
 }
 
-/* What most tests have; the host's default is not to. */
+/* Most tests offer the feature to all VMs, unlike the host by default. */
 static __attribute__((constructor)) void offer_to_all(void)
 {
 	*param_pv_perf = true;
@@ -416,7 +419,7 @@ struct kvm *vm_create(void)
 	add_slot(kvm, 1, 0x10000, true);
 	add_slot(kvm, 2, 0x20000, false);
 	add_slot(kvm, 3, 0x20000 + SLOT_PAGES * PAGE_SIZE, false);
-	/* KVM is loaded with the first. */
+	/* KVM is loaded with the first VM. */
 	if (!__sync_fetch_and_add(&nr_vms, 1))
 		pv_perf_init();
 	vm_use(kvm);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * perf for kernel counters of tasks: kernel/events/core.c in small, with
- * NR_COUNTERS counters per CPU.  All state of an event is its task's CPU's,
- * and changes with this CPU's interrupts off.
+ * perf for kernel counters of tasks: a small kernel/events/core.c, with
+ * NR_COUNTERS counters per CPU.  The state of an event belongs to its task's
+ * CPU, and changes with this CPU's interrupts off.
  */
 #include "stand_in.h"
 
@@ -21,7 +21,7 @@ u64 perf_get_hw_event_config(int event)
 
 void perf_get_x86_pmu_capability(struct x86_pmu_capability *cap)
 {
-	/* Which type of core's would it be?  perf warns. */
+	/* On a hybrid CPU perf warns, because it does not know the type of core. */
 	CHECK(!cpu_has_hybrid);
 	*cap = pmu_capability;
 }
@@ -42,7 +42,7 @@ struct task_struct *task_create(int cpu)
 	task->cpu = cpu;
 	task->running = true;
 	task->start_time = __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
-	/* Its context began at 0, now. */
+	/* The task's context begins at time 0, now. */
 	task->ctx.timeoffset = -local_clock();
 	INIT_LIST_HEAD(&task->events);
 	return task;
@@ -124,7 +124,7 @@ static void pmu_start(struct perf_event *event, int flags)
 		WRITE_ONCE(event->hw.last_period,
 			   local64_read(&event->hw.period_left));
 	}
-	/* What has been counted with this counter is no matter any more. */
+	/* The old content of the counter no longer matters. */
 	if (flags & PERF_EF_RELOAD) {
 		event->hw.counter = 0;
 		write_counter(event);
@@ -144,8 +144,8 @@ static void pmu_stop(struct perf_event *event, int flags)
 }
 
 /*
- * For Intel's fixed counters a start or a stop comes into force only when the
- * PMU is enabled again, so it has to be disabled meanwhile.
+ * For Intel's fixed counters a start or a stop takes effect only when the PMU is
+ * enabled again: the PMU must be disabled during the start or stop.
  */
 static _Thread_local bool pmu_is_disabled;
 
@@ -229,7 +229,7 @@ static void sched_event_out(struct perf_event *event,
 	set_state(event, state);
 }
 
-/* The fixed counter of an event, as a bit; 0: none. */
+/* The fixed counter of an event, as a bit, or 0. */
 static int fixed_counter(const struct perf_event *event)
 {
 	static const u64 selects[NR_FIXED] = { 0xc0, 0x3c, 0x300, 0x400 };
@@ -241,7 +241,7 @@ static int fixed_counter(const struct perf_event *event)
 	return 0;
 }
 
-/* Floating-point operations, on AMD, take two. */
+/* On AMD, floating-point operations take two counters. */
 static int counters(const struct perf_event *event)
 {
 	return boot_cpu_data.x86 >= 0x17 &&
@@ -267,7 +267,7 @@ static void set_idx(struct perf_event *event, int idx)
 	}
 }
 
-/* As x86_pmu_enable() moves one: it goes on where it was, in another counter. */
+/* Like x86_pmu_enable(): the event continues in another counter. */
 static void assign(struct perf_event *event, int idx)
 {
 	bool active = event->state == PERF_EVENT_STATE_ACTIVE;
@@ -287,7 +287,7 @@ static void assign(struct perf_event *event, int idx)
 		pmu_start(event, PERF_EF_RELOAD);
 }
 
-/* Is the counter that it had last free? */
+/* Is the event's last counter free? */
 static bool has_place(struct task_struct *task, struct perf_event *event)
 {
 	int left = NR_COUNTERS - cpus[task->cpu].taken;
@@ -316,8 +316,8 @@ static bool all_have_places(struct task_struct *task)
 }
 
 /*
- * Pinned events in the order of their age: no counter, and it is in error.  As in
- * x86_schedule_events(), all are where they were last, if they can.
+ * Schedules pinned events in the order of their age: an event without a counter is
+ * in error.  As in x86_schedule_events(), events keep their counters if possible.
  */
 static void resched(struct task_struct *task)
 {
@@ -363,7 +363,7 @@ static u64 eventsel(const struct perf_event_attr *attr)
 	return config;
 }
 
-/* Is there such a number?  Then it depends on the CPU. */
+/* Does perf know the event?  Whether it can count depends on the CPU. */
 static bool is_event(const struct perf_event_attr *attr)
 {
 	u64 config = attr->config;
@@ -390,7 +390,7 @@ static int check_attr(const struct perf_event_attr *attr)
 	return eventsel(attr) ? 0 : -ENOENT;
 }
 
-/* It never counts, and the mediated virtual PMU may take the whole PMU. */
+/* The event never counts: it keeps the mediated virtual PMU from taking the whole PMU. */
 static struct perf_event *create_held(struct perf_event_attr *attr, int cpu)
 {
 	struct perf_event *event;
@@ -418,7 +418,7 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 	if (!task)
 		return create_held(attr, cpu);
 
-	/* What no guest may get around. */
+	/* Properties that no guest may change. */
 	CHECK(cpu == -1 && task == current);
 	CHECK(attr->size == sizeof(*attr) && attr->disabled && attr->pinned);
 	CHECK(attr->exclude_host && !attr->exclude_guest);
@@ -429,7 +429,7 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 	ret = check_attr(attr);
 	if (ret)
 		return ERR_PTR(ret);
-	/* As perf, which does not charge it. */
+	/* Not charged, as in perf. */
 	event = kzalloc(sizeof(*event), GFP_KERNEL);
 	if (!event)
 		return ERR_PTR(-ENOMEM);
@@ -554,7 +554,7 @@ u64 perf_event_read_value(struct perf_event *event, u64 *enabled, u64 *running)
 	return count;
 }
 
-/* What happens to a task */
+/* Scheduling of tasks */
 
 static void sched_task(struct task_struct *task, bool running)
 {
@@ -598,14 +598,14 @@ static void take_counters_locked(struct task_struct *task, int n)
 	int i;
 
 	cpu_contexts[task->cpu].active_oncpu += n - cpu->taken;
-	/* The host counts something there. */
+	/* The host's counters have some content. */
 	for (i = NR_COUNTERS - max(n, cpu->taken); i < NR_COUNTERS; i++)
 		cpu->pmc[i] = 0x5ec7e7 + i;
 	cpu->taken = n;
 	resched(task);
 }
 
-/* An event of the host that is pinned to the CPU comes first. */
+/* The host's events that are pinned to the CPU take precedence. */
 void take_counters(struct task_struct *task, int n)
 {
 	irq_lock(task->cpu);
@@ -613,7 +613,7 @@ void take_counters(struct task_struct *task, int n)
 	irq_unlock(task->cpu);
 }
 
-/* hardlockup_detector_event_create(); one at a time. */
+/* hardlockup_detector_event_create(); there is only one watchdog at a time. */
 struct perf_event watchdog = {
 	.pmu = &pmu,
 	.state = PERF_EVENT_STATE_ACTIVE,
@@ -679,7 +679,10 @@ void wrmsr(u32 msr, u32 low, u32 high)
 	}
 	event = event_with(idx);
 	if (event) {
-		/* One more, and no overflow: a write raises none. */
+		/*
+		 * The write adds 1, and must not reach an overflow: a write does not raise an
+		 * interrupt.
+		 */
 		CHECK(event->hw.event_base == msr && !event->hw.state);
 		CHECK(value == content(event) + 1 && value >> 47 == 1);
 		event->hw.counter++;
@@ -713,9 +716,9 @@ void throttle(struct perf_event *event)
 }
 
 /*
- * x86_pmu_enable() gives one that is stopped another counter, since a new event
- * needs the one that it had.  That has the content of whom it was before, and
- * before Linux 7.0 is not written until the event starts.
+ * x86_pmu_enable() gives a stopped event another counter, because a new event
+ * needs its old counter.  The other counter has another event's content.  Before
+ * Linux 7.0 perf does not write it until the event starts.
  */
 void reassign(struct perf_event *event, u64 content)
 {
@@ -728,7 +731,7 @@ void reassign(struct perf_event *event, u64 content)
 	irq_unlock(event->oncpu);
 }
 
-/* perf starts what somebody else has stopped. */
+/* perf starts an event again that something else has stopped. */
 void start_again(struct perf_event *event)
 {
 	irq_lock(event->oncpu);
@@ -737,7 +740,7 @@ void start_again(struct perf_event *event)
 	irq_unlock(event->oncpu);
 }
 
-/* perf_adjust_period(), but for what is left, as the kernel has it. */
+/* perf_adjust_period(), without the part that changes period_left. */
 static void adjust_period(struct perf_event *event, u64 ns, u64 count)
 {
 	struct hw_perf_event *hw = &event->hw;
@@ -828,7 +831,7 @@ static void count(struct perf_event *event, u64 n)
 		}
 	}
 
-	/* Its NMI ends guest mode, and is where perf reads the counter. */
+	/* The NMI ends guest mode, and perf reads the counter. */
 	if (overflowed)
 		pmu_read(event);
 }

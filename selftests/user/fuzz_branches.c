@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fuzzer's model of the records of branches: which are recorded while the guest
- * runs, and which of them are in its area with an overflow.
+ * The fuzzer's model of branch records: the branches that are recorded while the guest
+ * runs, and the branches that are in its area with an overflow.
  */
 #include "fuzz_host.h"
 #include "pv_perf.h"
 #include "pv_perf_event.h"
 
-/* As the MSRs have it, and as the guest is told. */
+/* A branch in the MSRs' format, and in the guest's. */
 struct branch {
 	u64 raw[2];
 	struct guest_perf_branch told;
@@ -15,9 +15,9 @@ struct branch {
 };
 
 static struct model_branches {
-	u32 wanted;		/* since the vCPU has entered */
-	bool records;		/* it does, as none of the host's does */
-	unsigned int nr;	/* of those that led to an NMI */
+	u32 wanted;		/* at the vCPU's entry */
+	bool records;		/* the host's perf does not use the stack */
+	unsigned int nr;	/* branches that led to an NMI */
 	struct guest_perf_branch branch[NR_BRANCHES];
 } model[NR_VCPUS];
 
@@ -40,7 +40,7 @@ void branches_setup(bool there)
 		cpus[i].lbr_config = BIT(0);
 }
 
-/* Which kinds, now and then one that there is not. */
+/* Kinds of branches, sometimes a kind that does not exist. */
 u64 get_branch_flags(void)
 {
 	u16 n = get(2);
@@ -48,7 +48,7 @@ u64 get_branch_flags(void)
 	return (n & 0xf000 ? n & 0x1ff : n & 0x3ff) * (1ull << 32);
 }
 
-/* The host's perf uses the stack, or does no more. */
+/* The host's perf uses the stack, or no longer uses it. */
 void branches_of_host(int vcpu, bool used)
 {
 	if (used)
@@ -57,7 +57,7 @@ void branches_of_host(int vcpu, bool used)
 		cpus[vcpu].lbr_config &= ~DBG_EXTN_CFG_LBRV2EN;
 }
 
-/* An entry that is given up leaves what is to be told of. */
+/* An entry that is given up keeps the branches to be told. */
 void model_branches_enter(int vcpu, u32 wanted, bool given_up)
 {
 	struct model_branches *m = &model[vcpu];
@@ -82,7 +82,7 @@ static u64 any_address(void)
 	return sign_extend64(next_number(), 47);
 }
 
-/* What is above an address' bits is not looked at. */
+/* The host ignores bits above an address's bits. */
 static u64 raw_address(u64 address)
 {
 	return (address & ~(0x3ffull << 48) & ~(0x3full << 58)) |
@@ -138,7 +138,7 @@ void branches_run(int vcpu, bool nmi)
 			m->branch[m->nr++] = branches[i].told;
 }
 
-/* Of an overflow. */
+/* The branches in the area with an overflow. */
 void model_branches_tell(int vcpu)
 {
 	const struct model_branches *m = &model[vcpu];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fuzzer's model of the hypervisor's events: what a vCPU exits for, what KVM and
- * the scheduler count of it, and what of that is where in its area, with slots that
- * overflow.  As Documentation/abi.rst,
- * "Events of the hypervisor", says.
+ * The fuzzer's model of the hypervisor's events, after Documentation/abi.rst,
+ * "Events of the hypervisor": a vCPU's exit reasons, the counts of KVM and of the
+ * scheduler, and the content of the vCPU's area, with slots that overflow.
  */
 #include <asm/svm.h>
 #include <asm/vmx.h>
@@ -16,7 +15,7 @@
 #define ALL_COUNTS	(BIT(KVM_PERF_NR_COUNTS) - 1)
 #define BURST_NS	(10 * NSEC_PER_MSEC)
 
-/* What KVM and the scheduler count. */
+/* Numbers that KVM and the scheduler count. */
 struct numbers {
 	const struct task_struct *thread;
 	u64 halt_ns;
@@ -27,16 +26,16 @@ struct numbers {
 static struct model_counts {
 	u32 wanted;
 	u64 pending[KVM_PERF_NR_COUNTS][2];
-	int exit;		/* since it was looked; -1: none */
-	bool ours;		/* the last was for the pair, as far as is known */
-	bool irq;		/* it has entered with one */
+	int exit;		/* since the last update; -1: none */
+	bool ours;		/* the last exit was for the pair, as far as is known */
+	bool irq;		/* the vCPU has entered with an interrupt */
 	bool nested;
 	bool user;
 	u64 ip[2];
-	bool overflowed;	/* an event, since the last exit */
+	bool overflowed;	/* an event has, since the last exit */
 	bool nmi_is_ours;
 	bool nmi_owed;
-	bool irq_waits;		/* behind the NMI of a sample */
+	bool irq_waits;		/* until after the NMI of a sample */
 	u64 since;
 	struct numbers was;
 } model[NR_VCPUS];
@@ -45,10 +44,10 @@ static bool *written[NR_VCPUS];
 static u32 allowed;
 bool counts_unsure;
 
-/* Another thread that may run a vCPU; none of task_create()'s has its number. */
+/* Other threads that may run a vCPU, with numbers that task_create() does not use. */
 static struct task_struct strangers[NR_VCPUS];
 
-/* How often the vCPU may overflow as it enters. */
+/* The vCPU's rate of overflows at its entry. */
 static enum rate {
 	ANY_RATE,
 	LAST_AT_RATE,
@@ -59,7 +58,7 @@ static enum rate {
 static struct pv_perf_rate old_rate, want_rate;
 static u64 nr_exits;
 
-/* What is looked at before the vCPU enters */
+/* Numbers that the host reads before the vCPU enters */
 
 static struct numbers numbers_now(int vcpu)
 {
@@ -109,7 +108,7 @@ static void add_numbers(struct model_counts *c, int vcpu)
 	struct numbers now = numbers_now(vcpu);
 	bool same = now.thread == c->was.thread;
 	u64 steal = same ? now.steal_ns - c->was.steal_ns : 0;
-	/* Halted, and then waiting for a CPU. */
+	/* The vCPU halted, and then waited for a CPU. */
 	u64 halted = now.halt_ns - c->was.halt_ns;
 	u64 halt = halted > steal ? halted - steal : 0;
 	u64 out = clock_ns - c->since;
@@ -135,7 +134,7 @@ static bool any_pending(const struct model_counts *c)
 	return any;
 }
 
-/* What the guest finds in its memory */
+/* The guest's memory */
 
 static u64 passed(const struct model_counts *c, const struct guest_perf_slot *slot)
 {
@@ -153,7 +152,7 @@ static u64 passed(const struct model_counts *c, const struct guest_perf_slot *sl
 	return n;
 }
 
-/* True if the guest is to be told of it. */
+/* Returns true if the host must tell the guest of it. */
 static bool count_down(const struct model_counts *c, bool owed,
 		       struct guest_perf_slot *slot)
 {
@@ -220,7 +219,7 @@ static bool write_counts(int vcpu)
 	return true;
 }
 
-/* If that is still so: the slots have been looked at. */
+/* Only if NMIs are still wanted after the slots were read. */
 static void send_nmi(int vcpu)
 {
 	s64 ns = NSEC_PER_SEC / (*param_pv_perf_max_rate ? : 1);
@@ -240,7 +239,7 @@ static void send_nmi(int vcpu)
 	model_nmi(vcpu, false);
 }
 
-/* False if the guest has not been told all. */
+/* Returns false if the host has not written all to the guest's memory. */
 static bool update(int vcpu)
 {
 	struct model_counts *c = &model[vcpu];
@@ -258,7 +257,7 @@ static bool update(int vcpu)
 	return write_counts(vcpu);
 }
 
-/* What the entry brings is told after the next exit. */
+/* The host tells of the entry's numbers after the next exit. */
 void model_counts_enter(int vcpu)
 {
 	struct model_counts *c = &model[vcpu];
@@ -288,7 +287,7 @@ void model_counts_tell(int vcpu)
 		send_nmi(vcpu);
 }
 
-/* As an operation of several, or what ends KVM_RUN, may have changed the memory. */
+/* An operation of a batch, or the end of KVM_RUN, may have changed the memory. */
 void model_counts_flush(int vcpu)
 {
 	struct model_counts *c = &model[vcpu];
@@ -301,7 +300,7 @@ void model_counts_flush(int vcpu)
 	update(vcpu);
 }
 
-/* What else changes */
+/* Other changes */
 
 u32 model_counts_allowed(void)
 {
@@ -341,9 +340,9 @@ void model_counts_nmi(int vcpu)
 	model[vcpu].nmi_is_ours = true;
 }
 
-/* What an exit was for */
+/* Exit reasons */
 
-/* These depend on something. */
+/* The counts of these exits depend on more than the reason. */
 enum {
 	FAULT = KVM_PERF_MAX_COUNTS,
 	CALL,
@@ -389,7 +388,7 @@ static const struct exit {
 	  EXIT_REASON_EXCEPTION_NMI, 0x80000202 },
 	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_OTHER,
 	  EXIT_REASON_EXCEPTION_NMI, 0x80000306 },
-	/* Of an enclave; and an entry that failed. */
+	/* An exit of an enclave, and a failed entry. */
 	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_CPUID,
 	  EXIT_REASON_CPUID | 1u << 27 },
 	{ X86_VENDOR_INTEL, KVM_PERF_COUNT_EXITS_OTHER, 33 | 1u << 31 },
@@ -502,7 +501,7 @@ static void counts_begin_entry(int vcpu)
 	want_rate = pv->overflow_rate;
 }
 
-/* What the fuzzer's other events may is as it was. */
+/* The limits of the fuzzer's other events are unchanged. */
 static void counts_end_entry(int vcpu)
 {
 	struct pv_perf_vcpu *pv = vcpus[vcpu]->arch.pv_perf;
@@ -514,7 +513,7 @@ static void counts_end_entry(int vcpu)
 	rate = ANY_RATE;
 }
 
-/* That is what the request is for; others of it have no such rate. */
+/* The request is for this entry; other entries do not have this rate. */
 static void tell_at_rate(int vcpu)
 {
 	counts_begin_entry(vcpu);
@@ -545,7 +544,7 @@ void counts_check(void)
 
 /* Steps */
 
-/* A number that stays what it was, where it is no set of these. */
+/* A set of counts, or an unchanged number if it is not a set. */
 u64 get_counts(void)
 {
 	u64 n = get_number(200);
@@ -566,7 +565,7 @@ static void limit_vm(u32 counts)
 	CHECK(!pv_perf_enable_cap(kvm, &cap));
 }
 
-/* Most VMs may count all; else it is the host that limits that, or the VMM. */
+/* Most VMs may count all events; for others the host or the VMM sets a limit. */
 void counts_setup(u8 limit)
 {
 	int i;
@@ -621,7 +620,7 @@ static void grow(struct kvm_vcpu *vcpu)
 	}
 }
 
-/* The guest begins to sample, or goes on. */
+/* The guest begins or continues to sample. */
 static void put_slot(int vcpu)
 {
 	const gpa_t gpa = area[vcpu].gpa;
@@ -641,8 +640,8 @@ static void put_slot(int vcpu)
 }
 
 /*
- * What the first byte says: what happens; in which mode the vCPU was; how often it has
- * overflowed; whether it enters then; who else may run it; and whether the numbers grow.
+ * The first byte chooses the action, the vCPU's mode, its rate of overflows, whether it
+ * then enters, the thread that runs it, and whether the numbers grow.
  */
 bool counts_step(int vcpu)
 {

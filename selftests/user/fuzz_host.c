@@ -5,10 +5,10 @@
  * build: selftests/user/fuzz_counts.c selftests/user/fuzz_branches.c
  */
 /*
- * libFuzzer target: sequences of hypercalls of two vCPUs, with whatever in
- * guest memory, which changes between the host's reads, and pages and counters
- * that come and go.  A model of the contract runs the same sequence on memory
- * of its own: all results, and every byte of guest memory, must be the same.
+ * libFuzzer target: sequences of hypercalls of two vCPUs.  Guest memory has any
+ * content and changes between the host's reads; pages and counters come and go.
+ * A model of the contract runs the same sequence on its own memory: all results,
+ * and every byte of guest memory, must be the same.
  *
  * The input is a stream of bytes, read by get().
  */
@@ -38,7 +38,7 @@ u64 get(int bytes)
 	return value;
 }
 
-/* Mostly what means something; an edge, or any number, now and then. */
+/* Mostly a meaningful number; sometimes an edge case, or any number. */
 u64 get_number(u64 limit)
 {
 	static const u64 edges[] = {
@@ -58,7 +58,7 @@ static u64 get_gpa(u64 align)
 {
 	u16 n = get(2);
 
-	/* In the first page or the last of a slot, so that things overlap. */
+	/* In the first or last page of a slot, so that structures overlap. */
 	switch (n >> 14) {
 	case 0:
 	case 1:
@@ -95,7 +95,7 @@ bool model_page(gpa_t gpa, bool write)
 	       !slot->absent[gfn - slot->base_gfn];
 }
 
-/* Also where the slot is not there now. */
+/* Works also if the slot does not exist now. */
 static u8 *host_byte(gpa_t gpa)
 {
 	struct kvm_memory_slot *slot = kvm->memslots.slot;
@@ -135,7 +135,7 @@ static void host_read(struct kvm *vm)
 		memcpy(host_byte(change.gpa), &change.value, 8);
 }
 
-/* The model of events: what the contract says. */
+/* The model of events, after the contract. */
 
 struct model_event {
 	bool open;
@@ -144,43 +144,43 @@ struct model_event {
 	gpa_t record;
 	int home;
 	u64 place;		/* in the order of its home's events */
-	u64 age;		/* of what backs it */
+	u64 age;		/* of the backing event */
 	bool enabled;
-	bool lost;		/* its counter, since it was enabled */
+	bool lost;		/* its counter, after it was enabled */
 	bool noted;		/* by the host */
-	u32 told;		/* flags of the record, */
-	u32 owed;		/* and which of them its home is to get an NMI for */
+	u32 told;		/* flags of the record */
+	u32 owed;		/* flags for which its home must get an NMI */
 	u64 count;
 	u64 time_enabled, time_running;
 	u32 sequence;
 	u64 last_period;
-	u64 period;		/* for a frequency, that which was found */
+	u64 period;		/* for a frequency, the adapted period */
 	u64 last;		/* period that is under way */
 	s64 left;
 	u64 passed;
 	u32 overflows;
-	bool stopped;		/* for the mode, as its vCPU entered last */
+	bool stopped;		/* for the mode, at its vCPU's last entry */
 	bool unused;		/* more is left than will ever be counted */
-	u64 overflow_time;	/* 0: long ago, or for somebody else */
+	u64 overflow_time;	/* 0: long ago, or of another event */
 	u64 overflow_count;
 	u64 tick;
-	u64 look_time;		/* when the period was adapted at a tick; */
-	u64 look_count;		/* while unused, how much more it was then */
+	u64 look_time;		/* when a tick adapted the period; */
+	u64 look_count;		/* while unused, the difference to then */
 };
 
-/* As many as may be open, and one. */
+/* One more than may be open. */
 static struct model_event model[NR_IDS + 1];
 static unsigned int limit;
-static u64 order;	/* of events, since ever */
+static u64 order;	/* of all events so far */
 bool request[NR_VCPUS];
 static bool filter_changed[NR_VCPUS];
-/* It has counted more since an overflow that the guest has not been told of. */
+/* The event has counted more after an overflow that the guest has not been told of. */
 static bool counted_on[NR_VCPUS];
 static int nmis[NR_VCPUS];
 static int create_fails;
 static bool no_allocation;
 
-/* By the place of the record: it may say where to read a count. */
+/* By the place of the record: the record may say where to read a count. */
 static bool has_pmc[MEMORY / sizeof(struct guest_perf_event)];
 
 struct model_area area[NR_VCPUS];
@@ -227,7 +227,7 @@ static struct model_event *model_next(int vcpu, u64 after, bool by_age)
 	return next;
 }
 
-/* The oldest have the counters. */
+/* The oldest events have the counters. */
 static void model_schedule(int vcpu)
 {
 	int free = NR_COUNTERS - cpus[vcpu].taken;
@@ -251,7 +251,7 @@ static int nr_counting(int vcpu)
 	return n;
 }
 
-/* perf's pmu->start() begins a period where none is under way. */
+/* perf's pmu->start() begins a period if none is under way. */
 static void model_begin(struct model_event *e)
 {
 	if (e->left <= 0) {
@@ -260,7 +260,7 @@ static void model_begin(struct model_event *e)
 	}
 }
 
-/* The host has seen that an event has lost its counter: it will tell. */
+/* The host has seen that an event has lost its counter, and will tell the guest. */
 static void model_note(struct model_event *e)
 {
 	if (!e->open || !e->enabled || !e->lost || e->noted)
@@ -270,7 +270,7 @@ static void model_note(struct model_event *e)
 	request[e->home] = true;
 }
 
-/* Whether an event gets a counter that is free. */
+/* Returns whether an event gets a free counter. */
 static bool model_start(struct model_event *e, int vcpu)
 {
 	int counters = NR_COUNTERS - cpus[vcpu].taken, older = 0;
@@ -279,13 +279,13 @@ static bool model_start(struct model_event *e, int vcpu)
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
 		if (other->home == vcpu)
 			model_note(other);
-	/* perf is not asked, where it may have no more. */
+	/* The host does not ask perf if the VM may have no more counters. */
 	if (nr_counting(vcpu) >= *param_pv_perf_max_counters)
 		return false;
 	for (other = model; other < model + ARRAY_SIZE(model); other++)
 		older += counts(other) && other->home == vcpu &&
 			 other->age < e->age;
-	/* perf starts it, for a moment, in place of a younger one. */
+	/* perf starts the event for a moment in place of a younger event. */
 	if (e->home == vcpu && older < counters)
 		model_begin(e);
 	if (nr_counting(vcpu) >= counters)
@@ -306,7 +306,7 @@ static u64 event_select(const struct guest_perf_attr *attr)
 	return attr->config;
 }
 
-/* Of the CPU: AMD, family 0x17, model 0x31. */
+/* The CPU model: AMD, family 0x17, model 0x31. */
 #define MODEL	0x21731
 
 static int model_check_attr(const struct guest_perf_attr *attr)
@@ -355,7 +355,7 @@ static int model_read_attr(gpa_t gpa, struct guest_perf_attr *attr)
 	return 0;
 }
 
-/* A cache, an operation and a result that there are, on this CPU or another. */
+/* The cache, operation and result exist, on this CPU or another. */
 static bool model_is_cache_event(u64 config)
 {
 	return (u8)config < 7 && (u8)(config >> 8) < 3 && config >> 16 < 2;
@@ -367,7 +367,7 @@ static bool is_denied(const struct guest_perf_attr *attr)
 	       (event_select(attr) & 0xf0000ffff) == kvm->denied_event;
 }
 
-/* What the host's perf answers, as OPEN and ENABLE pass it on. */
+/* The result of the host's perf, which OPEN and ENABLE pass on. */
 static int model_create(const struct guest_perf_attr *attr)
 {
 	int error = create_fails;
@@ -436,7 +436,7 @@ static int model_open(int vcpu, gpa_t gpa)
 	return 0;
 }
 
-/* The vCPU whose thread this is has an event, or changes another's. */
+/* Does the current thread's vCPU have the event, or change another's? */
 static bool model_is_home(const struct model_event *e)
 {
 	return current == tasks[e->home];
@@ -455,7 +455,7 @@ static int model_update(struct model_event *e, u64 *count)
 	r.time_enabled = e->time_enabled;
 	r.time_running = e->time_running;
 	r.last_period = e->last_period;
-	/* 0: as it starts, at the period. */
+	/* 0: the event will start with the whole period. */
 	r.period_left = e->attr.sample_period ? e->left ? : e->period : 0;
 	r.flags = model_flags(e);
 	e->owed &= r.flags;
@@ -541,7 +541,7 @@ static int model_disable(struct model_event *e, u64 *count)
 	return model_update(e, count);
 }
 
-/* Of one that is stopped, a period begins when it goes on. */
+/* A stopped event begins a period when it continues. */
 static void model_set_left(struct model_event *e, u64 left)
 {
 	e->left = left;
@@ -589,7 +589,7 @@ static int model_op_left(struct model_event *e, u64 *arg)
 	if (ret)
 		return ret;
 	model_set_unused(e, left > S64_MAX / 2);
-	/* Its home does not run while perf has it stopped. */
+	/* The event's home does not run while perf has stopped the event. */
 	if (!model_is_home(e))
 		request[e->home] = true;
 	model_set_left(e, left);
@@ -779,9 +779,9 @@ static long model_call(int vcpu, u64 op, u64 a1, u64 a2, u64 a3)
 	return op >> 32 ? -KVM_ENOSYS : model_op(vcpu, op, a1, &arg);
 }
 
-/* The guest runs, and what is delivered to it after that. */
+/* The guest runs, and the host then delivers overflows. */
 
-/* An eighth of the way, at least 1, to that at which it would overflow as it is to. */
+/* Changes the period by an eighth of its distance from the right period, at least 1. */
 static void model_adapt(struct model_event *e, u64 ns, u64 count)
 {
 	unsigned __int128 want = (unsigned __int128)count * 1000000000 /
@@ -811,7 +811,7 @@ static void model_overflow(struct model_event *e, u64 now)
 
 static void model_count(struct model_event *e, u64 n)
 {
-	/* The clock has moved on before anything is counted. */
+	/* The clock moves before the events count. */
 	u64 now = clock_ns + n, step;
 
 	while (n) {
@@ -875,7 +875,7 @@ static bool model_has_branches(const struct model_event *e)
 	       e->attr.sample_period && cpu_has_lbr_v2;
 }
 
-/* What the events that count now want recorded. */
+/* The branches that the counting events want recorded. */
 static u32 model_wanted_branches(int vcpu)
 {
 	struct model_event *e;
@@ -940,7 +940,7 @@ static void model_run(int vcpu, u64 n)
 	}
 }
 
-/* One that is pending does. */
+/* A pending NMI is enough. */
 void model_nmi(int vcpu, bool injected)
 {
 	model_counts_nmi(vcpu);
@@ -969,13 +969,13 @@ static bool model_any_to_note(int vcpu)
 	return false;
 }
 
-/* An event that has lost its counter is found at the entry. */
+/* The entry finds an event that has lost its counter. */
 static void model_look(int vcpu)
 {
 	request[vcpu] |= model_any_to_note(vcpu);
 }
 
-/* KVM has completed an instruction of the guest that has left. */
+/* KVM has completed an instruction of the guest after an exit. */
 static void model_retire(int vcpu, bool instruction, bool branch, int cpl)
 {
 	bool overflow = false;
@@ -999,13 +999,13 @@ static void model_retire(int vcpu, bool instruction, bool branch, int cpl)
 	}
 	if (!overflow)
 		return;
-	/* Perhaps it was a HLT. */
+	/* The instruction may have been a HLT. */
 	request[vcpu] = true;
 	nmis[vcpu]++;
 	model_counts_nmi(vcpu);
 }
 
-/* True for an NMI. */
+/* Returns true for an NMI. */
 static bool model_tell_anew(struct model_event *e)
 {
 	u32 told = e->told & ~e->owed;
@@ -1022,7 +1022,7 @@ static bool model_tell(struct model_event *e)
 	return (e->owed || model_flags(e) != e->told) && model_tell_anew(e);
 }
 
-/* True for an NMI. */
+/* Returns true for an NMI. */
 static bool model_deliver(struct model_event *e)
 {
 	u32 n = e->overflows, overflows;
@@ -1046,8 +1046,8 @@ static bool model_deliver(struct model_event *e)
 }
 
 /*
- * Where to read a count is not in the model, but that the guest gets an NMI where it
- * changes is: look() says whether the host has noted it.
+ * The model does not have pmc.  It has the NMI for a change of pmc: look() returns
+ * whether the host has noticed the change.
  */
 static bool pmc_to_tell(int vcpu)
 {
@@ -1064,7 +1064,7 @@ static bool pmc_to_tell(int vcpu)
 	return false;
 }
 
-/* As KVM_RUN ends, the records of all enabled events are written. */
+/* At the end of KVM_RUN, the host writes the records of all enabled events. */
 static void model_tell_all(int vcpu, bool leaves)
 {
 	bool any = pmc_to_tell(vcpu), delivered;
@@ -1104,9 +1104,9 @@ static void model_leave(int vcpu)
 	model_hide_area(vcpu);
 }
 
-/* Both are the same. */
+/* Comparison of the model with the host */
 
-/* Where to read a count is not in the model: check_rdpmc() says whether it is right. */
+/* The model does not have pmc: check_rdpmc() checks it. */
 static void adopt_pmcs(void)
 {
 	const size_t pmc = offsetof(struct guest_perf_event, pmc);
@@ -1119,7 +1119,7 @@ static void adopt_pmcs(void)
 			       host_byte(i * size) + pmc, size - pmc);
 }
 
-/* Any of them between two looks at it. */
+/* The memory may have a pmc that has changed between two checks. */
 bool model_reads_pmc(gpa_t gpa, unsigned long len)
 {
 	const size_t size = sizeof(struct guest_perf_event);
@@ -1200,7 +1200,7 @@ static u64 get_type_and_config(struct guest_perf_attr *attr)
 						 get_number(11);
 }
 
-/* The five that have to be known, and the first three optional ones. */
+/* The five flags that a host must know, and the first three optional flags. */
 static u64 get_flags(void)
 {
 	u8 flags = get(1);
@@ -1208,7 +1208,7 @@ static u64 get_flags(void)
 	return (flags & 31) | (u64)(flags >> 5) << 48;
 }
 
-/* A model, and what there is not. */
+/* A CPU model, and fields that do not exist. */
 static void put_new_fields(struct guest_perf_attr *attr, u8 odd)
 {
 	switch (odd) {
@@ -1308,7 +1308,7 @@ static u32 get_id(void)
 	return n < 240 ? n % NR_IDS : n < 250 ? KVM_PERF_ID_ALL : get(4);
 }
 
-/* With FUZZ_TRACE set: what a sequence consists of. */
+/* With FUZZ_TRACE set, prints the steps of a sequence. */
 bool trace;
 
 static void put_ops(gpa_t gpa, u64 nr)
@@ -1393,7 +1393,7 @@ static void hypercall(int vcpu)
 	read_hook = NULL;
 	change.read = 0;
 	alloc_faults.fail_at = 0;
-	/* KVM completes it, and that counts for nothing. */
+	/* KVM completes the hypercall, which does not count. */
 	pv_perf_instruction_retired(vcpus[vcpu]);
 	if (got != want || trace)
 		fprintf(stderr, "vCPU %d: %llu 0x%llx 0x%llx 0x%llx: %ld, model %ld\n",
@@ -1487,10 +1487,10 @@ static void host_event(int vcpu)
 }
 
 /*
- * No NMI exit where an entry has been given up for a loss; and where the filter has
- * changed, the guest may be told at once or in two steps.  Nor where the vCPU has run,
- * or KVM has completed an instruction for it, since the overflow: in KVM the request
- * comes first, so the exit does not read what an event has counted since.
+ * There is no NMI exit if an entry has been given up because of a loss.  If the filter
+ * has changed, the host may tell the guest at once or in two steps.  There is no NMI exit
+ * either if, after the overflow, the vCPU has run or KVM has completed an instruction: in
+ * KVM the request comes first, so that the exit does not read counts after the overflow.
  */
 static void enter_guest(int vcpu)
 {
@@ -1499,7 +1499,7 @@ static void enter_guest(int vcpu)
 	unsigned long flags;
 
 	model_enter(vcpu);
-	/* Who calls it injects the NMI. */
+	/* The caller injects the NMI. */
 	local_irq_save(flags);
 	if (!at_once && pv_perf_deliver_at_exit(vcpus[vcpu])) {
 		atomic_inc(&vcpus[vcpu]->arch.nmi_queued);
@@ -1508,7 +1508,7 @@ static void enter_guest(int vcpu)
 		pv_perf_enter(vcpus[vcpu], PV_PERF_ENTRY_AFTER_NMI);
 	}
 	local_irq_restore(flags);
-	/* It looks where counters are, too. */
+	/* The entry also checks where counters are. */
 	if (pmc_to_tell(vcpu))
 		model_nmi(vcpu, false);
 	handle_requests(vcpus[vcpu]);
@@ -1518,7 +1518,7 @@ static void enter_guest(int vcpu)
 	atomic_set(&vcpus[vcpu]->arch.nmi_queued, 0);
 }
 
-/* Has any that the guest could read changed since @before? */
+/* Has a pmc that the guest could read changed after @before? */
 static bool pmc_has_changed(int vcpu, const u16 *before)
 {
 	struct pv_perf_event *event;
@@ -1542,14 +1542,14 @@ static bool look(int vcpu)
 	unsigned long flags;
 	int i = 0;
 
-	/* 0 for what it could not read. */
+	/* 0 for a pmc that the guest could not read. */
 	list_for_each_entry(event, &pv->events, node) {
 		if (event->pmc.index && event->flags & KVM_PERF_ATTR_RDPMC_USER)
 			before[i] = event->pmc_changes + 1;
 		i++;
 	}
 	local_irq_save(flags);
-	/* As if it came just now: what is open may be so since. */
+	/* As if the NMI came just now, because events may be open only now. */
 	vcpus[vcpu]->arch.nmi_injected = vcpus[vcpu]->arch.iret_intercept;
 	pv_perf_enter(vcpus[vcpu], PV_PERF_ENTRY_ANEW);
 	vcpus[vcpu]->arch.nmi_injected = false;
@@ -1579,7 +1579,7 @@ static void run(int vcpu, u64 n)
 	branches_run(vcpu, vcpus[vcpu]->arch.nmi_from_guest);
 	local_irq_restore(flags);
 	run_guest(n);
-	/* An overflow ends it. */
+	/* An overflow ends guest mode. */
 	local_irq_save(flags);
 	if (runs && !kvm_test_request(KVM_REQ_PV_PERF, vcpus[vcpu]))
 		check_rdpmc(vcpus[vcpu]);
@@ -1605,7 +1605,7 @@ static void retire(int vcpu)
 						   PV_PERF_INSTRUCTION);
 		break;
 	default:
-		/* It may change the CPL, or be done in part. */
+		/* The instruction may change the CPL, or be completed in part. */
 		if (moves || branch)
 			model_retire(vcpu, true, branch, n & 3);
 		pv_perf_emulates(v);
@@ -1694,7 +1694,7 @@ static void setup(u8 counts_limit)
 	*param_pv_perf_rdpmc = 1;
 	*param_pv_perf_branches = true;
 	*param_pv_perf_max_events = 4;
-	/* The clock is the fuzzer's. */
+	/* No limit on rates, because the fuzzer moves the clock. */
 	*param_pv_perf_max_rate = INT_MAX;
 	*param_pv_perf_max_open_rate = INT_MAX;
 	limit = 4 * NR_VCPUS;
@@ -1706,7 +1706,7 @@ static void setup(u8 counts_limit)
 	CHECK(!pv_perf_enable_cap(kvm, &(struct kvm_enable_cap) {
 			.cap = KVM_CAP_PV_PERF_RDPMC, .args = { 1 } }));
 	counts_setup(counts_limit);
-	/* As if each had made a hypercall: unit_test has vCPUs that have not. */
+	/* As if each vCPU had made a hypercall; unit_test also has vCPUs without. */
 	for (i = 0; i < NR_VCPUS; i++) {
 		vcpus[i] = vcpu_create(kvm, i);
 		CHECK(!pv_perf_vcpu_prepare(vcpus[i]));
@@ -1742,7 +1742,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 	input = data;
 	input_end = data + size;
-	/* The last byte, which seldom says anything else. */
+	/* The last byte chooses the setup, and rarely has another meaning. */
 	setup(size ? data[size - 1] : 0);
 	for (i = 0; i < MAX_STEPS && input < input_end && !counts_unsure; i++)
 		step();

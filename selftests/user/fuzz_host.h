@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The fuzzer: what its parts have of each other. */
+/* The interfaces between the fuzzer's parts. */
 #ifndef FUZZ_HOST_H
 #define FUZZ_HOST_H
 
@@ -15,7 +15,7 @@ struct model_area {
 	u32 epoch;
 	bool shown;
 	u32 hidden;
-	u64 generation;		/* of the memory slots, when it was looked up */
+	u64 generation;		/* of the memory slots at the lookup */
 };
 
 extern struct kvm *kvm;
@@ -46,7 +46,7 @@ void model_branches_tell(int vcpu);
 
 /* The model of the hypervisor's events. */
 
-/* The memory is not known any more: where to read a count is not in the model. */
+/* The content of memory is no longer known, because the model does not have pmc. */
 extern bool counts_unsure;
 
 void counts_setup(u8 limit);
@@ -62,7 +62,7 @@ void model_counts_flush(int vcpu);
 void counts_check(void);
 
 u64 get_counts(void);
-/* After which the vCPU enters if it is true. */
+/* Makes a step; if it returns true, the vCPU enters. */
 bool counts_step(int vcpu);
 
 #endif

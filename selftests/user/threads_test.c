@@ -4,10 +4,10 @@
  * build: -fsanitize=thread -mllvm -tsan-distinguish-volatile
  */
 /*
- * 8 vCPUs, a thread each, do everything to the same few events at once, under
- * ThreadSanitizer.  In the first half nothing resets the events: one that each
- * thread has for itself must have counted exactly what the thread did, and so must
- * the area of its vCPU, of the hypervisor's events; in the second half no more.
+ * The threads of 8 vCPUs make all operations on the same few events at the same time,
+ * under ThreadSanitizer.  In the first half nothing resets the events: each thread's own
+ * event, and the hypervisor's events in its vCPU's area, must have exact counts.  In the
+ * second half RESET and others end events, so that counts are at most exact.
  *
  * Usage: threads_test [SECONDS]
  */
@@ -30,7 +30,7 @@
 #define ALL_EXITS	(BIT(KVM_PERF_COUNT_INJECTED_IRQS) - 1)
 #define FAR		(1ull << 40)
 
-/* A page for each thread, after one of records. */
+/* Each thread has a page, after a page of records. */
 struct page {
 	struct guest_perf_area area;
 	struct guest_perf_event_param param;
@@ -48,7 +48,7 @@ struct thread {
 	struct page *page;
 	gpa_t gpa;
 	u64 ran;
-	u64 done[13];	/* by operation, those that succeeded */
+	u64 done[13];	/* successful operations, by operation */
 	u64 exits[KVM_PERF_COUNT_INJECTED_IRQS][2];	/* in user mode, or not */
 	u64 grown[KVM_PERF_NR_COUNTS];
 };
@@ -118,7 +118,7 @@ static void batch(struct thread *t)
 			t->done[t->page->ops[i].op]++;
 }
 
-/* As the contract says to read a record; another's, which all may READ. */
+/* Reads a record as the contract describes, of any thread's event, which all may READ. */
 static void read_record(struct thread *t)
 {
 	u32 id = OWN_ID(rnd(t, NR_THREADS));
@@ -146,7 +146,7 @@ static void own_event(struct thread *t)
 }
 
 /*
- * The VMM has stopped the vCPU, and runs it again, perhaps by another thread or
+ * The VMM has stopped the vCPU and runs it again, perhaps with another thread or
  * after another vCPU.
  */
 static void leave_and_run(struct thread *t)
@@ -155,7 +155,7 @@ static void leave_and_run(struct thread *t)
 	u32 epoch = READ_ONCE(t->page->area.epoch);
 
 	pv_perf_vcpu_leave(t->vcpu, -EINTR);
-	/* An even number: no area, and what is saved can be told apart. */
+	/* An even number: a saved area can be distinguished from a current one. */
 	CHECK(resets || !(READ_ONCE(t->page->area.epoch) & 1));
 	if (!rnd(t, 4)) {
 		current = task_create(t->nr);
@@ -169,7 +169,7 @@ static void leave_and_run(struct thread *t)
 	CHECK(resets || READ_ONCE(t->page->area.epoch) == epoch);
 }
 
-/* What has not been told is told then; another's RESET may have come before. */
+/* SET_COUNTS tells of the remaining numbers.  Another thread's RESET may come before. */
 static void set_counts(struct thread *t, u32 counts)
 {
 	long ret = call(t, KVM_PERF_OP_SET_COUNTS, counts, 0, 0);
@@ -184,7 +184,7 @@ static void set_area(struct thread *t)
 	set_counts(t, ALL_COUNTS);
 }
 
-/* One slot for all exits, and one that overflows. */
+/* A slot for all exits, and a slot that overflows. */
 static void begin_counting(struct thread *t)
 {
 	struct guest_perf_area *area = &t->page->area;
@@ -217,7 +217,7 @@ static void grow(struct thread *t)
 	}
 }
 
-/* Whose the last two are, nobody knows here, and so not of a nested guest. */
+/* The last two exits may be the pair's or not, so that a nested guest does not make them. */
 static void exit_guest(struct thread *t)
 {
 	static const struct {
@@ -245,7 +245,7 @@ static void exit_guest(struct thread *t)
 	t->vcpu->arch.cpl = 0;
 }
 
-/* A slot that has overflowed is used again. */
+/* Uses a slot again that has overflowed. */
 static void use_slot(struct thread *t)
 {
 	struct guest_perf_slot *slot = &t->page->area.slot[1];
@@ -259,7 +259,7 @@ static void check_count(u64 got, u64 want)
 	CHECK(resets ? got <= want : got == want);
 }
 
-/* What may be told apart as the pair's own is not, here. */
+/* This test does not distinguish the pair's own exits. */
 static u64 exits(const struct thread *t, int nr, int user)
 {
 	const struct guest_perf_area *area = &t->page->area;
@@ -270,7 +270,7 @@ static u64 exits(const struct thread *t, int nr, int user)
 	return n;
 }
 
-/* Those of a nested guest are of whatever mode the guest has run it in. */
+/* A nested guest's exits count for the mode in which the guest has entered it. */
 static void check_exits(struct thread *t)
 {
 	u64 all = 0, user, kernel;
@@ -318,7 +318,7 @@ static void enter_guest(struct thread *t)
 	handle_requests(t->vcpu);
 	atomic_xchg(&t->vcpu->arch.nmi_queued, 0);
 	WRITE_ONCE(t->vcpu->arch.nmi_from_guest, rnd(t, 2));
-	/* The oldest event of the thread, its own, always finds a counter. */
+	/* The thread's own event is its oldest, and always finds a counter. */
 	if (!rnd(t, 4))
 		take_counters(current, rnd(t, NR_COUNTERS));
 	if (!rnd(t, 4)) {
@@ -326,7 +326,7 @@ static void enter_guest(struct thread *t)
 		task_sched_in(current);
 	}
 	WRITE_ONCE(t->vcpu->arch.guest_mode, rnd(t, 2));
-	/* It handles an NMI, which is not counted. */
+	/* The guest handles an NMI, which does not count. */
 	nmi = !t->vcpu->arch.guest_mode && !rnd(t, 4);
 	t->vcpu->arch.nmi_injected = nmi;
 	t->vcpu->arch.iret_intercept = nmi;
@@ -404,7 +404,7 @@ static void step(struct thread *t)
 		}
 		if (!rnd(t, 10))
 			pv_perf_filter_changed(kvm);
-		/* It denies what all of them count. */
+		/* The filter denies the event that all threads count. */
 		if (resets && !rnd(t, 10))
 			WRITE_ONCE(kvm->denied_event, rnd(t, 2) * 0xc0);
 		if (resets && !rnd(t, 10))
@@ -510,19 +510,19 @@ int main(int argc, char *argv[])
 		ksft_print_msg("seed of thread %d: %u\n", i, t->seed);
 	}
 
-	/* Nobody is to be kept waiting by its neighbours. */
+	/* No thread may have to wait because of the others. */
 	*param_pv_perf_max_counters = NR_COUNTERS;
 	*param_pv_perf_max_rate = INT_MAX;
 	run_threads((seconds + 1) / 2);
-	ksft_test_result(true, "each thread's own event was exact\n");
-	ksft_test_result(true, "and the hypervisor's events of its vCPU\n");
+	ksft_test_result(true, "the count of each thread's own event is exact\n");
+	ksft_test_result(true, "the hypervisor's events of each vCPU are exact\n");
 	*param_pv_perf_max_rate = 10000;
 	resets = true;
 	run_threads((seconds + 1) / 2);
 
-	ksft_test_result(!atomic_read(&nr_backing_events), "none is left\n");
+	ksft_test_result(!atomic_read(&nr_backing_events), "no backing event is left\n");
 	ksft_test_result(!atomic_read(&kvm->arch.pv_perf->nr_events),
-			 "none is charged\n");
+			 "the VM has no event left in its count\n");
 	report();
 
 	current = task_create(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tests of the guest's driver share: see driver.h.
+ * Functions for the tests of the guest's driver: see driver.h.
  */
 #include "driver.h"
 #include "kvm_pmu.h"
@@ -179,7 +179,7 @@ unsigned long with_nmi_at_each_point(void (*prepare)(void), void (*func)(void),
 		func();
 		point_hook = NULL;
 		check();
-		/* It was not reached. */
+		/* The point was not reached. */
 		if (left_to_go)
 			return i - 1;
 		CHECK(points - before < 100000);

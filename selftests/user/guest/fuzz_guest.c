@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -fsanitize=fuzzer */
 /*
- * libFuzzer target: what perf does with the guest's driver, in any order, and what may come
- * at any point of it: NMIs, counters that are lost, refusals, other hosts.
+ * libFuzzer target: perf's calls of the guest's driver, in any order, with NMIs, lost
+ * counters, refusals and other hosts at any point.
  *
- * Where the host is honest, each count is between what its event must have counted, and what
- * it may have: what a host had not told yet is lost with that host, and what the kernel does
- * within the driver may count or not.  Otherwise these two are the same.
+ * With an honest host, each count is between a lower and an upper bound.  The bounds differ
+ * only by counts that a host had not told before the guest left it, and by work of the
+ * kernel within the driver, which may count or not.
  *
- * Where the host is hostile, it writes anything into what it shares with the driver, at any
- * point, and answers anything.  The driver goes on, in bounded time, and does nothing to perf
- * that perf does not expect.  With an honest host again, what is opened then counts right.
+ * A hostile host writes anything into the memory that it shares with the driver, at any
+ * point, and returns any results.  The driver must continue, in bounded time, and must not
+ * make calls that perf does not expect.  With an honest host again, new events count exactly.
  *
  * The input is a stream of bytes, read by get().
  */
@@ -20,7 +20,7 @@
 
 #define MAX_STEPS	80
 #define NR_EVENTS	24
-/* What a step may take, at most. */
+/* The most points and hypercalls of a step. */
 #define MAX_POINTS	8000000
 #define MAX_CALLS	20000
 
@@ -50,12 +50,12 @@ static struct known {
 	struct perf_event *event;
 	u64 low, high;
 	u64 weight;
-	u64 just;		/* of low: what it has got for what is done now */
+	u64 just;		/* part of low for the current work */
 	bool is_hypervisor;
 	bool disturbed;		/* its samples need not add up */
 } known[NR_EVENTS];
 
-/* Until then the driver may not know that nothing counts. */
+/* Until then the driver may not know that events do not count. */
 static u64 blind_until[NR_CPUS];
 static bool hostile, tells;
 
@@ -70,7 +70,7 @@ static bool excludes(const struct known *k, bool user)
 	return user ? k->event->attr.exclude_user : k->event->attr.exclude_kernel;
 }
 
-/* Of what is done with nothing under way. */
+/* Work while the driver is not running. */
 static void expect(struct known *k, int cpu, u64 n)
 {
 	k->just = 0;
@@ -83,7 +83,7 @@ static void expect(struct known *k, int cpu, u64 n)
 	k->low += k->just;
 }
 
-/* That may have had perf stop an event in the middle of it. */
+/* An overflow may have made perf stop an event in the middle of the work. */
 static void expect_less_of_who_stopped(int cpu)
 {
 	struct known *k;
@@ -116,7 +116,7 @@ static void expect_exit(int cpu, unsigned int count, u64 n, bool user)
 	}
 }
 
-/* Of what comes while the driver is at work: wherever each event may be by then. */
+/* Work while the driver is running, in any state of the events. */
 static void may_count(u64 n)
 {
 	struct known *k;
@@ -144,7 +144,7 @@ static void forget_what_is_not_told(void)
 		blind_until[i] = clock_ns + NSEC_PER_SEC * 3 / 10;
 }
 
-/* Its samples, as far as nothing has come in between. */
+/* Checks the samples of an event, unless something has disturbed them. */
 static void check_samples(const struct known *k, u64 count)
 {
 	const struct perf_event *event = k->event;
@@ -178,7 +178,7 @@ static void read_one(struct known *k)
 	check_count(k, count_of(k));
 }
 
-/* What a program reads by the page, while it runs. */
+/* The count that a running program reads by the page. */
 static void check_page(struct known *k)
 {
 	struct perf_event *event = k->event;
@@ -196,7 +196,7 @@ static void check_page(struct known *k)
 	CHECK(count >= k->low && count <= k->high);
 }
 
-/* What comes at a point */
+/* Actions at a point */
 
 static unsigned int points_to_go;
 static unsigned int at_point_what;
@@ -246,13 +246,13 @@ static void come(void)
 			  0xffffffff81000200);
 		break;
 	case 5:
-		/* An NMI is never within another, but an exit is. */
+		/* An NMI does not interrupt an NMI, but an exit may. */
 		host.vcpus[this_cpu].nmi = true;
 		break;
 	}
 }
 
-/* Refusals: the refuse_at-th operation of a kind. */
+/* Refusals: the refuse_at-th operation refuse_op fails. */
 static u32 refuse_op, refuse_at;
 static long refuse_with;
 
@@ -331,7 +331,7 @@ static void write_any(void *memory, size_t size)
 	u64 *word = (u64 *)memory + any() % (size / 8);
 	u64 value = any_value(*word);
 
-	/* Half of it, as often. */
+	/* Half of the word, as often. */
 	if (any() % 2)
 		memcpy((u32 *)word + any() % 2, &value, 4);
 	else
@@ -341,7 +341,7 @@ static void write_any(void *memory, size_t size)
 static struct guest_perf_event *records[64];
 static unsigned int nr_records;
 
-/* A host may write into a record that it was told of, whatever was told since. */
+/* A hostile host may write to any record that the guest has ever told it. */
 static void note_records(void)
 {
 	struct host_event *event;
@@ -370,7 +370,10 @@ static void scribble(void)
 				  sizeof(struct guest_perf_event));
 		break;
 	case 3:
-		/* With another epoch, all is opened anew: not each time. */
+		/*
+		 * With another epoch the driver opens all events again: do not change it each
+		 * time.
+		 */
 		if (area && !(any() % 16))
 			area->epoch = any_value(area->epoch);
 		break;
@@ -475,7 +478,7 @@ static void learn(struct perf_event *event)
 	};
 	if (!k->is_hypervisor && event->attr.type == PERF_TYPE_RAW)
 		k->weight = 1 + (event->attr.config & 3);
-	/* In what opens it, perf may have been interrupted. */
+	/* perf may have been interrupted while it opened the event. */
 	k->high = point_hook ? 1000000 : 0;
 	read_one(k);
 }
@@ -606,7 +609,7 @@ static void step_work(void)
 	bool user = what & 4;
 	u32 n = below(2000), part;
 
-	/* Any of it may have perf stop an event. */
+	/* Any part of the work may make perf stop an event. */
 	while (n) {
 		part = hostile ? n : 1;
 		if (n > 50 && !hostile)
@@ -759,7 +762,7 @@ static const struct {
 	STEP(refusal), STEP(migrate),
 };
 
-/* With FUZZ_TRACE in the environment: what an input does. */
+/* With FUZZ_TRACE in the environment, prints the steps of an input. */
 static void trace(const char *name)
 {
 	struct known *k;
@@ -805,10 +808,10 @@ static void fuzz_step(void)
 	check_all(calls, before);
 }
 
-/* What the host is when it is not hostile. */
+/* The host's QUERY when it is not hostile. */
 static struct guest_perf_query honest;
 
-/* All that was honest before is so again; and what is opened then counts. */
+/* With an honest host again, new events count exactly. */
 static void check_recovery(void)
 {
 	struct perf_event *events[3];
@@ -819,7 +822,7 @@ static void check_recovery(void)
 	host.refuse = NULL;
 	host.exit_hook = NULL;
 	if (hostile) {
-		/* Whatever it has told, it can what it can. */
+		/* The features that the hostile host has told remain. */
 		honest.features |= host.query.features;
 		honest.rdpmc = host.query.rdpmc;
 		host.query = honest;
@@ -831,7 +834,7 @@ static void check_recovery(void)
 	}
 	wait_ns(NSEC_PER_SEC / 4);
 	host_migrate();
-	/* A refusal is remembered for a second, and what is kept for later for as long. */
+	/* The driver remembers refusals and keeps unused events for a second. */
 	wait_ns(NSEC_PER_SEC * 3 / 2);
 
 	run(0);
@@ -885,7 +888,7 @@ static void be_honest(void)
 	host.refuse = refuse;
 }
 
-/* But for what the driver is not loaded without. */
+/* Random answers to QUERY, except features that the driver needs to load. */
 static void be_hostile(void)
 {
 	unsigned int i;
@@ -929,7 +932,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 
 	input = data;
 	input_end = data + size;
-	/* What the driver remembers of the last input is over; and this one repeats. */
+	/* The driver has forgotten the last input, so that the input is reproducible. */
 	clock_ns = (clock_ns / (100 * NSEC_PER_SEC) + 2) * 100 * NSEC_PER_SEC;
 	point_hook = NULL;
 	points_to_go = refuse_at = 0;
@@ -957,7 +960,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		if (k->event)
 			forget(k);
 	}
-	/* It warns of each thing once. */
+	/* The driver warns of each problem once. */
 	CHECK(log_lines < 20);
 	check_recovery();
 	unload();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of the guest's driver share.
+ * Macros for the tests of the guest's driver.
  *
  * Each test is a process of its own, in which the driver has just been loaded.  A program's
- * arguments are the names of the tests that it runs; without any, all.
+ * arguments are the names of the tests to run; by default it runs all tests.
  */
 #ifndef GUEST_H
 #define GUEST_H
@@ -18,7 +18,7 @@ FIXTURE(guest) {
 	int unused;
 };
 
-/* The driver is not loaded yet: a test may change the host before. */
+/* The driver is not loaded yet: a test may change the host first. */
 FIXTURE(unloaded) {
 	int unused;
 };

@@ -57,7 +57,7 @@ GUEST_TEST(tasks_share_a_counter)
 	int i;
 
 	for (i = 0; i < 100; i++) {
-		/* All that is to be opened is. */
+		/* All events are open. */
 		if (i == 10)
 			calls = host.calls;
 		run(0);
@@ -125,7 +125,7 @@ GUEST_TEST(a_group_of_too_many_is_refused)
 		siblings[i] = open_group(raw_user(0xc1 + i), leader);
 	event = perf_open(&attr, &tasks[0], -1, leader);
 	EXPECT_EQ(-EINVAL, PTR_ERR(event));
-	/* One that is disabled does not count. */
+	/* A disabled event does not count. */
 	perf_disable(siblings[2]);
 	siblings[3] = open_group(attr, leader);
 	for (i = 3; i >= 0; i--)
@@ -184,7 +184,7 @@ GUEST_TEST(same_events_are_kept_apart)
 		events[i] = open_task(raw_user(0xc0), 0);
 		user_work(0, 100);
 	}
-	/* One leaves, and another comes back to its counter. */
+	/* One event leaves, and another returns to its counter. */
 	perf_disable(events[1]);
 	user_work(0, 1000);
 	perf_enable(events[1]);
@@ -217,7 +217,7 @@ GUEST_TEST(unused_counters_stop_and_close)
 	unload();
 }
 
-/* More than there are counters of this CPU: all that are closed are opened anew. */
+/* More configurations than records: the driver closes events and opens them again. */
 GUEST_TEST(many_configurations)
 {
 	struct perf_event *events[40];
@@ -249,7 +249,7 @@ GUEST_TEST_UNLOADED(the_largest_plan_fits_a_batch)
 	struct perf_event *events[32];
 	int i, round;
 
-	/* Counters enough for all, so that nothing is multiplexed. */
+	/* Enough counters for all events, so that perf does not multiplex. */
 	host.query.nr_counters = 16;
 	host.vcpus[0].counters = 8;
 	load();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The guest's driver in user space: another host, CPUs that come and go, suspend, kexec, and
- * a host that has the feature no more.
+ * The guest's driver in user space: another host, CPUs that go offline and online, suspend,
+ * kexec, and a host without the feature.
  */
 #include "guest.h"
 
@@ -39,7 +39,7 @@ GUEST_TEST(after_a_migration_all_counts_go_on)
 	perf_read(events[0]);
 	perf_read(events[2]);
 	host_migrate();
-	/* By an NMI: nothing is missed. */
+	/* The new host sends an NMI, so that no event is missed. */
 	EXPECT_EQ(2, host_enabled(0));
 	EXPECT_EQ(1, host_enabled(1));
 	work(1000);
@@ -111,7 +111,7 @@ GUEST_TEST_UNLOADED(a_read_finds_another_host)
 	close_some();
 }
 
-/* The memory of which configurations there are is of the old host. */
+/* The driver's memory of configurations belongs to the old host. */
 GUEST_TEST(another_host_is_asked_again)
 {
 	u64 opens;
@@ -126,7 +126,7 @@ GUEST_TEST(another_host_is_asked_again)
 	unload();
 }
 
-/* The host is asked for a pinned event all the same. */
+/* The driver still asks the host for a pinned event. */
 GUEST_TEST_UNLOADED(a_raw_event_of_another_model_is_named_in_the_log)
 {
 	struct perf_event_attr attr = raw_user(0xc0);
@@ -189,7 +189,7 @@ GUEST_TEST(a_host_without_the_feature)
 	run(-1);
 	run(0);
 	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, events[0]->state);
-	/* It is asked once a second; each of two CPUs may. */
+	/* Each of two CPUs may ask the host once a second. */
 	wait_ns(NSEC_PER_SEC);
 	calls = host.calls;
 	wait_ns(NSEC_PER_SEC * 10);
@@ -206,7 +206,7 @@ GUEST_TEST(cpus_come_and_go)
 {
 	open_some();
 	work(30);
-	/* perf moves what is of a CPU away first. */
+	/* perf first removes the events of a CPU that goes offline. */
 	perf_close(events[2]);
 	cpu_down(1);
 	EXPECT_EQ(0, host_enabled(1));
@@ -232,7 +232,7 @@ GUEST_TEST(suspend_and_resume)
 	on = irq_off();
 	system_ops->suspend();
 	EXPECT_EQ(0, host_open());
-	/* A copy of this kernel, in another VM. */
+	/* The guest resumes in another VM, which has no events of the guest. */
 	system_ops->resume();
 	irq_on(on);
 	cpu_up(1);

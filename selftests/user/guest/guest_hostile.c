@@ -4,7 +4,7 @@
  */
 #include "guest.h"
 
-/* What a piece of work may take, at most: each loop over shared memory has a bound. */
+/* The most points of a piece of work: each loop over shared memory has a bound. */
 #define BOUND	100000
 
 static struct guest_perf_event *record_of(struct perf_event *event)
@@ -29,7 +29,7 @@ static void change_count(void)
 	shared->count++;
 }
 
-/* On a CPU of 32 bits, the driver reads 64 between two sequence numbers. */
+/* On a 32-bit CPU, the driver reads 64 bits between two reads of the sequence number. */
 GUEST_TEST(a_sequence_number_that_stays_odd)
 {
 	struct perf_event *event = open_task(sampling(0xc0, 1000), 0);
@@ -39,7 +39,7 @@ GUEST_TEST(a_sequence_number_that_stays_odd)
 	run(0);
 	user_work(0, 100);
 	EXPECT_EQ(100, perf_read(event));
-	/* The model of the host adds 2 each time that it writes. */
+	/* The model of the host adds 2 at each write, so that the number stays odd. */
 	record_of(event)->sequence |= 1;
 	before = points;
 	user_work(0, 1000);
@@ -89,7 +89,7 @@ GUEST_TEST_UNLOADED(a_place_to_read_that_changes_for_ever)
 	point_hook = NULL;
 	EXPECT_GT(BOUND, points - before);
 	EXPECT_EQ(100, local64_read(&event->count));
-	/* What is read where the host says is anything; and so is an index. */
+	/* Both the counter and its index may be anything. */
 	shared->pmc = ~0;
 	host_nmi(0);
 	perf_read(event);
@@ -140,7 +140,7 @@ GUEST_TEST(flags_that_mean_nothing)
 	host_nmi(0);
 	EXPECT_EQ(0, event->throttled);
 	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, event->state);
-	/* Those that mean something, of one that does count. */
+	/* All flags, of an event that counts. */
 	shared->flags = ~0;
 	host_nmi(0);
 	shared->flags = 0;

@@ -93,7 +93,7 @@ GUEST_TEST(an_nmi_takes_16_samples_and_the_last_stands_for_the_rest)
 	unload();
 }
 
-/* What perf is told that a sample took is a sample's part of the NMI. */
+/* The driver tells perf a sample's part of the NMI's time. */
 GUEST_TEST(many_samples_in_an_nmi_do_not_lower_the_rate)
 {
 	struct perf_event *event = open_task(user(NS, 1), 0);
@@ -140,7 +140,7 @@ GUEST_TEST(perf_adapts_a_frequency)
 		if (i % 400 == 399)
 			perf_tick(0);
 	}
-	/* 20 ms at 1000 Hz, and what it took to get there. */
+	/* 20 ms at 1000 Hz, and the samples until the period has adapted. */
 	EXPECT_LT(event->samples, 200);
 	EXPECT_LT(10, event->samples);
 	EXPECT_LT(50000, event->hw.sample_period);
@@ -195,7 +195,7 @@ GUEST_TEST(a_slot_is_waited_for)
 	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, events[n]->state);
 	host_exit(0, IO, 2, true, 0x400200);
 	perf_close(events[0]);
-	/* At once, as perf on 6.1 would not try again by itself. */
+	/* At once, because perf on 6.1 would not try again. */
 	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, events[n]->state);
 	host_exit(0, IO, 2, true, 0x400200);
 	EXPECT_EQ(1, events[n]->samples);
@@ -205,7 +205,7 @@ GUEST_TEST(a_slot_is_waited_for)
 	unload();
 }
 
-/* A group that does not fit gives back the slots that it has got: that is no news. */
+/* A group that does not fit returns its slots.  This does not make others try again. */
 GUEST_TEST(a_group_without_slots_does_not_try_for_ever)
 {
 	struct perf_event *events[2][10];
@@ -221,7 +221,7 @@ GUEST_TEST(a_group_without_slots_does_not_try_for_ever)
 	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, events[1][0]->state);
 	host_exit(0, IO, 2, true, 0x400200);
 	EXPECT_EQ(1, events[0][9]->samples);
-	/* Whoever leaves makes room. */
+	/* Each event that leaves makes room. */
 	for (j = 9; j >= 6; j--)
 		perf_close(events[0][j]);
 	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, events[1][0]->state);
@@ -234,7 +234,7 @@ GUEST_TEST(a_group_without_slots_does_not_try_for_ever)
 	unload();
 }
 
-/* The same of a group that fails for want of something else. */
+/* A group also returns its slot if it fails because of a counter. */
 GUEST_TEST(a_group_without_counters_gives_back_its_slot)
 {
 	struct perf_event *events[15], *two[2], *mixed[3];
@@ -279,7 +279,7 @@ GUEST_TEST(in_a_group_of_hardware_events)
 	unload();
 }
 
-/* A sample of an exit within another PMU's driver would find its counters half changed. */
+/* An exit within another PMU's driver must not be sampled while its counters change. */
 static int foreign_init(struct perf_event *event)
 {
 	return event->attr.type == event->pmu->type ? 0 : -ENOENT;
@@ -462,7 +462,7 @@ GUEST_TEST(periods_that_ended_before_a_migration_begin_anew)
 	struct perf_event *event = open_task(user(IO, 10), 0);
 
 	run(0);
-	/* The old host has taken it, and told nobody. */
+	/* The old host has counted the slot down without telling the guest. */
 	host_exit(0, IO, 3, true, 0x400200);
 	host.vcpus[0].area->slot[0].left = 0;
 	host_migrate();
@@ -501,7 +501,7 @@ static void check(void)
 
 	CHECK(n == 2 || n == 5);
 	CHECK(sampled->sum_of_periods <= n);
-	/* It still samples. */
+	/* The event still samples. */
 	host_exit(0, IO, 3, true, 0x400200);
 	CHECK(sampled->samples == samples + 1);
 	CHECK(perf_read(sampled) == n + 3);

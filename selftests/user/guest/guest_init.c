@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The guest's driver in user space: which events it takes, sysfs, loading and what it lacks.
+ * The guest's driver in user space: accepted events, sysfs, and loading, also without parts
+ * of the kernel.
  */
 #include "guest.h"
 
@@ -36,7 +37,7 @@ GUEST_TEST(what_x86_refuses)
 	attr = raw_user(0xc0);
 	attr.sample_regs_intr = 1ull << 40;
 	EXPECT_EQ(-EINVAL, open_error(attr));
-	/* Bits that AMD's PMU does not know it ignores. */
+	/* AMD's PMU ignores bits that it does not know. */
 	EXPECT_EQ(0, open_error(raw_user(0xc0 | 1ull << 45)));
 	unload();
 }
@@ -53,7 +54,7 @@ GUEST_TEST(extra_registers_are_intels)
 	EXPECT_EQ(0, open_error(attr));
 	attr.aux_output = 1;
 	EXPECT_EQ(-EINVAL, open_error(attr));
-	/* That it counts something else by. */
+	/* On Intel this bit selects another event. */
 	EXPECT_EQ(-EOPNOTSUPP, open_error(raw_user(0xc0 | 1ull << 45)));
 	unload();
 }
@@ -119,7 +120,7 @@ GUEST_TEST(what_the_hosts_errors_are_to_perf)
 		EXPECT_EQ(errors[i].perf, open_error(raw_user(0x1000 + i)));
 	}
 	EXPECT_EQ(1, log_lines);
-	/* Only what does not change is remembered. */
+	/* The driver remembers only errors that do not change. */
 	host.refuse = NULL;
 	for (i = 0; i < ARRAY_SIZE(errors); i++)
 		EXPECT_EQ(i == 0 ? -ENOENT : i == 2 ? -EINVAL : 0,
@@ -327,7 +328,7 @@ GUEST_TEST_UNLOADED(why_counters_are_read_by_the_host)
 	}
 }
 
-/* The driver believes what the host has told, as far as it has room. */
+/* The driver limits the host's numbers to its own room. */
 GUEST_TEST_UNLOADED(a_host_that_tells_nonsense)
 {
 	struct guest_perf_query query;

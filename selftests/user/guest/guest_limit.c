@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The guest's driver in user space: too few counters, counters that the host takes away,
- * too many events, pinned events, and what is remembered of all that.
+ * too many events, pinned events, and the driver's memory of these shortages.
  */
 #include "guest.h"
 
@@ -33,7 +33,7 @@ static int counting(int n)
 	return active;
 }
 
-/* Is each counted for as long as perf says? */
+/* Does each event count for the time that perf shows? */
 static void check_scaled(struct __test_metadata *_metadata, int n)
 {
 	u64 count;
@@ -41,7 +41,7 @@ static void check_scaled(struct __test_metadata *_metadata, int n)
 
 	for (i = 0; i < n; i++) {
 		count = perf_read(events[i]);
-		/* The clock moves by 1 ns for each unit, and by itself. */
+		/* The clock moves 1 ns per unit of work, and also between. */
 		EXPECT_LE(count, events[i]->time_running);
 	}
 }
@@ -83,7 +83,7 @@ GUEST_TEST(the_host_has_fewer_counters_than_it_said)
 	for (i = 0; i < 4; i++)
 		total += perf_read(events[i]);
 	EXPECT_EQ(2 * 40000, total);
-	/* The memory of it lasts 0.1 s. */
+	/* The driver remembers the shortage for 0.1 s. */
 	host_set_counters(0, 4);
 	wait_ns(NSEC_PER_SEC / 5);
 	wait_ns(TICK_NSEC);
@@ -102,7 +102,7 @@ GUEST_TEST(a_shortage_is_asked_about_ten_times_a_second)
 	calls = host.ops[KVM_PERF_OP_ENABLE];
 	for (i = 0; i < HZ; i++)
 		wait_ns(TICK_NSEC);
-	/* A rotation starts two events; a try is of two more. */
+	/* A rotation starts two events, and tries two more. */
 	EXPECT_LT(host.ops[KVM_PERF_OP_ENABLE] - calls, 2 * HZ + 50);
 	close_some(4);
 	unload();
@@ -116,7 +116,7 @@ GUEST_TEST(a_lost_counter_is_known_at_once)
 	open_some(4);
 	user_work(0, 1000);
 	host_set_counters(0, 3);
-	/* perf knows as soon as interrupts are on. */
+	/* perf learns of the loss as soon as interrupts are on. */
 	EXPECT_EQ(3, counting(4));
 	EXPECT_NE(NULL, strstr(log_line, "needed the counter"));
 	user_work(0, 1000);
@@ -131,7 +131,7 @@ GUEST_TEST(a_lost_counter_is_known_at_once)
 	unload();
 }
 
-/* Without KVM_PERF_FEATURE_NOTIFY, the watch asks. */
+/* Without KVM_PERF_FEATURE_NOTIFY, the driver's timer asks the host. */
 GUEST_TEST_UNLOADED(a_lost_counter_is_known_by_asking)
 {
 	host.query.features &= ~KVM_PERF_FEATURE_NOTIFY;
@@ -206,7 +206,7 @@ GUEST_TEST(a_pinned_event_asks_the_host_each_time)
 
 	attr.pinned = 1;
 	open_some(1);
-	/* The shortage is known, and over. */
+	/* The driver knows the shortage, which then ends. */
 	host_set_counters(0, 0);
 	wait_ns(TICK_NSEC);
 	EXPECT_EQ(0, counting(1));
@@ -216,7 +216,7 @@ GUEST_TEST(a_pinned_event_asks_the_host_each_time)
 	user_work(0, 100);
 	EXPECT_EQ(100, perf_read(pinned));
 	run(-1);
-	/* It ends where there is none as it starts. */
+	/* A pinned event ends if there is no counter at its start. */
 	host_set_counters(0, 0);
 	wait_ns(NSEC_PER_SEC * 2);
 	run(0);
@@ -226,7 +226,7 @@ GUEST_TEST(a_pinned_event_asks_the_host_each_time)
 	unload();
 }
 
-/* Natively, too, the second of them ends where there is a counter for one. */
+/* Natively the second pinned event ends, too, if there is one counter. */
 GUEST_TEST(a_pinned_event_ends_and_does_not_start_for_ever)
 {
 	struct perf_event_attr attr = raw_user(0xd0);
@@ -242,7 +242,7 @@ GUEST_TEST(a_pinned_event_ends_and_does_not_start_for_ever)
 	perf_disable(pinned[0]);
 	run(0);
 	user_work(0, 10);
-	/* Its counter runs unused, as the first one starts. */
+	/* The second event's counter is unused when the first event starts. */
 	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, pinned[1]->state);
 	perf_enable(pinned[0]);
 	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, pinned[0]->state);
@@ -255,7 +255,7 @@ GUEST_TEST(a_pinned_event_ends_and_does_not_start_for_ever)
 	unload();
 }
 
-/* The CPU's event comes first, and finds the counter that the task's has just left. */
+/* The CPU's event comes first, and takes the counter that the task's event has just left. */
 GUEST_TEST(a_pinned_event_that_is_moved_to_another_counter)
 {
 	struct perf_event_attr attr = raw_user(0xd0);
@@ -287,7 +287,7 @@ GUEST_TEST(a_pinned_event_that_the_host_refuses_ends)
 	struct perf_event_attr attr = raw_user(0xd0);
 	struct perf_event *pinned;
 
-	/* As many have counted. */
+	/* As many events as there are counters have counted. */
 	open_some(4);
 	user_work(0, 10);
 	attr.pinned = 1;
@@ -307,7 +307,7 @@ GUEST_TEST(the_siblings_of_a_pinned_event_ask_too)
 	struct perf_event *pinned, *sibling;
 
 	open_some(2);
-	/* The shortage is known, and over. */
+	/* The driver knows the shortage, which then ends. */
 	host_set_counters(0, 0);
 	wait_ns(TICK_NSEC);
 	host_set_counters(0, 4);
@@ -349,7 +349,7 @@ GUEST_TEST(a_group_counts_as_a_whole_or_not_at_all)
 	unload();
 }
 
-/* Intel's fixed counters are counters more. */
+/* Intel's fixed counters are additional counters. */
 GUEST_TEST_UNLOADED(fixed_counters)
 {
 	static const u64 configs[] = { 0xc0, 0x3c, 0x300, 0x400, 0x500, 0x600, 0x700 };
@@ -423,7 +423,7 @@ GUEST_TEST(what_is_refused_is_not_asked_for_for_a_second)
 	open_some(1);
 	run(-1);
 	wait_ns(NSEC_PER_SEC * 2);
-	/* Another host by now. */
+	/* The host is another one now. */
 	host.refuse = refuse_open;
 	run(0);
 	EXPECT_EQ(0, counting(1));
@@ -484,7 +484,7 @@ GUEST_TEST(a_record_that_cannot_be_written)
 	unload();
 }
 
-/* Of events that are opened in vain, other CPUs hear ten times a second at most. */
+/* Events that fail to open interrupt other CPUs at most ten times a second. */
 static int open_in_vain(u64 ns)
 {
 	u64 end = clock_ns + ns;
@@ -508,7 +508,7 @@ GUEST_TEST_UNLOADED(who_opens_too_many_disturbs_other_cpus_ten_times_a_second)
 		mine[i] = open_cpu(raw_user(0xc0 + 4 * i), 0);
 	for (i = 0; i < 3; i++)
 		others[i] = open_cpu(raw_user(0xd0 + 4 * i), 1);
-	/* One that it keeps. */
+	/* An event that stays open. */
 	events[0] = open_cpu(raw_user(0xd0), 1);
 	may_perfmon = false;
 	i = open_in_vain(NSEC_PER_SEC);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The guest's driver in user space: counters that are read without the host, by the kernel
- * and by programs.
+ * The guest's driver in user space: the kernel and programs read counters by RDPMC.
  */
 #include "guest.h"
 
@@ -59,7 +58,7 @@ GUEST_TEST_UNLOADED(a_program_reads_its_page)
 	EXPECT_TRUE(page_count(event, 0, &count));
 	EXPECT_EQ(220, count);
 	EXPECT_EQ(calls, host.calls);
-	/* Not on a CPU: as perf knows it. */
+	/* The task is not on a CPU: the page has perf's count. */
 	run(-1);
 	EXPECT_TRUE(page_count(event, 0, &count));
 	EXPECT_EQ(220, count);
@@ -105,7 +104,7 @@ GUEST_TEST_UNLOADED(the_page_follows_the_counter)
 	unload();
 }
 
-/* A counter that nobody has would be there to be read. */
+/* A program could read a counter that is left running. */
 GUEST_TEST_UNLOADED(no_counter_of_others_runs_while_a_program_reads)
 {
 	struct perf_event *mine, *others;
@@ -121,7 +120,7 @@ GUEST_TEST_UNLOADED(no_counter_of_others_runs_while_a_program_reads)
 	EXPECT_EQ(1, host_enabled(0));
 	user_work(0, 10);
 	run(1);
-	/* Nor from the program to the others. */
+	/* The program's counter does not run for the others, either. */
 	EXPECT_EQ(1, host_enabled(0));
 	run(2);
 	run(0);
@@ -178,7 +177,7 @@ GUEST_TEST_UNLOADED(the_file_rdpmc)
 	EXPECT_EQ(-EOPNOTSUPP, set_rdpmc("2"));
 	EXPECT_EQ(-EINVAL, set_rdpmc("3"));
 	EXPECT_EQ(-EINVAL, set_rdpmc("x"));
-	/* As it was opened while nobody might. */
+	/* The event was opened while no program was allowed to read. */
 	perf_mmap(second, &mms[0]);
 	EXPECT_FALSE(page_count(second, 0, &count));
 	perf_close(event);
@@ -208,7 +207,7 @@ GUEST_TEST_UNLOADED(another_cpu_has_the_page_written)
 	event = open_task(raw_user(0xc1), 0);
 	perf_mmap(event, &mms[0]);
 	user_work(1, 10);
-	/* As by a child that ends on CPU 0. */
+	/* The update comes from CPU 0, as if a child ended there. */
 	on = irq_off();
 	perf_event_update_userpage(event);
 	EXPECT_FALSE(page_count(event, 1, &count));
@@ -247,7 +246,7 @@ GUEST_TEST_UNLOADED(a_host_that_does_not_allow_it)
 	unload();
 }
 
-/* A program has seen in its page where to read, and comes to a host that faults. */
+/* A program has read a counter's index in its page before a host on which RDPMC faults. */
 static bool fixup(struct pt_regs *regs, unsigned long trap)
 {
 	struct kretprobe_instance ri;
@@ -275,7 +274,7 @@ GUEST_TEST_UNLOADED(an_rdpmc_that_faults_reads_nothing)
 	EXPECT_EQ(USER_RDPMC + 2, regs.ip);
 	EXPECT_EQ(0, regs.ax);
 	EXPECT_EQ(0, regs.dx);
-	/* No RDPMC. */
+	/* The instruction is not RDPMC. */
 	EXPECT_FALSE(fixup(&regs, X86_TRAP_GP));
 	regs.ip = USER_RDPMC;
 	regs.cs = __KERNEL_CS;
@@ -331,7 +330,7 @@ static void prepare(void)
 	run(0);
 	perf_mmap(read_events[0], &mms[0]);
 	user_work(0, 10);
-	/* Another host knows nothing of what was counted since. */
+	/* Another host does not know the counts after the last update. */
 	perf_read(read_events[0]);
 }
 
@@ -354,7 +353,7 @@ static void check(void)
 		CHECK(count == 40);
 	CHECK(perf_read(read_events[0]) == 40);
 	CHECK(page_count(read_events[0], 0, &count) && count == 40);
-	/* Nothing, where the host has taken its counter. */
+	/* The count is 0 if the host has taken the counter. */
 	CHECK(perf_read(read_events[1]) == 2 || !perf_read(read_events[1]));
 	perf_close(read_events[0]);
 	perf_close(read_events[1]);

@@ -24,7 +24,7 @@ GUEST_TEST(the_position_goes_with_the_task)
 	struct perf_event *b = open_task(sampling(0xc0, 1000), 1);
 	int i;
 
-	/* Neither gets a sample for what the other has done. */
+	/* No task gets a sample for the other task's work. */
 	for (i = 0; i < 100; i++) {
 		perf_task_switch(i % 2, &tasks[0]);
 		user_work(i % 2, 70);
@@ -105,11 +105,11 @@ GUEST_TEST(a_frequency_is_the_hosts)
 	attr.sample_freq = 1000;
 	event = open_task(attr, 0);
 	run(0);
-	/* The model of the host has a period of 1000 for each. */
+	/* The model of the host uses a period of 1000 for each frequency. */
 	user_work(0, 5000);
 	EXPECT_EQ(5, event->samples);
 	EXPECT_EQ(5000, event->sum_of_periods);
-	/* As often as perf allows. */
+	/* perf's limit on frequencies. */
 	EXPECT_EQ(-EINVAL, perf_period(event, sample_rate + 1));
 	EXPECT_EQ(0, perf_period(event, sample_rate));
 	child = perf_inherit(event, &tasks[1]);
@@ -212,7 +212,7 @@ GUEST_TEST(a_limit_of_events)
 	unload();
 }
 
-/* perf is at work in all that this does; so what overflows is sampled when it is done. */
+/* perf is running, so that the overflow is sampled when perf is done. */
 static void overflow_at_exit(void)
 {
 	host.exit_hook = NULL;
@@ -241,7 +241,7 @@ GUEST_TEST(what_overflows_as_perf_works_is_sampled_later)
 	unload();
 }
 
-/* What it owes it owes wherever it counts next. */
+/* A sample that is due comes wherever the event counts next. */
 static void overflow_in_user(void)
 {
 	host.call_hook = NULL;
@@ -260,7 +260,7 @@ GUEST_TEST(what_overflows_as_its_task_leaves_is_sampled_as_it_is_back)
 	EXPECT_EQ(0, event->samples);
 	run(0);
 	EXPECT_EQ(1, event->samples);
-	/* It excludes the kernel. */
+	/* The event excludes the kernel. */
 	EXPECT_EQ(0x401000, event->last_ip);
 	perf_close(other);
 	perf_close(event);
@@ -291,7 +291,7 @@ GUEST_TEST(an_nmi_takes_16_samples_and_the_last_stands_for_the_rest)
 	u64 nmis;
 
 	run(0);
-	/* All of them before the guest can take an NMI. */
+	/* All overflows come before the guest can take an NMI. */
 	nmi_depth[0]++;
 	user_work(0, 10000);
 	nmi_depth[0]--;
@@ -331,7 +331,10 @@ static void set_branch(int i, u64 from, u64 info)
 GUEST_TEST_UNLOADED(samples_have_the_branches_that_they_want)
 {
 	struct perf_event *event;
-	/* The stand-in of branch_type_fused() has the type in bits 12 to 16. */
+	/*
+	 * The stand-in of branch_type_fused() takes the type from bits 12 to 16 of the
+	 * address.
+	 */
 	const u64 user = 0x3000, jcc = 0x8000;
 
 	host_with_branches();
@@ -342,7 +345,10 @@ GUEST_TEST_UNLOADED(samples_have_the_branches_that_they_want)
 	EXPECT_TRUE(backing(event)->attr.flags & KVM_PERF_ATTR_BRANCH_COND);
 	set_branch(0, jcc, KVM_PERF_BRANCH_MISPREDICTED);
 	set_branch(1, user, 0);
-	/* The kernel's are nobody's who excludes it; those at the end of text are not read. */
+	/*
+	 * An event that excludes the kernel has no kernel branches.  Text beyond its end is
+	 * not read.
+	 */
 	set_branch(2, 0xffffffff81008000, 0);
 	user_work(0, 100);
 	EXPECT_EQ(1, event->samples);
@@ -388,7 +394,7 @@ GUEST_TEST_UNLOADED(which_branches_there_are)
 	EXPECT_EQ(0, open_error(with_branches(0xc0, 100, PERF_SAMPLE_BRANCH_ANY)));
 	EXPECT_EQ(-EOPNOTSUPP,
 		  open_error(with_branches(0xc0, 100, PERF_SAMPLE_BRANCH_CALL_STACK)));
-	/* As x86's own PMU from 6.10 on: such an event has nothing recorded. */
+	/* As in x86's own PMU from 6.10 on, such an event records no branches. */
 	EXPECT_EQ(0, open_error(with_branches(0xc0, 0, PERF_SAMPLE_BRANCH_ANY)));
 	unload();
 }
@@ -439,7 +445,7 @@ static void switch_and_back(void)
 	user_work(0, 30);
 }
 
-/* Or just what came at the point. */
+/* The work at the point. */
 static u64 extra;
 
 static void check_sampling(void)
@@ -455,7 +461,7 @@ static void check_sampling(void)
 	CHECK(a >= 110 && b >= 130);
 	CHECK(sampled[0]->sum_of_periods <= a);
 	CHECK(sampled[1]->sum_of_periods <= b);
-	/* Where an event leaves as it overflows, its period begins anew. */
+	/* If an event leaves when it overflows, its period starts again. */
 	CHECK(sampled[0]->samples >= 1 && sampled[1]->samples >= 1);
 	perf_close(sampled[0]);
 	perf_close(sampled[1]);

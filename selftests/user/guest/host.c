@@ -66,7 +66,7 @@ int host_enabled(int cpu)
 	return n;
 }
 
-/* How many events a unit of work is: different ones have different counts. */
+/* The number of events per unit of work: different events have different counts. */
 u64 host_weight(const struct guest_perf_attr *attr)
 {
 	return attr->type == KVM_PERF_TYPE_RAW ? 1 + (attr->config & 3) : 1;
@@ -99,7 +99,7 @@ static bool may_rdpmc(const struct host_event *event)
 	       event->attr.flags & KVM_PERF_ATTR_RDPMC;
 }
 
-/* Before the guest is entered; an NMI unless the guest's own operation is the reason. */
+/* Before an entry.  Sends an NMI unless the guest's own operation is the reason. */
 static void update_pmc(struct host_event *event, bool tell)
 {
 	bool has = event->enabled && event->hw >= 0 && !event->throttled;
@@ -148,7 +148,7 @@ static bool get_counter(struct host_event *event)
 	    !vcpu->hw[HOST_HW + fixed]) {
 		i = HOST_HW + fixed;
 	} else {
-		/* Nothing else counts reference cycles. */
+		/* Only the fixed counter counts reference cycles. */
 		if (fixed == 2)
 			return false;
 		for (i = 0; i < HOST_HW && vcpu->hw[i]; i++)
@@ -158,7 +158,7 @@ static bool get_counter(struct host_event *event)
 	}
 
 	vcpu->hw[i] = event;
-	/* Whatever was in it. */
+	/* The counter has any old content. */
 	vcpu->pmc[i] = (vcpu->pmc[i] * 7 + event->id + 0xfffffffff000ull) &
 		       GENMASK_ULL(47, 0);
 	event->hw = i;
@@ -187,7 +187,7 @@ static void note_flags(struct host_event *event, u32 old)
 	update_pmc(event, true);
 }
 
-/* The host needs a counter itself: the guest's event on it, if any, loses it. */
+/* The host needs the counter: a guest's event on it loses it. */
 static void take_counter(struct host_vcpu *vcpu, int counter)
 {
 	struct host_event *event = vcpu->hw[counter];
@@ -299,7 +299,7 @@ static long op_open(u64 addr)
 		.hw	= -1,
 		.left	= period,
 	};
-	/* Optional: a host ignores what it cannot do. */
+	/* An optional flag: a host without the feature ignores it. */
 	if (!(host.query.features & KVM_PERF_FEATURE_NOTIFY))
 		event->attr.flags &= ~KVM_PERF_ATTR_NOTIFY;
 	if (attr->flags & KVM_PERF_ATTR_FREQ) {
@@ -609,7 +609,7 @@ static bool counts_here(const struct host_event *event, int cpu, bool user)
 	       !(event->attr.flags & (exclude | KVM_PERF_ATTR_EXCLUDE_HOST));
 }
 
-/* How much work at most, until one of them overflows. */
+/* The work until the first event overflows, at most @n. */
 static u64 work_to_overflow(int cpu, u64 n, bool user)
 {
 	struct host_event *event;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A model of the host for the guest's driver in user space: the contract of kvm_perf.h,
- * counters that other users of the host's perf take away, other hosts, and work that the
- * guest does, of which each unit is an event.
+ * counters that other users of the host's perf take away, other hosts, and work of the
+ * guest, whose units are events.
  */
 #ifndef HOST_H
 #define HOST_H
@@ -18,12 +18,12 @@ struct host_event {
 	u32 id;
 	struct guest_perf_attr attr;
 	struct guest_perf_event *record;
-	int cpu;		/* that it was enabled on last */
-	int hw;			/* which counter it has, or -1 */
+	int cpu;		/* on which it was enabled last */
+	int hw;			/* its counter, or -1 */
 	u64 count;
 	u64 left;
-	u64 overflows;		/* that were told, ever */
-	/* What was written last. */
+	u64 overflows;		/* all delivered overflows */
+	/* The values that were written last. */
 	u32 pmc;
 	u64 offset;
 };
@@ -34,9 +34,9 @@ struct host_vcpu {
 	u32 counts;
 	struct host_event *hw[HOST_HW + KVM_PERF_NR_FIXED_COUNTERS];
 	u64 pmc[HOST_HW + KVM_PERF_NR_FIXED_COUNTERS];
-	int counters;		/* so many are not taken by others */
-	u32 no_fixed;		/* fixed ones that are */
-	bool nmi;		/* is to come */
+	int counters;		/* general counters that others have not taken */
+	u32 no_fixed;		/* fixed counters that others have taken */
+	bool nmi;		/* pending */
 	u64 nmis;
 };
 
@@ -49,19 +49,19 @@ struct host {
 	struct host_event events[HOST_EVENTS];
 	struct host_vcpu vcpus[NR_CPUS];
 	u32 last_epoch;
-	/* The model of another host is the same, but where it says otherwise. */
+	/* host_migrate() keeps these, unlike the events. */
 	u64 calls;		/* hypercalls, ever */
 	u64 ops[KVM_PERF_OP_SET_COUNTS + 1];
 	u32 largest_batch;
-	/* That which this call has run. */
+	/* The batch of the current hypercall. */
 	struct guest_perf_op *last_batch;
 	unsigned long last_batch_n;
-	/* Asked first: an error instead of the operation, or 0. */
+	/* Called before an operation: returns an error instead of it, or 0. */
 	long (*refuse)(u32 op, u32 id, u64 arg);
-	/* Just before a hypercall, and just after it. */
+	/* Called right before and right after a hypercall. */
 	void (*call_hook)(void);
 	void (*exit_hook)(void);
-	/* Work in kernel mode that each hypercall does. */
+	/* Work in kernel mode that each hypercall adds. */
 	u64 kernel_work;
 };
 
@@ -70,26 +70,26 @@ extern struct host host;
 #define USER_RDPMC	0x400100ul
 
 void host_init(void);
-/* @n units of work at CPL 3 or 0, with the samples that it takes. */
+/* Does @n units of work at CPL 3 or 0, and takes its samples. */
 void host_work(int cpu, u64 n, bool user);
 #define user_work(cpu, n)	host_work(cpu, n, true)
 #define kernel_work(cpu, n)	host_work(cpu, n, false)
-/* An exit of the guest's that counts @n of KVM_PERF_COUNT_* @count. */
+/* An exit of the guest that adds @n to KVM_PERF_COUNT_* @count. */
 void host_exit(int cpu, unsigned int count, u64 n, bool user, u64 ip);
-/* From now on, @n general counters are not somebody else's. */
+/* From now on, others leave the guest @n general counters. */
 void host_set_counters(int cpu, int n);
 void host_set_no_fixed(int cpu, u32 fixed);
-/* Whoever has overflowed too often, as the host or its perf finds. */
+/* The host or its perf throttles an event that overflows too often. */
 void host_throttle(int cpu, u32 id);
 void host_unthrottle(int cpu, u32 id);
-/* The VM goes to another host, which sends NMIs where the APIC says so. */
+/* The VM moves to another host, which sends NMIs if the APIC's LVT entry allows it. */
 void host_migrate(void);
-/* An NMI for no reason of the contract. */
+/* An NMI without a reason in the contract. */
 void host_nmi(int cpu);
 void host_deliver(int cpu);
 bool host_rdpmc(int cpu, u32 ecx, u64 *value);
 struct host_event *host_find(u32 id);
-/* Events that count on a CPU, and those that are open. */
+/* The number of events that count on a CPU, and of open events. */
 int host_enabled(int cpu);
 int host_open(void);
 u64 host_weight(const struct guest_perf_attr *attr);

@@ -92,7 +92,7 @@ void log_print(const char *format, ...)
 {
 	va_list args;
 
-	/* It may want the runqueue's lock. */
+	/* printk() may take the runqueue's lock. */
 	va_start(args, format);
 	vsnprintf(log_line, sizeof(log_line), format, args);
 	va_end(args);
@@ -108,7 +108,7 @@ int nr_ipis;
 
 static bool off[NR_CPUS];
 static struct irq_work *works;
-/* For another CPU, which runs it as soon as its interrupts are on. */
+/* Calls for another CPU, which runs them as soon as its interrupts are on. */
 static call_single_data_t *calls[NR_CPUS];
 
 bool irqs_off(void)
@@ -139,7 +139,7 @@ static struct irq_work *next_work(void)
 	return NULL;
 }
 
-/* What waits for interrupts to be on. */
+/* Runs the work that waits for interrupts to be on. */
 static void interrupts(void)
 {
 	struct irq_work *work;
@@ -147,7 +147,7 @@ static void interrupts(void)
 	int n = 0;
 
 	while ((work = next_work())) {
-		/* One that asks for another each time leaves no time for anything else. */
+		/* Work that queues itself again each time would take all CPU time. */
 		CHECK(n++ < 100);
 		off[this_cpu] = true;
 		work->pending = false;
@@ -377,7 +377,7 @@ static void timer_unlink(struct timer_list *timer)
 
 void mod_timer(struct timer_list *timer, unsigned long expires)
 {
-	/* Not under the runqueue's lock. */
+	/* The caller must not hold the runqueue's lock. */
 	timer_unlink(timer);
 	timer->expires = expires;
 	timer->pending = true;
@@ -479,7 +479,7 @@ static const struct rdpmc_entry *rdpmc_at(u64 ip)
 	return NULL;
 }
 
-/* An RDPMC: the value, or #GP, which goes where the exception table says. */
+/* An RDPMC: the value, or #GP, which continues at the exception table's address. */
 static void illegal_instruction(int signal, siginfo_t *info, void *context)
 {
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -508,7 +508,7 @@ void cpu_init(void)
 
 int copy_from_user_nofault(void *to, const void *from, size_t n)
 {
-	/* The programs here have code at one address. */
+	/* The programs here have code at only one address. */
 	if ((unsigned long)from != USER_RDPMC)
 		return -EFAULT;
 
@@ -524,7 +524,7 @@ struct pt_regs *task_pt_regs(struct task_struct *task)
 int branch_type_fused(unsigned long from, unsigned long to, int abort, int *offset)
 {
 	*offset = 0;
-	/* By its address, so that a test has each. */
+	/* The type comes from the address, so that a test can choose it. */
 	return from & 0xfff000 ? 1 << (from >> 12 & 31) | ((long)from < 0 ? 2 : 1) : 0;
 }
 

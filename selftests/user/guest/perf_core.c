@@ -17,7 +17,7 @@ int register_error;
 static struct pmu *pmus;
 static int next_type = PERF_TYPE_MAX;
 static u64 tick_seq;
-/* Events that are to be disabled as soon as interrupts are on. */
+/* Events that perf will disable as soon as interrupts are on. */
 static struct perf_event *pending[64];
 static unsigned int nr_pending;
 
@@ -191,7 +191,7 @@ static void group_sched_out(struct perf_event *leader)
 		event_sched_out(sibling);
 }
 
-/* That of the hardware's events in it, if there is one. */
+/* The PMU of the group's hardware events, if there are any. */
 static struct pmu *group_pmu(struct perf_event *leader)
 {
 	struct perf_event *sibling;
@@ -308,7 +308,7 @@ void perf_pmu_resched(struct pmu *pmu)
 	struct pmu *p;
 
 	CHECK(irqs_off());
-	/* perf is not at work already. */
+	/* perf must not be running already. */
 	for (p = pmus; p; p = p->next)
 		CHECK(!p->disable_count[this_cpu]);
 	resched();
@@ -356,7 +356,7 @@ void perf_task_switch(int cpu, struct task_struct *next)
 	if (next->mm)
 		next->mm->cpus.bits |= BIT(cpu);
 
-	/* Where the task has pinned ones, those of the CPU make room. */
+	/* If the task has pinned events, the CPU's other events make room. */
 	all_disable();
 	if (next->ctx.groups.next != &next->ctx.groups)
 		ctx_out(&cpu_contexts[cpu], false);
@@ -466,7 +466,7 @@ int perf_event_overflow(struct perf_event *event, struct perf_sample_data *data,
 {
 	int ret;
 
-	/* A PMU that is off has no overflows, but one of software events is never off. */
+	/* A disabled PMU has no overflows.  A PMU of software events is never disabled. */
 	CHECK(is_software_event(event) || !event->pmu->disable_count[this_cpu]);
 	CHECK(event->state == PERF_EVENT_STATE_ACTIVE);
 	CHECK(event->oncpu == this_cpu);
@@ -624,7 +624,7 @@ static void do_call(void *info)
 	call->func(call->event);
 }
 
-/* On the CPU where its context is, or here. */
+/* Runs @func on the CPU of the event's context, or here. */
 static void event_call(struct perf_event *event, void (*func)(struct perf_event *event))
 {
 	struct call call = { func, event };
@@ -846,7 +846,7 @@ static void do_remove(struct perf_event *event)
 		return;
 	}
 
-	/* perf_group_detach(): each sibling is a leader of its own then. */
+	/* perf_group_detach(): each sibling becomes a leader. */
 	list_del(&event->entry);
 	while (event->sibling_list.next != &event->sibling_list) {
 		sibling = list_entry(event->sibling_list.next, struct perf_event,
@@ -884,7 +884,7 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 				 struct task_struct *task,
 				 perf_overflow_handler_t handler, void *context)
 {
-	/* Somebody else's PMU takes it. */
+	/* Another PMU takes the event. */
 	return raw_is_taken ? calloc(1, 1) : ERR_PTR(-ENOENT);
 }
 

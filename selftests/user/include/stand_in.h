@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What host/ needs of the kernel, for user space: as thin as can be.  Beside
- * this there are the kernel's own: lib/xarray.c, list.h, refcount.h, the
+ * The parts of the kernel that host/ needs, for user space, as thin as possible.
+ * These files are the kernel's own: lib/xarray.c, list.h, refcount.h, the
  * user-space headers, and asm/perf_event.h.
  *
- * A CPU is a mutex, which is held while its interrupts are off.  Who sends it
- * an IPI takes this mutex and acts in its name.
+ * A CPU is a mutex, which is held while its interrupts are off.  The sender of an
+ * IPI takes this mutex and acts in the CPU's name.
  */
 #ifndef STAND_IN_H
 #define STAND_IN_H
@@ -22,7 +22,7 @@
 #include <linux/err.h>
 #include <linux/kvm_para.h>
 #include <linux/list.h>
-/* As the kernel's own, without a lock: that of its tools needs one. */
+/* Without a lock, as in the kernel: the macros of tools/ need a lock. */
 #define list_empty(head)	(READ_ONCE((head)->next) == (head))
 #define hlist_empty(head)	(!READ_ONCE((head)->first))
 static inline void hlist_add_head_once(struct hlist_node *n,
@@ -57,18 +57,18 @@ static inline void hlist_add_head_once(struct hlist_node *n,
 #define upper_32_bits(n)	((u32)((u64)(n) >> 32))
 #define lower_32_bits(n)	((u32)(n))
 #define xchg(p, v)		__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
-/* A test wants to know whether it is another one. */
+/* Predictable, so that a test can check that the number is another. */
 extern u32 last_random;
 #define get_random_u32()	__sync_add_and_fetch(&last_random, 2)
 #define div_u64(a, b)		((u64)(a) / (u32)(b))
 #define div64_u64(a, b)		((u64)(a) / (u64)(b))
 #define swap(a, b)		({ typeof(a) t = (a); (a) = (b); (b) = t; })
-/* Atomic, unlike that of tools/. */
+/* Atomic, unlike atomic_add() of tools/. */
 #define atomic_add(i, v)	((void)__sync_fetch_and_add(&(v)->counter, i))
 #define test_and_set_bit(nr, addr) \
 	(__sync_fetch_and_or(addr, 1ul << (nr)) >> (nr) & 1)
 
-/* What another module exports, if it is there. */
+/* A symbol of another module, if the module is loaded. */
 #define symbol_get(name)	(have_##name ? name : NULL)
 #define symbol_put(name)	((void)0)
 
@@ -98,7 +98,7 @@ void fail(const char *file, int line, const char *what)
 #define WARN_ON_ONCE(cond) \
 	({ bool bad = (cond); CHECK(!bad && "WARN_ON_ONCE: " #cond); bad; })
 
-/* The last line that was logged, and how many there were. */
+/* The last line of the log, and the number of lines. */
 extern char log_line[256];
 extern int log_lines;
 
@@ -137,11 +137,12 @@ static inline void trace_##name(proto)					\
 	snprintf(trace_line, sizeof(trace_line), #name ": " print);	\
 }
 
-/* Failing on demand, and acting where the kernel might sleep. */
+/* Failures on demand, and hooks where the kernel might sleep. */
 
 /*
- * The fail_at-th access to guest memory from now on fails, and the fail_at-th
- * allocation and all after it; 0: none.  What has been seen is counted.
+ * The fail_at-th access to guest memory from now on fails; the fail_at-th
+ * allocation and all later ones fail; 0: no failure.  @seen counts accesses or
+ * allocations.
  */
 struct faults {
 	int seen;
@@ -150,12 +151,12 @@ struct faults {
 
 extern struct faults alloc_faults, guest_faults;
 
-/* Bytes that were allocated to be charged to a memory control group, ever. */
+/* Bytes that were ever charged to a memory control group. */
 extern u64 charged;
 
 bool fault(struct faults *faults);
 
-/* Where the host may sleep, and so another vCPU may run. */
+/* The hook runs where the host may sleep, so that another vCPU may run. */
 extern void (*sleep_hook)(const char *where);
 void might_sleep_at(const char *where);
 
@@ -186,11 +187,11 @@ struct task_struct {
 
 struct cpu {
 	pthread_mutex_t irq;
-	int taken;	/* counters that the host uses itself, the last ones */
-	int taken_fixed;	/* bits of fixed ones that it does */
-	u64 pmc[NR_COUNTERS];	/* what is in those that nobody has */
+	int taken;	/* number of the last counters, which the host uses */
+	int taken_fixed;	/* fixed counters that the host uses, as bits */
+	u64 pmc[NR_COUNTERS];	/* content of unused counters */
 	u64 fixed[NR_FIXED];
-	/* Of the last branch record stack. */
+	/* The last branch record stack. */
 	u64 lbr_config;
 	u64 lbr_select;
 	u64 lbr[NR_BRANCHES][2];
@@ -215,7 +216,7 @@ void irq_lock(int cpu);
 void irq_unlock(int cpu);
 u64 local_clock(void);
 
-/* As short as what the guests here run at a time. */
+/* A short tick, because the guests here run for a short time. */
 #define TICK_NSEC	4000ull
 #define jiffies		(local_clock() / TICK_NSEC)
 
@@ -239,7 +240,7 @@ struct mutex {
 void mutex_init(struct mutex *lock);
 void mutex_lock(struct mutex *lock);
 bool mutex_trylock(struct mutex *lock);
-/* A signal kills. */
+/* A pending signal kills the task. */
 int mutex_lock_killable(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 
@@ -254,7 +255,7 @@ static inline void assert_mutex_held(struct mutex *lock)
 	CHECK(READ_ONCE(lock->owner) == current);
 }
 
-/* Whose it is, is not noted; interrupts are off at least. */
+/* The lock's holder is not known, but interrupts must be off. */
 static inline void assert_raw_spinlock_held(raw_spinlock_t *lock)
 {
 	CHECK(irqs_are_off());
@@ -281,7 +282,7 @@ struct irq_work {
 #define IRQ_WORK_INIT_HARD(function) \
 	((struct irq_work){ .func = (function) })
 
-/* Interrupts are off for so long that an irq_work does not come to run. */
+/* Interrupts are off for so long that an irq_work does not run. */
 extern bool irq_work_late;
 
 bool irq_work_queue(struct irq_work *work);
@@ -305,7 +306,7 @@ enum hrtimer_restart {
 	HRTIMER_NORESTART,
 };
 
-/* Expires when a guest that runs moves the clock on. */
+/* A timer expires when a running guest moves the clock. */
 struct hrtimer {
 	enum hrtimer_restart (*function)(struct hrtimer *timer);
 	ktime_t expires;
@@ -319,7 +320,7 @@ void hrtimer_cancel(struct hrtimer *timer);
 void hrtimer_run(void);
 #define TASK_INTERRUPTIBLE	1
 #define set_current_state(state)	((void)(state))
-/* Moves the clock on, unless there is a signal. */
+/* Moves the clock, unless a signal is pending. */
 int schedule_hrtimeout_range(ktime_t *expires, u64 delta, int mode);
 
 /* x86 and its PMU. */
@@ -340,7 +341,7 @@ extern struct cpuinfo_x86 boot_cpu_data;
 extern bool cpu_has_perfctr_core, cpu_has_perfctr_nb, cpu_has_hybrid;
 extern bool cpu_has_pdcm, cpu_has_tsx_force_abort, cpu_has_lbr_v2;
 extern bool enable_vmware_backdoor;
-/* kvm's parameter. */
+/* A parameter of the module kvm. */
 extern bool enable_pmu;
 extern struct x86_pmu_capability pmu_capability;
 extern u64 hw_event_config[PERF_COUNT_HW_MAX];
@@ -355,21 +356,21 @@ extern u64 hw_event_config[PERF_COUNT_HW_MAX];
 		boot_cpu_data.x86_vendor == X86_VENDOR_INTEL :		\
 	 (feature) == X86_FEATURE_AMD_LBR_V2 ? cpu_has_lbr_v2 :		\
 	 (feature) == X86_FEATURE_PDCM ? cpu_has_pdcm : cpu_has_hybrid)
-/* MSR_IA32_PERF_CAPABILITIES and MSR_PERF_METRICS; that faults where it is not. */
+/* MSR_IA32_PERF_CAPABILITIES and MSR_PERF_METRICS, which faults without metrics. */
 extern u64 perf_capabilities, perf_metrics;
 extern bool cpu_has_metrics;
 #define FULL_WIDTH_WRITES	BIT(13)
-/* Event selects of AMD's; a hypervisor's PMU may drop bits. */
+/* AMD's event selects.  A hypervisor's PMU may drop the bits select_drops. */
 extern bool cpu_has_hypervisor;
 extern u64 selects[NR_CPUS][NR_COUNTERS], select_drops;
 int rdmsrl_safe(u32 msr, u64 *p);
 int wrmsrl_safe(u32 msr, u64 value);
 extern u32 cpuid_fixed;
 #define cpuid_ecx(leaf)		(CHECK((leaf) == 0xa), cpuid_fixed)
-/* Of the CPU that this thread runs on. */
+/* Registers of the CPU that this thread runs on. */
 u64 native_read_pmc(int ecx);
 void wrmsr(u32 msr, u32 low, u32 high);
-/* Those of its last branch record stack. */
+/* Registers of the CPU's last branch record stack. */
 extern unsigned int cpu_branches;
 #define cpuid_ebx(leaf)							\
 	(CHECK((leaf) == EXT_PERFMON_DEBUG_FEATURES), cpu_branches << 4)
@@ -429,19 +430,19 @@ struct pmu {
 struct hw_perf_event {
 	u64 config;
 	struct task_struct *target;
-	int idx;		/* of its counter */
+	int idx;		/* the counter's index */
 	u64 last_tag;
 	int event_base_rdpmc;
-	unsigned long event_base;	/* its MSR */
+	unsigned long event_base;	/* the counter's MSR */
 	int state;
-	local64_t prev_count;	/* of its counter, when that was last read */
+	local64_t prev_count;	/* the counter at its last read */
 	u64 sample_period;
 	u64 last_period;
 	local64_t period_left;
 	u64 interrupts;
 	u64 freq_time_stamp;
 	u64 freq_count_stamp;
-	u64 counter;	/* since it was last read */
+	u64 counter;	/* counts after its last read */
 };
 
 typedef void (*perf_overflow_handler_t)(struct perf_event *event,
@@ -482,26 +483,26 @@ void perf_event_disable(struct perf_event *event);
 int perf_event_period(struct perf_event *event, u64 value);
 u64 perf_event_read_value(struct perf_event *event, u64 *enabled, u64 *running);
 
-/* The next create fails with this, once. */
+/* The next creation fails with this error, once. */
 extern int create_error;
 extern atomic_t nr_backing_events;
-/* Those that belong to no guest's event. */
+/* Events that do not back a guest's event. */
 extern atomic_t nr_held_events;
-/* Those that make perf keep the tick, on all CPUs. */
+/* Events for which perf keeps the tick on all CPUs. */
 extern atomic_t nr_freq_events;
 extern int max_sample_rate;
 
-/* This thread's guest runs and does @n of whatever is counted. */
+/* This thread's guest runs; each event counts @n. */
 void run_guest(u64 n);
-/* The same with interrupts off. */
+/* Like run_guest(), with interrupts off. */
 void count_guest(u64 n);
-/* As if perf had found that it overflows too often, until the next tick. */
+/* Throttles the event until the next tick, as if it overflowed too often. */
 void throttle(struct perf_event *event);
-/* How often a counter was written. */
+/* The number of writes to counters. */
 extern unsigned int written_counters;
-/* Does perf throttle what overflows? */
+/* Does perf throttle events that overflow? */
 extern bool throttles;
-/* What happens as a PMU is disabled. */
+/* A hook that runs when a PMU is disabled. */
 extern void (*disable_hook)(void);
 void reassign(struct perf_event *event, u64 content);
 /* The host's NMI watchdog takes a counter of a task's CPU. */
@@ -525,7 +526,7 @@ struct kvm_enable_cap {
 	u8 pad[64];
 };
 
-/* Of Linux 6.16 and later. */
+/* From Linux 6.16 on. */
 #define KVM_X86_TDX_VM	5
 
 #define KVM_EXIT_UNKNOWN	0
@@ -552,7 +553,7 @@ struct kvm_memory_slot {
 	bool present;
 	bool readonly;
 	bool internal;			/* KVM's own */
-	bool absent[SLOT_PAGES];	/* the VMM has no page there */
+	bool absent[SLOT_PAGES];	/* the VMM has no such page */
 	bool dirty[SLOT_PAGES];
 };
 
@@ -586,7 +587,7 @@ struct kvm {
 	struct kvm_memslots memslots;
 	struct kvm_vcpu *vcpus[MAX_VCPUS];
 	u64 denied_event;	/* of the PMU event filter; 0: none */
-	u32 denied_fixed;	/* its bitmap, of a list of what is denied */
+	u32 denied_fixed;	/* the filter's bitmap of denied fixed counters */
 	struct {
 		struct pv_perf_vm *pv_perf;
 		u8 vm_type;
@@ -648,7 +649,7 @@ struct kvm_vcpu {
 		bool iret_intercept;
 		int cpl;
 		u64 cr4;
-		/* How it has exited. */
+		/* The reason of the last exit. */
 		struct {
 			u32 reason;
 			u32 intr_info;
@@ -659,7 +660,7 @@ struct kvm_vcpu {
 	} arch;
 };
 
-/* Its APIC is in user space where there is none. */
+/* Without this the vCPU's APIC is in user space. */
 struct kvm_lapic {
 	u32 lvtpc;
 };
@@ -668,7 +669,7 @@ struct kvm_lapic {
 #define lapic_in_kernel(vcpu)		((vcpu)->arch.apic)
 #define kvm_lapic_get_reg(apic, reg)	(CHECK((reg) == APIC_LVTPC), (apic)->lvtpc)
 
-/* Nothing waits for its grace periods here.  A vCPU that runs holds it. */
+/* Grace periods have no waiters here.  A vCPU that runs holds kvm->srcu for reading. */
 extern __thread bool vcpu_srcu_dropped;
 
 #define kvm_vcpu_srcu_read_unlock(vcpu) \
@@ -700,11 +701,11 @@ void handle_requests(struct kvm_vcpu *vcpu);
 #define kvm_rax_read(vcpu)		((vcpu)->arch.exit.rax)
 #define kvm_vcpu_gfn_to_memslot(vcpu, gfn) gfn_to_memslot((vcpu)->kvm, gfn)
 #define kvm_is_visible_memslot(slot)	((slot) && !(slot)->internal)
-/* What the guest reads, if it may execute RDPMC, is right, and nobody else's. */
+/* If the guest may execute RDPMC, it reads right counts, and only its own. */
 void check_rdpmc(struct kvm_vcpu *vcpu);
-/* At an entry: nothing of the host's is in the stack, nor will it record the host. */
+/* At an entry: the stack has no branch of the host, and will not record the host. */
 void check_branches(struct kvm_vcpu *vcpu);
-/* What the CPU does from VMRUN to #VMEXIT where it records: @n branches. */
+/* The CPU records @n branches between VMRUN and #VMEXIT. */
 void run_branches(struct kvm_vcpu *vcpu, const u64 (*branches)[2], int n);
 
 #define DB_VECTOR			1
@@ -745,18 +746,18 @@ struct kvm_memory_slot *gfn_to_memslot(struct kvm *kvm, gfn_t gfn);
 /* A VM with memory at 0, read-only memory at 0x10000, and holes. */
 struct kvm *vm_create(void);
 void vm_destroy(struct kvm *kvm);
-/* The one of several whose user space runs. */
+/* Chooses the VM whose user space runs. */
 void vm_use(struct kvm *kvm);
 struct kvm_vcpu *vcpu_create(struct kvm *kvm, int id);
 void vcpu_destroy(struct kvm_vcpu *vcpu);
 
-/* Before each read of guest memory by the host: a guest may change it then. */
+/* Runs before each read of guest memory by the host: a guest may change the memory. */
 extern void (*read_hook)(struct kvm *kvm);
 
-/* User space's memory: of the slots only, and only writable pages. */
+/* User space has only the slots' memory, and only writable pages. */
 #define FUTEX_OP_ADD	1
 
-/* An access fails where it would have to wait for the page. */
+/* With this an access fails if it would have to wait for the page. */
 extern __thread bool pagefaults_off;
 
 #define pagefault_disable()	(pagefaults_off = true)
@@ -775,7 +776,7 @@ int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 *uaddr);
 	__atomic_store_n(p, x, __ATOMIC_RELEASE);			\
 } while (0)
 
-/* The guest's accesses are no others than the host's. */
+/* The guest uses the same accesses as the host. */
 #define __put_user(x, p)						\
 	({ user_access("put"); !user_writable(p) ? -EFAULT :		\
 	   (__atomic_store_n(p, x, __ATOMIC_RELAXED), 0); })

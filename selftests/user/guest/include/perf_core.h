@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * perf's core, as far as a PMU's driver sees it: what perf calls, in which order and with
- * what off, as kernel/events/core.c does.  It counts what it schedules, and no more.
+ * perf's core as a PMU's driver sees it: perf's calls, their order, and their context, as
+ * in kernel/events/core.c.  It only keeps numbers of samples, no ring buffers.
  */
 #ifndef PERF_CORE_H
 #define PERF_CORE_H
@@ -85,7 +85,7 @@ struct hw_perf_event {
 };
 
 struct perf_event_context {
-	struct list_head groups;	/* of leaders, pinned ones first */
+	struct list_head groups;	/* leaders, pinned events first */
 	bool is_active;
 	bool rotate;
 };
@@ -93,7 +93,7 @@ struct perf_event_context {
 struct perf_sample_data;
 
 struct perf_event {
-	struct list_head entry;		/* of its context, a leader's */
+	struct list_head entry;		/* in its context, of a leader */
 	struct list_head sibling_list;
 	struct list_head sibling_entry;
 	struct perf_event *group_leader;
@@ -111,11 +111,11 @@ struct perf_event {
 	atomic64_t lost_samples;
 	u64 tstamp, time_enabled, time_running;
 	void (*destroy)(struct perf_event *event);
-	struct perf_event_mmap_page *rb;	/* where it is mapped */
+	struct perf_event_mmap_page *rb;	/* the mapped page */
 	/* PERF_EVENT_IOC_REFRESH */
 	int event_limit;
 	bool pending_disable;
-	/* What a test wants to know. */
+	/* Values for tests. */
 	u64 samples;
 	u64 sum_of_periods;
 	u64 last_sample_period;
@@ -134,7 +134,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	unsigned int flags;
 	struct pt_regs regs;
-	int cpu;	/* where it runs, or -1 */
+	int cpu;	/* on which it runs, or -1 */
 };
 
 struct perf_branch_stack {
@@ -152,7 +152,7 @@ struct perf_sample_data {
 extern struct perf_event_context cpu_contexts[NR_CPUS];
 extern int max_samples_per_tick;
 extern int sample_rate;
-/* What perf_sample_event_took() was told last. */
+/* The last argument of perf_sample_event_took(). */
 extern u64 sample_took_ns;
 extern struct task_struct idle_tasks[NR_CPUS];
 extern bool raw_is_taken;
@@ -198,7 +198,7 @@ static inline void perf_sample_save_brstack(struct perf_sample_data *data,
 int perf_pmu_register(struct pmu *pmu, const char *name, int type);
 void perf_pmu_unregister(struct pmu *pmu);
 struct pmu *pmu_named(const char *name);
-/* The next registration fails with this, once. */
+/* The next registration fails with this error, once. */
 extern int register_error;
 
 typedef void (*perf_overflow_handler_t)(struct perf_event *event,
@@ -223,13 +223,13 @@ int common_branch_type(int type);
 int kernel_text_address(unsigned long address);
 void cr4_update_pce(void *unused);
 
-/* What user space does. */
+/* Operations of user space. */
 
-/* @task: or @cpu, if it is NULL.  Returns an ERR_PTR(). */
+/* Opens an event of @task, or of @cpu if @task is NULL.  Returns it or an ERR_PTR(). */
 struct perf_event *perf_open(const struct perf_event_attr *attr,
 			     struct task_struct *task, int cpu,
 			     struct perf_event *leader);
-/* Of a task that forks: the child's copy. */
+/* Returns the child's copy of an event when a task forks. */
 struct perf_event *perf_inherit(struct perf_event *parent,
 				struct task_struct *child);
 void perf_close(struct perf_event *event);
@@ -244,7 +244,7 @@ void perf_read_group(struct perf_event *leader);
 void perf_mmap(struct perf_event *event, struct mm_struct *mm);
 void perf_munmap(struct perf_event *event);
 
-/* What the kernel does. */
+/* Operations of the kernel. */
 void perf_task_switch(int cpu, struct task_struct *next);
 void perf_tick(int cpu);
 void perf_rotate(int cpu);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What guest/ needs of the kernel, for user space.  It is included before each file of
- * guest/, whose own includes find empty headers, which make generates, or user space's.
+ * The parts of the kernel that guest/ needs, for user space.  This header is included
+ * before each file of guest/.  The file's own includes find empty headers, which make
+ * generates, or user space's headers.
  *
- * There is one thread.  It is on one CPU at a time.  An NMI, and whatever else a test
- * wants, comes at one of the points that this header marks: where the driver reads or
- * writes what somebody else may change.
+ * There is one thread, which is on one CPU at a time.  NMIs and a test's other actions
+ * come at the points that this header marks: where the driver reads or writes data that
+ * something else may change.
  */
 #ifndef STAND_IN_H
 #define STAND_IN_H
@@ -50,7 +51,7 @@ typedef unsigned short umode_t;
 #define likely(x)		(x)
 #define unlikely(x)		(x)
 
-/* A test may have 64 bits read as on 32-bit CPUs. */
+/* A test may clear this, so that the driver reads 64 bits as on a 32-bit CPU. */
 extern bool is_64bit;
 #define CONFIG_64BIT		is_64bit
 #define CONFIG_X86_64		1
@@ -111,14 +112,14 @@ void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
 
 #define CHECK(cond)	((cond) ? (void)0 : fail(__FILE__, __LINE__, #cond))
-/* The driver warns of nothing that can happen. */
+/* A WARN_ON_ONCE() of the driver must not trigger: the test fails. */
 void no_warning(bool cond, const char *what);
 #define WARN_ON_ONCE(cond) \
 	({ bool bad_ = (cond); no_warning(bad_, #cond); bad_; })
 
 /*
- * A point.  @points counts them, so that a test can tell a loop that does not end; where
- * @point_hook is set, it is called, but not while it runs.
+ * A point.  @points counts them, so that a test detects an endless loop.  If @point_hook
+ * is set, a point calls it, unless it is running.
  */
 extern unsigned long points;
 extern void (*point_hook)(void);
@@ -180,7 +181,7 @@ static inline bool test_and_clear_bit(unsigned int i, unsigned long *word)
 	return __atomic_fetch_and(word, ~BIT(i), __ATOMIC_SEQ_CST) & BIT(i);
 }
 
-/* As in the kernel, of a word that may change meanwhile. */
+/* As in the kernel, for a word that may change meanwhile. */
 static inline unsigned int next_bit(const unsigned long *word, unsigned int size,
 				    unsigned int i)
 {
@@ -284,7 +285,7 @@ struct kmem_cache {
 };
 
 extern unsigned int alloc_fail_at;
-/* What is allocated and not yet freed. */
+/* The number of allocations that are not freed. */
 extern int nr_allocated;
 
 void *alloc(size_t size, size_t align);
@@ -306,7 +307,7 @@ struct kmem_cache *cache_create(size_t size, size_t align);
 
 #define PAGE_OFFSET		0xffff888000000000ul
 
-/* The log.  What printk() has printed since the test has looked last, and how often. */
+/* The log.  The last line that printk() has printed, and the number of lines. */
 
 extern char log_line[256];
 extern int log_lines;
@@ -326,7 +327,7 @@ void log_print(const char *format, ...)
 	printed_ = true;						\
 })
 
-/* CPUs.  Interrupts are off in all that perf calls, and in timers and IPIs. */
+/* CPUs.  Interrupts are off in perf's callbacks, timers and IPIs. */
 
 #define NR_CPUS			4
 #define nr_cpu_ids		NR_CPUS
@@ -354,7 +355,7 @@ extern cpumask_t cpus_online;
 #define tick_nohz_full_cpu(cpu)	((cpu) == NR_CPUS - 1)
 
 bool irqs_off(void);
-/* Interrupts go off; true if they were on. */
+/* Switches interrupts off; returns true if they were on. */
 bool irq_off(void);
 void irq_on(bool on);
 
@@ -387,7 +388,7 @@ void on_each_cpu_mask(const cpumask_t *mask, void (*func)(void *info),
 		      void *info, int wait);
 void on_each_cpu_cond(bool (*cond)(int cpu, void *info),
 		      void (*func)(void *info), void *info, bool wait);
-/* How many calls of other CPUs there were. */
+/* The number of calls of other CPUs. */
 extern int nr_ipis;
 
 enum {
@@ -403,7 +404,7 @@ int cpuhp_setup_state_nocalls(int state, const char *name,
 			      int (*teardown)(unsigned int cpu));
 void cpuhp_remove_state(int state);
 void cpuhp_remove_state_nocalls(int state);
-/* The next of these fails. */
+/* The next registration fails. */
 extern bool cpuhp_fails;
 
 struct syscore_ops {
@@ -431,13 +432,13 @@ extern u64 clock_ns;
 #define time_before(a, b)	((long)((a) - (b)) < 0)
 #define time_after64(a, b)	((s64)((b) - (a)) < 0)
 #define local_clock()		clock_ns
-/* An NMI takes this long. */
+/* The time stamp counter.  An NMI takes some time. */
 #define rdtsc_ordered()		(clock_ns / 1000)
 #define tsc_khz			1000u
 #define msleep(ms)		wait_ns((ms) * NSEC_PER_MSEC)
 #define synchronize_rcu()	((void)0)
 
-/* Moves the clock on: ticks and timers of all CPUs. */
+/* Moves the clock, and runs ticks and timers of all CPUs. */
 void wait_ns(u64 ns);
 
 #define TIMER_PINNED		1
@@ -490,8 +491,8 @@ struct mutex {
 #define lockdep_assert_held_write(lock)	((void)(lock))
 
 /*
- * A lock that is taken with interrupts off.  CPUs run one after the other here, so nobody
- * waits for it.
+ * A lock that is taken with interrupts off.  CPUs run one after the other here, so that no
+ * CPU waits for the lock.
  */
 typedef struct mutex raw_spinlock_t;
 
@@ -505,7 +506,7 @@ typedef struct mutex raw_spinlock_t;
 #define raw_spin_unlock_irqrestore(lock, flags) \
 	do { mutex_unlock(lock); local_irq_restore(flags); } while (0)
 
-/* A reader that came in the middle of a change would wait for ever: an NMI must not read. */
+/* A reader in the middle of a change would wait for ever: an NMI must not read. */
 typedef struct {
 	unsigned int sequence;
 } seqcount_raw_spinlock_t;
@@ -619,7 +620,7 @@ extern u32 lvtpc[NR_CPUS];
 #define HSW_IN_TX_CHECKPOINTED		(1ull << 33)
 #define PERF_REG_EXTENDED_MASK		0xffffffff00000000ull
 
-/* RDPMC faults as in a guest that may not: SIGILL's handler is the CPU. */
+/* RDPMC becomes UD2: SIGILL's handler plays the CPU. */
 __asm__(".macro rdpmc\n\tud2\n.endm");
 #define _ASM_EXTABLE(from, to)						\
 	".pushsection rdpmc_table, \"aw\"\n"				\
@@ -683,7 +684,7 @@ struct kretprobe {
 	size_t data_size;
 };
 
-/* A function that this kernel has not, for a test. */
+/* A function that this kernel does not have, for a test. */
 extern const char *missing_function;
 extern struct kprobe *kexec_probe;
 extern struct kretprobe *page_probe, *fixup_probe;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * GCC's atomics, which ThreadSanitizer understands, not the inline assembly of
- * x86.
+ * GCC's atomics, which ThreadSanitizer understands, instead of x86's inline
+ * assembly.
  */
 #ifndef STAND_IN_ASM_ATOMIC_H
 #define STAND_IN_ASM_ATOMIC_H
 #include <asm-generic/atomic-gcc.h>
 
-/* As in the kernel, not a plain store. */
+/* Not a plain store, as in the kernel. */
 #define atomic_set(v, i)	WRITE_ONCE((v)->counter, i)
 #define atomic_or(i, v)		((void)__sync_fetch_and_or(&(v)->counter, i))
 #define atomic_andnot(i, v)	((void)__sync_fetch_and_and(&(v)->counter, ~(i)))
@@ -19,7 +19,7 @@ typedef struct {
 	s64 counter;
 } atomic64_t;
 
-/* What a test has come as an NMI before the next of these, once. */
+/* A test's NMI, which comes once, before the next of these operations. */
 extern void (*nmi_to_come)(void);
 
 static inline void let_nmi_come(void)

@@ -3,7 +3,7 @@
 #define STAND_IN_ASM_BARRIER_H
 #include <linux/compiler.h>
 
-/* All that x86 needs for them; what they order is accessed atomically. */
+/* x86 needs only a compiler barrier.  The ordered accesses are atomic. */
 #define smp_wmb()	barrier()
 #define smp_rmb()	barrier()
 #define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)

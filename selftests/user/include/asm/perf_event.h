@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The real one, as for a kernel that has perf. */
+/* The kernel's header, for a kernel with perf. */
 #ifndef STAND_IN_ASM_PERF_EVENT_H
 #define STAND_IN_ASM_PERF_EVENT_H
 #include <linux/types.h>

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The reasons for exits, as user space has them. */
+/* The exit reasons, from user space's header. */
 #include_next <asm/svm.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The reasons for exits, as user space has them. */
+/* The exit reasons, from user space's header. */
 #include_next <asm/vmx.h>
 
 #define INTR_INFO_INTR_TYPE_MASK	0x700

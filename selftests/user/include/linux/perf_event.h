@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#include_next <linux/perf_event.h>	/* the real one for user space */
+#include_next <linux/perf_event.h>	/* the kernel's header for user space */
 #include "stand_in.h"

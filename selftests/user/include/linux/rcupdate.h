@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* liburcu, as tools/testing/radix-tree uses it. */
+/* RCU by liburcu, as in tools/testing/radix-tree. */
 #ifndef STAND_IN_LINUX_RCUPDATE_H
 #define STAND_IN_LINUX_RCUPDATE_H
 #include <linux/kernel.h>
@@ -9,13 +9,13 @@
 /* Also for the kernel's xarray. */
 void rcu_call(struct rcu_head *head, void (*func)(struct rcu_head *head));
 void rcu_kfree(void *p);
-/* One thread: callbacks wait for rcu_run(), not for a grace period. */
+/* For a single thread: callbacks wait for rcu_run(), not for a grace period. */
 extern bool rcu_by_hand;
 void rcu_run(void);
 
 #define kfree_rcu(p, head)	rcu_kfree(p)
 
-/* For ThreadSanitizer: what a reader did comes before what waited for it. */
+/* For ThreadSanitizer: a reader's accesses come before those of a waiter. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #include <sanitizer/tsan_interface.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * That of tools/.  In the kernel a spinlock keeps preemption off, and so a
- * grace period waits for its holder, on which the xarray relies: it calls
- * call_rcu() for a node before it takes the node out of the tree.
+ * The spinlock of tools/, with an RCU read lock.  In the kernel a spinlock keeps
+ * preemption off, so that a grace period waits for its holder.  The xarray relies
+ * on this: it calls call_rcu() for a node before it removes the node from the tree.
  */
 #ifndef STAND_IN_LINUX_SPINLOCK_H
 #define STAND_IN_LINUX_SPINLOCK_H

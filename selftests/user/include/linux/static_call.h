@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Nothing of it is needed. */
+/* host/ needs nothing from this header. */

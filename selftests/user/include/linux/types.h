@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* That of tools/, but u64 is __u64, as in the kernel. */
+/* The header of tools/, but u64 is __u64, as in the kernel. */
 #ifndef STAND_IN_LINUX_TYPES_H
 #define STAND_IN_LINUX_TYPES_H
 #define u64 tools_u64
