@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# `make help` says what there is. All that is downloaded or built is in build/.
+# `make help` lists the targets. All downloads and results of builds are in build/.
 
-# The kernel line that host and guest run, and all that the host side knows.
+# The kernel line that host and guest run, and all lines that the host side supports.
 LINE ?= 6.1
 LINES := $(patsubst host/hooks/linux-%,%,$(wildcard host/hooks/linux-*))
-# Guests may have another that Debian serves.
+# Guests may also run this line, which Debian serves.
 GUEST_LINES := $(LINES) 7.2
 
 # A kernel of this line that is built here instead of Debian's: debug.
 KERNEL ?=
-# What the guests run, if not the same, e.g. 6.1 on a host that is 6.1-debug.
+# The guests' kernel if it is not the host's, e.g. 6.1 on a host that runs 6.1-debug.
 GUEST_KERNEL ?=
 
-# Not empty: tests do what takes long, too.
+# If LONG is not empty, tests also run their long parts.
 LONG ?=
 export VM_LONG := $(LONG)
 
 export VM_KERNEL := $(LINE)$(KERNEL:%=-%)
 export VM_GUEST_KERNEL := $(GUEST_KERNEL)
 
-# depmod and others, which a user who is not root may not have there.
+# depmod and other tools are in these folders, which are not in every user's PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
 
 B := build
@@ -31,13 +31,13 @@ vm := selftests/vm
 
 qemu := $(B)/qemu/qemu-system-x86_64
 bochs := $(B)/bochs/bochs
-# What a guest's host runs on, and the guest.
+# The emulated machines: QEMU, and Bochs for an Intel CPU.
 machine := $(qemu) $(if $(filter intel hybrid,$(VM_CPU)),$(bochs))
 modules := $(addsuffix /modules.built,$(sort $K $G))
 initrd := $(addsuffix /initrd,$(sort $K $G))
 doctor := $(B)/pv-perf-doctor
 debian := $(B)/linux-6.1/debian.built
-# Its checks take their time.
+# Tests wait longer on a debug kernel, because its checks slow it down.
 ifdef KERNEL
 export VM_PATIENCE := 10
 endif
@@ -104,7 +104,7 @@ help:
 run: machine $(sample)
 	@selftests/show $(CURDIR)/$(sample)
 
-# The tests say themselves what they need, and the runner has it made by this Makefile:
+# Each test names the targets that it needs, and the runner makes them by this Makefile:
 # selftests/README.
 run_tests = selftests/run $(if $(CONTINUE),--continue) $(or $(strip $(TESTS)),--tier $1)
 
@@ -120,14 +120,14 @@ test-all:
 test-intel:
 	@VM_CPU=intel $(call run_tests,intel)
 
-# What tests need, beside files of build/.
+# The targets that tests name in `needs:`, apart from files of build/.
 machine: $(machine) $(modules) $(initrd)
 memory-initrd: $(G)/memory-initrd
 agent-initrd: $(G)/agent-initrd
 debian: $(debian)
 newer-perf: $(B)/perf/perf-7
 
-# Packages, or groups of them: see there.
+# Installs packages, or groups of packages, which begin with "@".
 install = selftests/machine/install-packages $1 >/dev/null 2>&1 || \
 	$(stage) packages 'installing packages: $1' \
 		selftests/machine/install-packages $1
@@ -155,7 +155,7 @@ matrix: $(qemu) $(addprefix $(B)/tests/,hypercall_test loop)
 shell: machine
 	@$(vm) guest -i
 
-# What makes it fail is kept among the seeds, and from then on tested.
+# An input that makes a fuzzer fail is kept in the corpus, which the tests run.
 fuzz: $(B)/tests/fuzz_host $(B)/tests/fuzz_guest
 	@mkdir -p $(B)/tests/corpus $(B)/tests/corpus-guest
 	@LLVM_PROFILE_FILE=/dev/null $< -max_total_time=$(FUZZ_S) -max_len=2048 \
@@ -172,8 +172,8 @@ bochs: $(bochs)
 kernel: $(K)/release
 modules: $(modules)
 
-# On a real machine, which gets no more packages than that takes.  The version is that
-# of the last commit, or the time.
+# For a real machine: these targets install only the packages that they need.  The version
+# is the date of the last commit, or the time if files differ from it.
 version := $(shell git diff-index --quiet HEAD -- 2>/dev/null && \
 	git log -1 --format=%cd --date=format:%Y%m%d.%H%M%S || date +%Y%m%d.%H%M%S)
 
@@ -182,7 +182,7 @@ deb: $(doctor)
 	@$(stage) deb 'making the packages' tools/build-deb $(version)
 	@ls $(B)/deb/*.deb
 
-# Of kernels whose headers and source are installed.
+# The releases of the kernels to build modules for: their headers and source are installed.
 KERNELS ?= $(shell uname -r)
 export KMOD_KEY KMOD_CERT
 kmod-deb: deb
@@ -203,7 +203,7 @@ uninstall: $(doctor)
 doctor: $(doctor)
 	@$(doctor)
 
-# It asks, and says what is missing.
+# qualify asks before it starts, and names missing packages.
 qualify: $(doctor)
 	@tools/pv-perf qualify
 
@@ -232,7 +232,7 @@ series: $(B)/linux-$(newest)/release $(qemu)
 	@$(stage) series-qemu 'writing the patches for QEMU, in $(B)/series/qemu' \
 		sh -c 'series/write-qemu $$(series/fetch-qemu) $(B)/series/qemu'
 
-# A kernel with all of them, and one with the first series alone.
+# A kernel with all series, and a kernel with the first series only.
 with_series := $(B)/linux-$(newest)-series
 with_core := $(B)/linux-$(newest)-core
 $(with_core)/release: last = 1-core
@@ -249,9 +249,8 @@ $(with_series)/release $(with_core)/release: $(B)/linux-$(newest)-%/release: \
 		selftests/machine/build-kernel $(newest) $* $(B)/series/$*.tree
 	@touch $@
 
-# Whether each builds, whether KVM's own tests end as they do without them, and
-# whether the kernel with all of them is a host and a guest, and that with the first
-# series.
+# Checks that each patch builds, that KVM's own tests give the same results with the
+# patches and without, and that both kernels work as host and guest.
 series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.built \
 		$(addprefix $(with_series)/,initrd modules.built) \
 		$(addprefix $(with_core)/,initrd modules.built) \
@@ -264,7 +263,7 @@ series-check: series $(B)/linux-$(newest)/initrd $(B)/linux-$(newest)/modules.bu
 	@VM_KERNEL=$(newest)-series selftests/run kexec took
 	@VM_KERNEL=$(newest)-core selftests/run stat record hypercall hostile limits
 
-# Every time, as it is quick when nothing is missing.
+# Checked by every make: if no package is missing, the check is quick.
 groups := $(addprefix packages-,build user qemu bochs machine)
 $(groups): packages-%:
 	@$(call install,@$*)
@@ -273,7 +272,7 @@ $(qemu): $(wildcard selftests/machine/qemu/*.patch) selftests/machine/build-qemu
 	@$(stage) qemu 'building QEMU, the emulated machine (5 minutes)' \
 		selftests/machine/build-qemu
 
-# With the server of its files.
+# The build of Bochs also makes the server of the machine's files.
 $(bochs): $(wildcard selftests/machine/bochs/*.patch) \
 		selftests/machine/bochs/boot.S selftests/machine/build-bochs | packages-build packages-bochs
 	@$(stage) bochs 'building Bochs, the emulated machine with an Intel CPU (10 minutes)' \
@@ -322,7 +321,7 @@ $(B)/linux-%/agent-initrd: $(addprefix selftests/machine/,build-agent-initrd \
 	@$(stage) agent-initrd-$* 'making the initrd with an agent for Linux $*' \
 		selftests/machine/build-agent-initrd $*
 
-# $(1): what is appended to the line's name
+# $(1): the suffix of the line's name
 define modules_built
 $(B)/linux-%$(1)/modules.built: $$$$(wildcard host/hooks/linux-$$$$*/*.patch) \
 		$(B)/linux-%$(1)/release \
@@ -339,8 +338,8 @@ $(eval $(call modules_built,-debug))
 $(eval $(call modules_built,-series))
 $(eval $(call modules_built,-core))
 
-# The tests' programs: each is a file.  Its folder says how it is built; what
-# follows `build:` at its beginning is added.
+# Each program of the tests is one file.  The file's folder selects the rule that builds
+# the program; the rule adds the options that follow `build:` at the file's beginning.
 own_of = $(shell sed -n '1,9s,^.\{0\,2\} \?build: \([^*]*\).*,\1,p' $1)
 own = $(call own_of,$<)
 depends = -MMD -MP -MF $@.d -MT $@
@@ -365,7 +364,7 @@ $(B)/tests/%: selftests/hypercall/%.c | $(K)/release
 $(B)/tests/%: selftests/bench/%.c | $(K)/release
 	$(program)
 
-# On the bare machine
+# Programs that run on the bare machine.
 $(B)/tests/%: selftests/bare/%.c | packages-build
 	@mkdir -p $(@D)
 	@$(CC) -nostdlib -O2 -Wall -ffreestanding -fno-pie -no-pie -static \
@@ -373,7 +372,7 @@ $(B)/tests/%: selftests/bare/%.c | packages-build
 		-fcf-protection=none -mcmodel=large -Wl,-Ttext=0x1000000 \
 		-Wl,--build-id=none $(depends) -o $@ $<
 
-# The patches for QEMU bring these tests.
+# The patches for QEMU add the sources of these tests.
 $(B)/tests/amd-%: $(qemu)
 	@mkdir -p $(@D)
 	@cd $(B)/qemu-src && D=tests/tcg/x86_64/system && $(CC) -nostdlib -O0 \
@@ -384,9 +383,9 @@ $(B)/tests/amd-%: $(qemu)
 		tests/tcg/minilib/printf.c $$D/amd-$*.c \
 		-o $(CURDIR)/$@ -lgcc
 
-# The host side in user space, as it is, with stand-ins for what is around it.  Each program
-# has sanitizers of its own, and so objects of its own: after a change of its line "build:",
-# remove $(B)/tests.
+# The unchanged host side in user space, with stand-ins for perf, KVM and the kernel.  Each
+# program has its own sanitizers, so it has its own objects: after a change of a program's
+# line "build:", remove $(B)/tests.
 user_programs := $(basename $(notdir $(shell grep -l '^.\{0,3\}build: ' selftests/user/*.c)))
 user_objects := $(patsubst %.c,%.o,$(notdir $(wildcard host/*.c selftests/user/fake_*.c)))
 user_headers := $(wildcard host/*.h abi/*.h selftests/user/*.h \
@@ -417,7 +416,7 @@ $(B)/tests/$(1): selftests/user/$(1).c $$(wildcard selftests/user/fuzz_*.c) \
 endef
 $(foreach program,$(user_programs),$(eval $(call user_program,$(program))))
 
-# Each file of it by itself, for selftests/layers.
+# One object for each file of the host side, for selftests/layers.
 host_objects := $(patsubst host/%.c,$(B)/tests/host/%.o,$(wildcard host/*.c))
 host-objects: $(host_objects)
 
@@ -425,8 +424,9 @@ $(host_objects): $(B)/tests/host/%.o: host/%.c $(user_headers) | $(K)/release pa
 	@mkdir -p $(@D)
 	@clang $(user_flags) -O0 -g0 -c -o $@ $<
 
-# The guest's driver in user space, as it is, beside stand-ins for the kernel and a model of
-# the host.  A header that it includes is empty, but for the two that user space has.
+# The guest's unchanged driver in user space, with stand-ins for the kernel and a model of
+# the host.  The kernel's headers that the driver includes are empty files, except for the
+# two headers that user space has.
 guest_user := $(B)/tests/guest
 guest_objects := $(patsubst %.c,$(guest_user)/%.o,$(notdir $(wildcard guest/*.c)) \
 	driver.c host.c kernel.c perf_core.c)
@@ -460,9 +460,9 @@ $(guest_user)/%.o: selftests/user/guest/%.c $(guest_headers) $(guest_user)/inclu
 $(B)/tests/%: selftests/user/guest/%.c $(guest_objects)
 	@clang $(guest_flags) -o $@ $< $(guest_objects) $(own)
 
-# With the kernel's KVM selftests: a VMM whose guest is in the same C file.  Those of
-# 6.1, whatever LINE is: others have them in other files.  No red zone and no vectors,
-# as there are NMIs.
+# Programs with the library of the kernel's KVM selftests: a VMM and its guest are in one C
+# file.  The library is 6.1's, whatever LINE is, because other lines have other files.  The
+# guest takes NMIs, so the code has no red zone and no vector instructions.
 kvm_source := $(B)/linux-6.1/source
 kvm_selftests := $(kvm_source)/tools/testing/selftests/kvm
 kvm_sources := $(addprefix lib/,assert.c elf.c guest_modes.c io.c kvm_util.c \
@@ -506,7 +506,7 @@ distclean:
 	qemu bochs kernel modules check docs results series series-check deb kmod-deb install \
 	install-guest uninstall doctor qualify clean distclean $(groups)
 .DELETE_ON_ERROR:
-# Keep what pattern rules make on the way to another file.
+# Keep the intermediate files of pattern rules.
 .SECONDARY:
-# A stage at a time: each uses all CPUs itself.
+# One stage at a time: each stage uses all CPUs.
 .NOTPARALLEL:
