@@ -898,7 +898,7 @@ static void test_large_group(void)
 	try_large_groups(&flops);
 	try_large_groups(&ref_cycles);
 
-	/* Which check comes first, and which events count towards the group's limit. */
+	/* The order of the checks, and the events that count towards the group's limit. */
 	for_each_base(b) {
 		nr = open_group(&bases[0], 6, false, fds);
 		try_next(fds, b, "six");

@@ -30,7 +30,7 @@ case $VM_KERNEL in
 *)	fewer+=(--accel-opt pv-perf-counts=0x4010) ;;
 esac
 
-# What the attacker does in a phase, until the victim has done its work.
+# The modes of the attacker: one mode in each phase, until the victim has done its work.
 modes="spin overflow"
 # Other programs take 40 million instructions more or less, of 1.1 billion in a phase, or of
 # 1.7 billion with LONG=1.

@@ -43,8 +43,8 @@ no_events() {
 	grep -qs '^events 0 of' $kvm/*/pv_perf
 }
 
-# check_clean NAME PERF_EVENTS: the guest of this level has ended; the files NAME.* say what is
-# left of it on this level
+# check_clean NAME PERF_EVENTS: the guest of this level has ended.  Writes to the files NAME.*
+# whether anything of the guest is left on this level.
 check_clean() {
 	answer "$1.no_vm" no_vm
 	perf stat -x, -o "$1.counts" -e instructions:u "$T/loop"

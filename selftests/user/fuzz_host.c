@@ -168,7 +168,7 @@ struct model_event {
 	u64 look_count;		/* while unused, the difference to then */
 };
 
-/* One more than may be open. */
+/* At most NR_IDS events are open, so one entry is always free. */
 static struct model_event model[NR_IDS + 1];
 static unsigned int limit;
 static u64 order;	/* of all events so far */
