@@ -752,7 +752,7 @@ struct guest_perf_op {
 
 /*
  * Parts of guest_perf_query.model: model and family as CPUID tells them, with their
- * extensions, and the vendor.
+ * extensions, the vendor, and whether the host's CPUs are of several kinds.
  */
 #define KVM_PERF_MODEL_MODEL		0x000000ffU
 #define KVM_PERF_MODEL_FAMILY		0x0000ff00U
@@ -761,6 +761,14 @@ struct guest_perf_op {
 #define KVM_PERF_MODEL_INTEL		0x00010000U
 #define KVM_PERF_MODEL_AMD		0x00020000U
 #define KVM_PERF_MODEL_HYGON		0x00030000U
+#define KVM_PERF_MODEL_HYBRID		0x01000000U
+
+/*
+ * The part of guest_perf_attr.model that names a kind of core: its core type (Intel SDM
+ * volume 2A, CPUID, leaf 1AH, EAX bits 31-24).
+ */
+#define KVM_PERF_MODEL_KIND		0xff000000U
+#define KVM_PERF_MODEL_KIND_SHIFT	24
 
 /* Number of entries of guest_perf_query.hw_config. */
 #define KVM_PERF_NR_HW_EVENTS		10

@@ -21,6 +21,7 @@
 #include "pv_perf_core.h"
 #include "pv_perf_features.h"
 #include "pv_perf_memory.h"
+#include "pv_perf_seam.h"
 #include "pv_perf_top.h"
 #include "pv_perf_trace.h"
 #include "lapic.h"
@@ -52,6 +53,62 @@ static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
 	return 0;
 }
 
+/* The core type of the kind that a raw event names, or 0. */
+static u8 pv_perf_named_core(const struct guest_perf_attr *attr)
+{
+	u32 kind = attr->model & KVM_PERF_MODEL_KIND;
+
+	if (attr->type != KVM_PERF_TYPE_RAW || kind == KVM_PERF_MODEL_HYBRID)
+		return 0;
+
+	return kind >> KVM_PERF_MODEL_KIND_SHIFT;
+}
+
+/*
+ * May the guest's raw event be for this host?  0: the guest does not say for which host.
+ * On a hybrid host, it may be for one kind of core.
+ */
+static bool pv_perf_is_model(u32 model)
+{
+	u32 own = pv_perf_model();
+
+	if (!model || model == own)
+		return true;
+
+	return own & KVM_PERF_MODEL_HYBRID &&
+	       !((model ^ own) & ~KVM_PERF_MODEL_KIND) &&
+	       pv_perf_has_core(model >> KVM_PERF_MODEL_KIND_SHIFT);
+}
+
+/* Intel's architectural events (SDM volume 3B, 20.2.1.2), and perf's reference cycles. */
+static bool pv_perf_is_architectural(u64 config)
+{
+	switch (config & (ARCH_PERFMON_EVENTSEL_EVENT | ARCH_PERFMON_EVENTSEL_UMASK)) {
+	case 0x003c:	/* cycles */
+	case 0x013c:	/* reference cycles */
+	case 0x00c0:	/* instructions */
+	case 0x4f2e:	/* references of the last-level cache */
+	case 0x412e:	/* misses of the last-level cache */
+	case 0x00c4:	/* branches */
+	case 0x00c5:	/* mispredicted branches */
+	case 0x0300:	/* the fixed counter of reference cycles */
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * On a hybrid host, another raw event than an architectural one means something else on
+ * each kind of core, and the guest has to name the kind.
+ */
+static bool pv_perf_is_on_all_kinds(const struct pv_perf_vm *vm,
+				    const struct guest_perf_attr *attr)
+{
+	return !(vm->pmu.model & KVM_PERF_MODEL_HYBRID) ||
+	       pv_perf_named_core(attr) || pv_perf_is_architectural(attr->config);
+}
+
 static int pv_perf_check_config(const struct pv_perf_vm *vm,
 				const struct guest_perf_attr *attr)
 {
@@ -71,9 +128,10 @@ static int pv_perf_check_config(const struct pv_perf_vm *vm,
 		return 0;
 	case KVM_PERF_TYPE_RAW:
 		/* First: raw_event_mask may be another model's. */
-		if (attr->model && attr->model != pv_perf_model())
+		if (!pv_perf_is_model(attr->model))
 			return -EOPNOTSUPP;
-		if (attr->config & ~vm->pmu.raw_event_mask)
+		if (attr->config & ~vm->pmu.raw_event_mask ||
+		    !pv_perf_is_on_all_kinds(vm, attr))
 			return -EINVAL;
 		/* Not an event: with it perf reserves the branch records for KVM. */
 		if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL &&
@@ -168,7 +226,7 @@ static int pv_perf_op_open(struct kvm_vcpu *vcpu, gpa_t gpa)
 
 	pv_perf_backing_attr(&guest_attr, &attr);
 	ret = pv_perf_event_open(vcpu, param.id, &attr, guest_attr.flags,
-				 param.event_addr);
+				 pv_perf_named_core(&guest_attr), param.event_addr);
 	if (ret)
 		return ret;
 
@@ -345,6 +403,7 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
 	if (ret)
 		return ret;
 
+	pv_perf_follow_kind(vcpu);
 	if (nr == KVM_PERF_OP_BATCH)
 		return pv_perf_op_batch(vcpu, op.arg, a3);
 

@@ -15,9 +15,22 @@
 #include "compat.h"
 #include "pv_perf_seam.h"
 
+/*
+ * On a hybrid host, the upper half of the config of a named event chooses the PMU, and so
+ * does the type of a raw event.
+ */
+static void pv_perf_choose_pmu(struct perf_event_attr *attr, const struct pmu *pmu)
+{
+	if (attr->type == PERF_TYPE_RAW)
+		attr->type = pmu->type;
+	else
+		attr->config |= (u64)pmu->type << PERF_PMU_TYPE_SHIFT;
+}
+
 /**
  * pv_perf_backing_create - create a backing event on this thread, disabled
  * @event: the event; its attr describes the backing event
+ * @kind: the CPUs on which it is to count
  * @overflow: to be called in NMI context, with @event as the context
  *
  * May sleep.
@@ -25,11 +38,14 @@
  * Return: the backing event, or -ENOSPC, -EBUSY, -EINVAL, -EOPNOTSUPP.
  */
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
+					  const struct pv_perf_kind *kind,
 					  perf_overflow_handler_t overflow)
 {
 	struct perf_event_attr attr = event->attr;
 	struct perf_event *backing;
 
+	if (kind->pmu)
+		pv_perf_choose_pmu(&attr, kind->pmu);
 	backing = perf_event_create_kernel_counter(&attr, -1, current,
 						   overflow, event);
 	if (!IS_ERR(backing))
@@ -44,6 +60,42 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 	default:
 		return ERR_PTR(-EOPNOTSUPP);
 	}
+}
+
+/**
+ * pv_perf_backing_create_held - create a hardware event of a CPU, which never counts
+ * @cpu: the CPU
+ *
+ * May sleep.
+ *
+ * Return: the event, or NULL.
+ */
+struct perf_event *pv_perf_backing_create_held(unsigned int cpu)
+{
+	/* exclude_guest, so that it does not keep VMs from the mediated virtual PMU. */
+	struct perf_event_attr attr = {
+		.type		= PERF_TYPE_HARDWARE,
+		.size		= sizeof(attr),
+		.config		= PERF_COUNT_HW_CPU_CYCLES,
+		.disabled	= 1,
+		.exclude_guest	= 1,
+	};
+	struct perf_event *held;
+
+	/* Of a CPU, so that perf has no work at a thread's switch. */
+	held = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
+	return IS_ERR(held) ? NULL : held;
+}
+
+/**
+ * pv_perf_backing_reset - begin the count and the times of a backing event at 0
+ * @backing: the backing event, disabled
+ */
+void pv_perf_backing_reset(struct perf_event *backing)
+{
+	local64_set(&backing->count, 0);
+	backing->total_time_enabled = 0;
+	backing->total_time_running = 0;
 }
 
 /**

@@ -6,11 +6,12 @@
 #define __KVM_X86_PV_PERF_CORE_H
 
 #include "pv_perf_event.h"
+#include "pv_perf_seam.h"
 
 /* pv_perf_open.c */
 
 int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
-		       const struct perf_event_attr *attr, u64 flags,
+		       const struct perf_event_attr *attr, u64 flags, u8 core,
 		       gpa_t record);
 int pv_perf_event_close(struct kvm *kvm, u32 id);
 void pv_perf_close_vm_events(struct kvm_vcpu *vcpu);
@@ -36,6 +37,15 @@ void pv_perf_leave_thread(struct pv_perf_vcpu *home);
 
 void pv_perf_clear_thread(struct kvm_vcpu *vcpu);
 void pv_perf_follow_thread(struct kvm_vcpu *vcpu);
+void __pv_perf_follow_kind(struct kvm_vcpu *vcpu);
+
+/* The vCPU's events go on on this CPU, whose kind may differ from that of the last. */
+static inline void pv_perf_follow_kind(struct kvm_vcpu *vcpu)
+{
+	if (static_branch_unlikely(&pv_perf_hybrid))
+		__pv_perf_follow_kind(vcpu);
+}
+
 int pv_perf_move_and_enable(struct kvm_vcpu *vcpu, struct pv_perf_event *event);
 
 /* Is the event's backing event fit to count guest execution on this thread? */
@@ -44,7 +54,8 @@ static inline bool pv_perf_is_here(struct kvm_vcpu *vcpu,
 {
 	/* hw.target holds a reference: no other task can have this address. */
 	return event->home == vcpu->arch.pv_perf &&
-	       event->backing->hw.target == current;
+	       event->backing->hw.target == current &&
+	       pv_perf_fits_kind(event, event->home->kind);
 }
 
 /* pv_perf_start.c */

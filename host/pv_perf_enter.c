@@ -58,6 +58,21 @@ static void pv_perf_adapt_periods(struct pv_perf_vcpu *here)
 	}
 }
 
+/*
+ * Before other work on events.  Returns false if the events have to go on with the
+ * backing events of another kind of core.
+ */
+static bool pv_perf_enter_first(struct pv_perf_vcpu *here)
+{
+	if (here->at_entry & PV_PERF_AT_ENTRY_KIND &&
+	    here->kind != this_cpu_read(pv_perf_cpu_kind))
+		return false;
+
+	if (here->at_entry & PV_PERF_AT_ENTRY_FREQ)
+		pv_perf_adapt_periods(here);
+	return true;
+}
+
 /* Look at all events.  Returns false if there is something to tell. */
 static bool pv_perf_enter_anew(struct kvm_vcpu *vcpu)
 {
@@ -99,10 +114,12 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu, bool again)
 		pv_perf_counts_enter(vcpu);
 
 	raw_spin_lock(&here->enter_lock);
-	if (!again && here->at_entry & PV_PERF_AT_ENTRY_FREQ)
-		pv_perf_adapt_periods(here);
-	told = pv_perf_goes_on(vcpu) ||
-	       (again ? pv_perf_enter_rdpmc(vcpu) : pv_perf_enter_anew(vcpu));
+	if (!again && here->at_entry & PV_PERF_AT_ENTRY_FIRST &&
+	    !pv_perf_enter_first(here))
+		told = false;
+	else
+		told = pv_perf_goes_on(vcpu) ||
+		       (again ? pv_perf_enter_rdpmc(vcpu) : pv_perf_enter_anew(vcpu));
 	raw_spin_unlock(&here->enter_lock);
 
 	if (!told)

@@ -69,6 +69,21 @@ struct pv_perf_pmc_layout {
 	bool watchdog;
 };
 
+/* Kinds of cores that a host may have. */
+#define PV_PERF_MAX_KINDS	4
+
+/**
+ * struct pv_perf_kind - CPUs of this host that have the same counters and events
+ * @pmcs: the counters that each of these CPUs has
+ * @pmu: perf's PMU of these CPUs; NULL if all CPUs of the host have the same PMU
+ * @core: their core type, as CPUID tells it; 0 if all CPUs have the same PMU
+ */
+struct pv_perf_kind {
+	struct pv_perf_pmc_layout pmcs;
+	struct pmu *pmu;
+	u8 core;
+};
+
 /**
  * struct pv_perf_host - capabilities of this host, computed once, as KVM is loaded
  * @wanted: guests may have events
@@ -76,7 +91,6 @@ struct pv_perf_pmc_layout {
  * @own: the host has a PMU that can count guest execution alone.  If not, this host's own
  *	hypervisor may offer what guests may count
  * @kept: counters that the host keeps, unless the administrator says how many
- * @pmcs: the counters that each CPU has
  * @rdpmc: does the host let guests read counters: KVM_PERF_RDPMC_*
  */
 struct pv_perf_host {
@@ -84,7 +98,6 @@ struct pv_perf_host {
 	struct guest_perf_query pmu;
 	bool own;
 	unsigned int kept;
-	struct pv_perf_pmc_layout pmcs;
 	u32 rdpmc;
 };
 
@@ -178,6 +191,9 @@ enum pv_perf_at_entry {
 	PV_PERF_AT_ENTRY_COUNTS	= BIT(4),
 	PV_PERF_AT_ENTRY_FREQ	= BIT(5),
 	PV_PERF_AT_ENTRY_BRANCHES = BIT(6),
+	PV_PERF_AT_ENTRY_KIND	= BIT(7),
+	/* Work before all other work on events, unless the host has run nothing. */
+	PV_PERF_AT_ENTRY_FIRST	= PV_PERF_AT_ENTRY_FREQ | PV_PERF_AT_ENTRY_KIND,
 	/* Work also if the host has run nothing since the exit. */
 	PV_PERF_AT_REENTRY	= PV_PERF_AT_ENTRY_MODES | PV_PERF_AT_ENTRY_NMI |
 				  PV_PERF_AT_ENTRY_RDPMC | PV_PERF_AT_ENTRY_BRANCHES,
@@ -262,6 +278,8 @@ struct pv_perf_rate {
  * @events: list of struct pv_perf_event
  * @nr_events: length of @events; only the vCPU itself adds to it
  * @vcpu: the vCPU itself
+ * @kind: the kind of the CPU that ran it last, for which its events have their backing
+ *	events; changes on the vCPU's own thread with @lock and @enter_lock held
  * @irq_work: has the vCPU deliver overflows that it had while not in the guest
  * @rate_timer: has the vCPU look at its limited events
  * @overflow_rate: rate of its overflows
@@ -309,6 +327,7 @@ struct pv_perf_vcpu {
 	struct list_head events;
 	unsigned int nr_events;
 	struct kvm_vcpu *vcpu;
+	const struct pv_perf_kind *kind;
 	struct irq_work irq_work;
 	struct hrtimer rate_timer;
 	struct pv_perf_rate overflow_rate;
@@ -447,6 +466,9 @@ enum pv_perf_why {
  * @node: in the home's list
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
+ * @kept: on a hybrid host, disabled backing events for other kinds of cores, on the
+ *	thread of @backing
+ * @absent: kinds of cores that do not have the event, a bit each
  * @pmc: the record's pmc and offset; changes with the home's lock held
  * @pmc_seen: the counter as VM entry of the home saw it while @pmc was right
  * @pmc_stuck: the record may say something else than @pmc, and could not be written
@@ -461,8 +483,8 @@ enum pv_perf_why {
  * @charge: unused memory.  perf allocates its events without charging them to a memory
  *	control group (perf_event_alloc(): its cache is no SLAB_ACCOUNT, and is used
  *	with GFP_KERNEL).  A confined VMM could get around its limit by events of
- *	vCPUs, which are cheap to make.  This is as large as perf's event, and is
- *	charged in its place.
+ *	vCPUs, which are cheap to make.  This is as large as perf's events, of each
+ *	kind of core, and is charged in their place.
  *
  * The home's lock protects the fields from @home on.  VM entry looks at @enabled and
  * @why without it: pv_perf_is_newly_lost().
@@ -486,6 +508,8 @@ struct pv_perf_event {
 	struct list_head node;
 	struct pv_perf_freq freq;
 	struct perf_event *backing;
+	struct perf_event *kept[PV_PERF_MAX_KINDS];
+	u8 absent;
 	struct pv_perf_pmc pmc;
 	struct pv_perf_pmc_seen pmc_seen;
 	bool pmc_stuck;
@@ -496,7 +520,7 @@ struct pv_perf_event {
 	u64 past_count;
 	u64 past_enabled;
 	u64 past_running;
-	u8 charge[sizeof(struct perf_event)];
+	u8 charge[];
 };
 
 /**

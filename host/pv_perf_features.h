@@ -107,7 +107,7 @@ static inline void pv_perf_freq_tick(struct pv_perf_event *event)
 
 #ifndef PV_PERF_WITHOUT_RDPMC
 unsigned int pv_perf_rdpmc_unasked(void);
-u32 pv_perf_rdpmc_host(struct pv_perf_host *host);
+u32 pv_perf_rdpmc_host(const struct pv_perf_host *host);
 u32 pv_perf_rdpmc_vcpu(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc_enter(struct kvm_vcpu *vcpu);
@@ -121,7 +121,7 @@ static inline unsigned int pv_perf_rdpmc_unasked(void)
 	return 0;
 }
 
-static inline u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
+static inline u32 pv_perf_rdpmc_host(const struct pv_perf_host *host)
 {
 	return KVM_PERF_RDPMC_HOST;
 }

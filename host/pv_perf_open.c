@@ -19,24 +19,6 @@ static DEFINE_MUTEX(pv_perf_hold_lock);
 static struct perf_event *pv_perf_held;
 static unsigned int pv_perf_holders;
 
-static struct perf_event *pv_perf_create_held(void)
-{
-	/* exclude_guest, so that it does not keep VMs from the mediated virtual PMU. */
-	struct perf_event_attr attr = {
-		.type		= PERF_TYPE_HARDWARE,
-		.size		= sizeof(attr),
-		.config		= PERF_COUNT_HW_CPU_CYCLES,
-		.disabled	= 1,
-		.exclude_guest	= 1,
-	};
-	struct perf_event *held;
-
-	/* Of a CPU, so that perf has no work at a thread's switch. */
-	held = perf_event_create_kernel_counter(&attr, raw_smp_processor_id(),
-						NULL, NULL, NULL);
-	return IS_ERR(held) ? NULL : held;
-}
-
 /*
  * On Intel, perf allocates the debug store of every CPU with the first hardware event,
  * and frees it with the last, with interrupts to each CPU (reserve_ds_buffers()).  A
@@ -52,7 +34,7 @@ static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
 
 	mutex_lock(&pv_perf_hold_lock);
 	if (!pv_perf_held)
-		pv_perf_held = pv_perf_create_held();
+		pv_perf_held = pv_perf_backing_create_held(raw_smp_processor_id());
 	/* Another vCPU may have been faster. */
 	if (pv_perf_held && !vm->holds_pmu) {
 		pv_perf_holders++;
@@ -86,13 +68,15 @@ void pv_perf_release_pmu(struct pv_perf_vm *vm)
  * @id: the event's id
  * @attr: of the backing event
  * @flags: the guest's KVM_PERF_ATTR_*
+ * @core: the core type of the kind of cores for which the event is, or 0 for all
  * @gpa: address of the record, aligned to its size
  *
  * Return: 0, -EEXIST, -ENOSPC, -EBUSY, -EFAULT, -EINVAL if perf knows no such event,
  * -EOPNOTSUPP if this CPU does not have the event or the VM may not have it.
  */
 int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
-		       const struct perf_event_attr *attr, u64 flags, gpa_t gpa)
+		       const struct perf_event_attr *attr, u64 flags, u8 core,
+		       gpa_t gpa)
 {
 	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
 	struct pv_perf_vcpu *home = vcpu->arch.pv_perf;
@@ -114,7 +98,9 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	ret = -ENOSPC;
 	/* Charged, also for its backing event: see its struct. */
-	event = kzalloc_obj(*event, GFP_KERNEL_ACCOUNT);
+	event = kzalloc(struct_size(event, charge,
+				    pv_perf_nr_kinds * sizeof(struct perf_event)),
+			GFP_KERNEL_ACCOUNT);
 	if (!event)
 		goto uncharge;
 
@@ -123,12 +109,13 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	/* Features set the other flags if the event may have them. */
 	event->flags = flags & ~(KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_BRANCHES);
 	event->home = home;
+	event->absent = pv_perf_kinds_except(core);
 	refcount_set(&event->refs, 1);
 	if (pv_perf_features.open)
 		pv_perf_features.open(event, flags);
 
 	pv_perf_hold_pmu(vm);
-	event->backing = pv_perf_backing_create(event, pv_perf_overflow);
+	event->backing = pv_perf_backing_get(event, home, pv_perf_overflow);
 	if (IS_ERR(event->backing)) {
 		ret = PTR_ERR(event->backing);
 		goto free_event;
@@ -136,7 +123,6 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	/* ENABLE will ask again, but do not open an event that may not count. */
 	ret = -EOPNOTSUPP;
-	event->select = event->backing->hw.config;
 	event->retired = pv_perf_retired_by(&vm->pmu, event->select);
 	if (!pv_perf_is_allowed(vcpu->kvm, event))
 		goto release_backing;
@@ -171,8 +157,7 @@ static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 
 	xa_erase(&vm->events, event->id);
 	pv_perf_unlink(event);
-	perf_event_release_kernel(event->backing);
-	event->backing = NULL;
+	pv_perf_backing_put_all(event);
 	pv_perf_leave_thread(event->home);
 	pv_perf_uncharge_event(kvm);
 	/* Drop the table's reference; the caller's keeps the event. */

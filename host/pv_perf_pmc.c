@@ -142,21 +142,55 @@ bool pv_perf_pmc_has_guest_only(unsigned int general)
 }
 
 /**
- * pv_perf_pmc_probe - find out which counters the CPUs have
- * @layout: set to these
+ * pv_perf_pmc_probe - find out which counters this CPU has, and all of its kind
+ * @cap: its capabilities
+ * @layout: set to the counters
  */
-void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout)
+void pv_perf_pmc_probe(const struct x86_pmu_capability *cap,
+		       struct pv_perf_pmc_layout *layout)
 {
-	struct x86_pmu_capability cap;
-
-	perf_get_x86_pmu_capability(&cap);
 	*layout = (struct pv_perf_pmc_layout) {
-		.general	= cap.num_counters_gp,
-		.fixed		= cap.num_counters_fixed,
-		.metrics	= pv_perf_has_metrics(&cap),
-		.known		= pv_perf_pmc_are_known(&cap),
-		.writable	= cap.bit_width_gp == PV_PERF_PMC_WIDTH &&
+		.general	= cap->num_counters_gp,
+		.fixed		= cap->num_counters_fixed,
+		.metrics	= pv_perf_has_metrics(cap),
+		.known		= pv_perf_pmc_are_known(cap),
+		.writable	= cap->bit_width_gp == PV_PERF_PMC_WIDTH &&
 				  pv_perf_pmc_have_full_writes(),
+	};
+}
+
+/* More than any CPU has whose counters are known. */
+#define PV_PERF_PMC_MOST	16
+
+/* How many MSRs from @msr on does this CPU have? */
+static int pv_perf_count_msrs(u32 msr)
+{
+	u64 value;
+	int n = 0;
+
+	while (n < PV_PERF_PMC_MOST && !rdmsrq_safe(msr + n, &value))
+		n++;
+
+	return n;
+}
+
+/**
+ * pv_perf_pmc_ask_cpu - the capabilities of this CPU of a hybrid host
+ * @cap: set to them
+ *
+ * perf tells modules nothing of hybrid CPUs, and CPUID tells of the counters that cores
+ * of all kinds have.  perf uses more on some kinds (intel_pmu_init()).  So this asks for
+ * the MSRs.
+ */
+void pv_perf_pmc_ask_cpu(struct x86_pmu_capability *cap)
+{
+	union cpuid10_eax eax = { .full = cpuid_eax(0xa) };
+
+	*cap = (struct x86_pmu_capability) {
+		.version		= eax.split.version_id,
+		.num_counters_gp	= pv_perf_count_msrs(MSR_ARCH_PERFMON_PERFCTR0),
+		.num_counters_fixed	= pv_perf_count_msrs(MSR_CORE_PERF_FIXED_CTR0),
+		.bit_width_gp		= eax.split.bit_width,
 	};
 }
 

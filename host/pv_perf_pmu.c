@@ -73,21 +73,38 @@ static u32 pv_perf_cpu_model(void)
 {
 	return pv_perf_vendor() |
 	       boot_cpu_data.x86 << KVM_PERF_MODEL_FAMILY_SHIFT |
-	       boot_cpu_data.x86_model;
+	       boot_cpu_data.x86_model |
+	       (boot_cpu_has(X86_FEATURE_HYBRID_CPU) ? KVM_PERF_MODEL_HYBRID : 0);
 }
 
-/* The PMU of the CPU.  raw_event_mask: as x86_pmu_hw_config() masks it. */
-static bool pv_perf_query_cpu(const struct x86_pmu_capability *cap,
-			      struct guest_perf_query *pmu)
+/*
+ * On a hybrid host, a guest may have as many counters as each kind of core has: where its
+ * vCPUs run changes all the time, and an event that had a counter would lose it.
+ */
+static void pv_perf_query_counters(struct guest_perf_query *pmu)
+{
+	const struct pv_perf_kind *kind = pv_perf_kinds;
+	unsigned int general = kind->pmcs.general, fixed = kind->pmcs.fixed;
+
+	for (; kind < pv_perf_kinds + pv_perf_nr_kinds; kind++) {
+		general = min(general, kind->pmcs.general);
+		fixed = min(fixed, kind->pmcs.fixed);
+	}
+
+	pmu->nr_counters = general;
+	pmu->fixed_counters = BIT(min_t(unsigned int, fixed,
+					KVM_PERF_NR_FIXED_COUNTERS)) - 1;
+}
+
+/* The PMU of the CPUs.  raw_event_mask: as x86_pmu_hw_config() masks it. */
+static bool pv_perf_query_cpu(struct guest_perf_query *pmu)
 {
 	int i;
 
-	if (!cap->num_counters_gp || !pv_perf_pmu_splits_guest(cap))
+	pv_perf_query_counters(pmu);
+	if (!pmu->nr_counters)
 		return false;
 
-	pmu->nr_counters = cap->num_counters_gp;
-	pmu->fixed_counters = BIT(min_t(unsigned int, cap->num_counters_fixed,
-					KVM_PERF_NR_FIXED_COUNTERS)) - 1;
 	pmu->raw_event_mask = pv_perf_is_amd() ? AMD64_RAW_EVENT_MASK :
 						 X86_RAW_EVENT_MASK;
 	for (i = 0; i < KVM_PERF_NR_HW_EVENTS; i++)
@@ -132,6 +149,25 @@ static bool pv_perf_is_displaced(void)
 #endif
 }
 
+/*
+ * Find out which counters there are.  Returns whether they can count guest execution
+ * alone.  perf warns if a module asks it for the capabilities of a hybrid CPU; all of
+ * those are Intel's, and their PMUs can.
+ */
+static bool pv_perf_find_counters(void)
+{
+	struct x86_pmu_capability cap;
+
+	if (boot_cpu_has(X86_FEATURE_HYBRID_CPU)) {
+		pv_perf_kinds_init(NULL);
+		return true;
+	}
+
+	perf_get_x86_pmu_capability(&cap);
+	pv_perf_kinds_init(&cap);
+	return pv_perf_pmu_splits_guest(&cap);
+}
+
 struct pv_perf_host pv_perf_host __read_mostly;
 
 /**
@@ -142,26 +178,18 @@ struct pv_perf_host pv_perf_host __read_mostly;
 void pv_perf_pmu_init(void)
 {
 	struct pv_perf_host host = { };
-	struct x86_pmu_capability cap;
+	const struct pv_perf_pmc_layout *pmcs = &pv_perf_kinds[0].pmcs;
 
-	/*
-	 * On a hybrid CPU an event would need a backing event per core type, and perf
-	 * does not want to be asked for the capabilities of such a CPU.
-	 */
-	host.wanted = pv_perf_is_wanted() && !pv_perf_is_displaced() &&
-		      !boot_cpu_has(X86_FEATURE_HYBRID_CPU);
+	host.wanted = pv_perf_is_wanted() && !pv_perf_is_displaced();
 	if (host.wanted) {
-		perf_get_x86_pmu_capability(&cap);
-		host.own = pv_perf_query_cpu(&cap, &host.pmu);
-		if (host.own)
-			pv_perf_pmc_probe(&host.pmcs);
+		host.own = pv_perf_find_counters() && pv_perf_query_cpu(&host.pmu);
 		/*
 		 * One counter is for the host's own perf: a guest's events are pinned,
 		 * and the host's would have none as long as the guest has all.  Without
 		 * a fixed counter for cycles, another one is for the NMI watchdog,
 		 * which is pinned.
 		 */
-		host.kept = cap.num_counters_gp && !cap.num_counters_fixed ? 2 : 1;
+		host.kept = pmcs->general && !pmcs->fixed ? 2 : 1;
 	}
 	pv_perf_host = host;
 }

@@ -264,6 +264,18 @@ bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
 }
 
 /**
+ * pv_perf_backing_add_away - add one to the count of a backing event of another kind
+ * @backing: of this thread, which perf has scheduled out; IRQs off
+ *
+ * Return: whether a period has ended; then the rest of it is 0: the next one begins when
+ * the event counts.
+ */
+bool pv_perf_backing_add_away(struct perf_event *backing)
+{
+	return !add_to_count(backing) && is_sampling_event(backing);
+}
+
+/**
  * pv_perf_backing_pmu_disable - stop all counters of this CPU for a moment
  * @backing: a backing event on this CPU
  *

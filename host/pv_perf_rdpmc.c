@@ -47,13 +47,29 @@ static bool pv_perf_rdpmc_shows_shared(void)
 	       boot_cpu_has(X86_FEATURE_PERFCTR_LLC);
 }
 
+/* Returns false if some counter cannot be read and cleared. */
+static bool pv_perf_rdpmc_prepare_kinds(void)
+{
+	struct pv_perf_pmc_layout *pmcs;
+	unsigned int i;
+
+	for (i = 0; i < pv_perf_nr_kinds; i++) {
+		pmcs = &pv_perf_kinds[i].pmcs;
+		if (!pmcs->known || !pmcs->writable)
+			return false;
+		pmcs->watchdog = pv_perf_rdpmc_param & PV_PERF_RDPMC_WATCHDOG;
+	}
+
+	return true;
+}
+
 /**
  * pv_perf_rdpmc_host - may guests of this host read counters, if the VMM wants it?
- * @host: the host, complete but for RDPMC; set to what guests may see
+ * @host: the host, complete but for RDPMC
  *
  * Return: KVM_PERF_RDPMC_*.
  */
-u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
+u32 pv_perf_rdpmc_host(const struct pv_perf_host *host)
 {
 	/* VM entry writes the record with interrupts off, by mutex_trylock(). */
 	if (!pv_perf_rdpmc_param || IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -63,10 +79,9 @@ u32 pv_perf_rdpmc_host(struct pv_perf_host *host)
 		return KVM_PERF_RDPMC_NESTED;
 
 	/* With the backdoor, RDPMC reads clocks. */
-	if (!host->pmcs.known || !host->pmcs.writable || enable_vmware_backdoor)
+	if (!pv_perf_rdpmc_prepare_kinds() || enable_vmware_backdoor)
 		return KVM_PERF_RDPMC_HOST;
 
-	host->pmcs.watchdog = pv_perf_rdpmc_param & PV_PERF_RDPMC_WATCHDOG;
 	if (!(pv_perf_rdpmc_param & PV_PERF_RDPMC_SHARED) &&
 	    pv_perf_rdpmc_shows_shared())
 		return KVM_PERF_RDPMC_SHARED;
@@ -125,7 +140,7 @@ static bool pv_perf_rdpmc_may_user(struct kvm_vcpu *vcpu)
 static bool pv_perf_rdpmc_may_kernel(struct kvm_vcpu *vcpu, u32 ecx)
 {
 	return pv_perf_rdpmc_vcpu(vcpu) == KVM_PERF_RDPMC_ALLOWED &&
-	       pv_perf_pmc_exists(&pv_perf_host.pmcs, ecx);
+	       pv_perf_pmc_exists(&vcpu->arch.pv_perf->kind->pmcs, ecx);
 }
 
 /**
@@ -173,7 +188,7 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 		wanted |= pv_perf_has_rdpmc(event);
 	}
 
-	return wanted && pv_perf_pmc_add_watchdog(&pv_perf_host.pmcs, pmu, pmcs);
+	return wanted && pv_perf_pmc_add_watchdog(&here->kind->pmcs, pmu, pmcs);
 }
 
 /*
@@ -298,7 +313,9 @@ static bool pv_perf_rdpmc_look(struct kvm_vcpu *vcpu, bool *open)
 
 static void pv_perf_rdpmc_open(struct kvm_vcpu *vcpu)
 {
-	pv_perf_pmc_clear_others(&pv_perf_host.pmcs, &vcpu->arch.pv_perf->pmcs);
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	pv_perf_pmc_clear_others(&here->kind->pmcs, &here->pmcs);
 	kvm_x86_call(set_rdpmc_intercept)(vcpu, false);
 }
 
@@ -317,7 +334,7 @@ bool pv_perf_rdpmc_goes_on(struct kvm_vcpu *vcpu)
 	lockdep_assert_held(&here->enter_lock);
 
 	if (!here->pmc_open || here->pmc_changed || is_guest_mode(vcpu) ||
-	    pv_perf_has_vpmu(vcpu) || !pv_perf_pmc_unchanged(&pv_perf_host.pmcs, here))
+	    pv_perf_has_vpmu(vcpu) || !pv_perf_pmc_unchanged(&here->kind->pmcs, here))
 		return false;
 
 	pv_perf_rdpmc_open(vcpu);

@@ -42,7 +42,17 @@ static void pv_perf_add_retired(struct pv_perf_event *event)
 	u64 period = event->backing->hw.last_period;
 
 	if (pv_perf_backing_add_one(event->backing, pv_perf_has_rdpmc(event),
-				    pv_perf_host.pmcs.writable))
+				    event->home->kind->pmcs.writable))
+		pv_perf_overflow_in_host(event, period);
+}
+
+/* Since the exit the vCPU has come to a CPU of another kind: no counter has to be right. */
+static void pv_perf_add_retired_away(struct pv_perf_event *event)
+{
+	u64 period = event->backing->hw.last_period;
+
+	if (!(pv_perf_why(event) & ~PV_PERF_UNUSED) &&
+	    pv_perf_backing_add_away(event->backing))
 		pv_perf_overflow_in_host(event, period);
 }
 
@@ -69,9 +79,12 @@ void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 
 	raw_spin_lock_irqsave(&here->enter_lock, flags);
 	list_for_each_entry(event, &here->events, node) {
-		if (event->retired & what && pv_perf_is_counting(event) &&
-		    pv_perf_counts_cpl(event, cpl))
+		if (!(event->retired & what) || !pv_perf_counts_cpl(event, cpl))
+			continue;
+		if (pv_perf_is_counting(event))
 			pv_perf_add_retired(event);
+		else if (pv_perf_backing_is_away(event))
+			pv_perf_add_retired_away(event);
 	}
 	raw_spin_unlock_irqrestore(&here->enter_lock, flags);
 }

@@ -5,12 +5,49 @@
 #ifndef __KVM_X86_PV_PERF_SEAM_H
 #define __KVM_X86_PV_PERF_SEAM_H
 
+#include <linux/jump_label.h>
+#include <linux/percpu.h>
+
 #include "pv_perf_event.h"
+
+struct x86_pmu_capability;
+
+/* pv_perf_kinds.c */
+
+DECLARE_STATIC_KEY_FALSE(pv_perf_hybrid);
+DECLARE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
+
+extern struct pv_perf_kind pv_perf_kinds[];
+extern unsigned int pv_perf_nr_kinds;
+
+void pv_perf_kinds_init(const struct x86_pmu_capability *cap);
+const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu);
+u8 pv_perf_kinds_except(u8 core);
+bool pv_perf_has_core(u8 core);
+bool __pv_perf_fits_kind(const struct pv_perf_event *event,
+			 const struct pv_perf_kind *kind);
+struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
+				       struct pv_perf_vcpu *here,
+				       perf_overflow_handler_t overflow);
+void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing);
+void pv_perf_backing_put_all(struct pv_perf_event *event);
+bool pv_perf_backing_is_away(const struct pv_perf_event *event);
+
+/* Is its backing event for this kind of core, or does this kind not have the event? */
+static inline bool pv_perf_fits_kind(const struct pv_perf_event *event,
+				     const struct pv_perf_kind *kind)
+{
+	return !static_branch_unlikely(&pv_perf_hybrid) ||
+	       __pv_perf_fits_kind(event, kind);
+}
 
 /* pv_perf_backing.c */
 
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
+					  const struct pv_perf_kind *kind,
 					  perf_overflow_handler_t overflow);
+struct perf_event *pv_perf_backing_create_held(unsigned int cpu);
+void pv_perf_backing_reset(struct perf_event *backing);
 
 unsigned int pv_perf_backing_counters(const struct perf_event *backing);
 bool pv_perf_backing_is_fixed(const struct perf_event *backing);
@@ -98,6 +135,7 @@ bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
 			     bool writable);
 struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
 void pv_perf_backing_pmu_enable(struct pmu *pmu);
+bool pv_perf_backing_add_away(struct perf_event *backing);
 struct pv_perf_position
 pv_perf_backing_position(const struct perf_event *backing);
 
@@ -113,7 +151,9 @@ static inline s64 pv_perf_pmc_extend(s64 prev)
 }
 
 bool pv_perf_pmc_has_guest_only(unsigned int general);
-void pv_perf_pmc_probe(struct pv_perf_pmc_layout *layout);
+void pv_perf_pmc_probe(const struct x86_pmu_capability *cap,
+		       struct pv_perf_pmc_layout *layout);
+void pv_perf_pmc_ask_cpu(struct x86_pmu_capability *cap);
 s64 pv_perf_pmc_read(const struct perf_event *backing);
 void pv_perf_pmc_write(const struct perf_event *backing, s64 value);
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);

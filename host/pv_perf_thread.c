@@ -193,12 +193,12 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	count = pv_perf_event_count(event, &enabled, &running);
 	pv_perf_backing_copy_position(event->backing, backing);
 	pv_perf_unlink(event);
-	perf_event_release_kernel(event->backing);
 
 	event->past_count = count;
 	event->past_enabled = enabled;
 	event->past_running = running;
-	event->backing = backing;
+	swap(event->backing, backing);
+	pv_perf_backing_put(event, backing);
 	WRITE_ONCE(event->enabled, true);
 	pv_perf_clear_why(event, ~PV_PERF_UNUSED);
 	WRITE_ONCE(event->home, here);
@@ -218,11 +218,18 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	u32 limited = pv_perf_why(event) & PV_PERF_LIMITED;
 	bool lost;
 
-	backing = pv_perf_backing_create(event, pv_perf_overflow);
+	backing = pv_perf_backing_get(event, here, pv_perf_overflow);
 	if (IS_ERR(backing)) {
 		/* An ENABLE tries again, as does the next KVM_RUN, for a READ. */
 		pv_perf_park(event);
 		pv_perf_went_on(here, event, true);
+		return;
+	}
+
+	/* The CPU's kind does not have the event. */
+	if (backing == event->backing) {
+		if (pv_perf_why(event) & PV_PERF_PARKED)
+			pv_perf_unpark(here, event);
 		return;
 	}
 
@@ -263,6 +270,56 @@ void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 	mutex_unlock(&here->lock);
 }
 
+/* Another CPU of this host may run the vCPU after this, and is looked at then. */
+static void pv_perf_set_kind(struct pv_perf_vcpu *here,
+			     const struct pv_perf_kind *kind)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&here->enter_lock, flags);
+	here->kind = kind;
+	/* The counters of this kind have not been looked at. */
+	here->pmc_open = false;
+	raw_spin_unlock_irqrestore(&here->enter_lock, flags);
+}
+
+static void pv_perf_follow_kind_locked(struct kvm_vcpu *vcpu,
+				       const struct pv_perf_kind *kind)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event, *next;
+
+	pv_perf_set_kind(here, kind);
+	list_for_each_entry_safe(event, next, &here->events, node) {
+		if (event->enabled && event->backing->hw.target == current &&
+		    !pv_perf_is_here(vcpu, event))
+			pv_perf_follow(here, event);
+	}
+}
+
+/**
+ * __pv_perf_follow_kind - this CPU is going to run the vCPU
+ * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
+ *
+ * Enabled events go on with backing events for this kind of core.  Others get theirs
+ * when they are enabled.  perf tells whether a backing event has a counter only on a
+ * CPU of its kind, so the thread stays on this CPU meanwhile.  May sleep.
+ */
+void __pv_perf_follow_kind(struct kvm_vcpu *vcpu)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	const struct pv_perf_kind *kind;
+
+	migrate_disable();
+	kind = pv_perf_kind_of_cpu(raw_smp_processor_id());
+	if (kind != here->kind) {
+		mutex_lock(&here->lock);
+		pv_perf_follow_kind_locked(vcpu, kind);
+		mutex_unlock(&here->lock);
+	}
+	migrate_enable();
+}
+
 /*
  * The new backing event counts before the old one is given up, so a failure changes
  * nothing.  This thread is in the host meanwhile, so no count is doubled.
@@ -277,17 +334,21 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 	if (!event->backing)
 		return -ENOENT;
 
-	backing = pv_perf_backing_create(event, pv_perf_overflow);
+	backing = pv_perf_backing_get(event, here, pv_perf_overflow);
 	if (IS_ERR(backing))
 		return PTR_ERR(backing);
 
 	ret = pv_perf_start(here, event, backing);
 	if (ret) {
-		perf_event_release_kernel(backing);
+		if (backing != event->backing)
+			pv_perf_backing_put(event, backing);
 		return ret;
 	}
 
-	pv_perf_replace_backing(event, here, backing);
+	/* Not if the CPU's kind does not have the event. */
+	if (backing != event->backing)
+		pv_perf_replace_backing(event, here, backing);
+	WRITE_ONCE(event->enabled, true);
 	if (pv_perf_has_news(event))
 		pv_perf_update_record(event, 0, true, NULL);
 	return 0;

@@ -9,7 +9,7 @@
  *	  pv_perf_follow_thread()
  *	    pv_perf_unpark()		each event that was parked: pv_perf_start()
  *	    pv_perf_follow()		each event whose backing event is elsewhere
- *	      pv_perf_backing_create(), pv_perf_start()
+ *	      pv_perf_backing_get(), pv_perf_start()
  *	      pv_perf_replace_backing()
  */
 #include <linux/slab.h>
@@ -115,6 +115,7 @@ int pv_perf_vcpu_prepare(struct kvm_vcpu *vcpu)
 	INIT_LIST_HEAD(&pv->events);
 	raw_spin_lock_init(&pv->enter_lock);
 	pv->vcpu = vcpu;
+	pv->kind = &pv_perf_kinds[0];
 	pv->restored = true;
 	/* Hard: at once on PREEMPT_RT, too. */
 	pv->irq_work = IRQ_WORK_INIT_HARD(pv_perf_wake_vcpu);
@@ -175,8 +176,10 @@ void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 	if (pv_perf_run_area(vcpu))
 		pv_perf_vcpu_reset(vcpu);
 	pv_perf_clear_thread(vcpu);
-	if (pv_perf_vcpu_has_events(vcpu))
+	if (pv_perf_vcpu_has_events(vcpu)) {
 		pv_perf_follow_thread(vcpu);
+		pv_perf_follow_kind(vcpu);
+	}
 }
 
 /**
@@ -220,6 +223,7 @@ bool pv_perf_handle_request(struct kvm_vcpu *vcpu)
 	if (!vcpu->arch.pv_perf)
 		return false;
 
+	pv_perf_follow_kind(vcpu);
 	waited = pv_perf_wait_to_open(vcpu);
 	waited |= pv_perf_close_rest(vcpu);
 	/* Cleared first: the filter may change again meanwhile. */

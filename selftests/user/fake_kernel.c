@@ -47,9 +47,30 @@ static u64 *select_of(u32 msr)
 	       &selects[smp_processor_id()][i] : NULL;
 }
 
+/* The counters of the kinds; all have three fixed ones. */
+static bool has_counter(u32 msr)
+{
+	if (msr >= MSR_CORE_PERF_FIXED_CTR0 && msr < MSR_CORE_PERF_FIXED_CTR0 + 16)
+		return msr < MSR_CORE_PERF_FIXED_CTR0 + 3;
+	if (msr >= MSR_ARCH_PERFMON_PERFCTR0 && msr < MSR_ARCH_PERFMON_PERFCTR0 + 16)
+		return (int)(msr - MSR_ARCH_PERFMON_PERFCTR0) <
+		       nr_counters(smp_processor_id());
+
+	return true;
+}
+
+u32 cpuid_eax(u32 leaf)
+{
+	if (leaf == 0xa)
+		return pmu_capability.bit_width_gp << 16 | pmu_capability.version;
+
+	CHECK(leaf == 0x1a);
+	return (u32)kind_cores[kind_of(smp_processor_id())] << 24 | 1;
+}
+
 int rdmsrl_safe(u32 msr, u64 *p)
 {
-	if (msr == MSR_PERF_METRICS && !cpu_has_metrics)
+	if ((msr == MSR_PERF_METRICS && !cpu_has_metrics) || !has_counter(msr))
 		return -EIO;
 
 	*p = select_of(msr) ? *select_of(msr) :
@@ -278,6 +299,18 @@ void irq_unlock(int cpu)
 	irqs_off = false;
 	acting_cpu = 0;
 	pthread_mutex_unlock(&cpus[cpu].irq);
+}
+
+static __thread int stays;
+
+void migrate_disable(void)
+{
+	stays++;
+}
+
+void migrate_enable(void)
+{
+	CHECK(stays-- > 0);
 }
 
 int smp_call_function_single(int cpu, void (*func)(void *info), void *info, int wait)

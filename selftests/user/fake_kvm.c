@@ -341,7 +341,7 @@ void check_rdpmc(struct kvm_vcpu *vcpu)
 		else
 			used_fixed |= BIT(backing->hw.idx - INTEL_PMC_IDX_FIXED);
 	}
-	for (i = 0; i < NR_COUNTERS; i++)
+	for (i = 0; i < nr_counters(cpu); i++)
 		CHECK(used & BIT(i) || is_hidden(i, cpu));
 	for (i = 0; i < pmu_capability.num_counters_fixed; i++)
 		CHECK(used_fixed & BIT(i) || !cpus[cpu].fixed[i]);

@@ -6,6 +6,21 @@
  */
 #include "stand_in.h"
 
+int cpu_kinds[NR_CPUS];
+/* Intel's performance and efficiency cores. */
+const u8 kind_cores[NR_KINDS] = { 0x40, 0x20 };
+
+int kind_of(int cpu)
+{
+	return cpu_has_hybrid ? cpu_kinds[cpu] : 0;
+}
+
+/* An efficiency core has one less. */
+int nr_counters(int cpu)
+{
+	return NR_COUNTERS - kind_of(cpu);
+}
+
 int create_error;
 atomic_t nr_backing_events, nr_held_events, nr_freq_events;
 int max_sample_rate = 100000;
@@ -178,14 +193,18 @@ static void stop_with_pmu_disabled(struct perf_event *event, int flags)
 	pmu_stop(event, flags);
 }
 
-static struct pmu pmu = {
-	.pmu_cpu_context = cpu_contexts,
-	.pmu_enable = pmu_enable,
-	.pmu_disable = pmu_disable,
-	.read = pmu_read,
-	.start = start_with_pmu_disabled,
-	.stop = stop_with_pmu_disabled,
-};
+#define PMU(number) {						\
+	.type = number,							\
+	.pmu_cpu_context = cpu_contexts,				\
+	.pmu_enable = pmu_enable,					\
+	.pmu_disable = pmu_disable,					\
+	.read = pmu_read,						\
+	.start = start_with_pmu_disabled,				\
+	.stop = stop_with_pmu_disabled,					\
+}
+
+/* PERF_TYPE_RAW, and one that perf has chosen. */
+static struct pmu pmus[NR_KINDS] = { PMU(4), PMU(10) };
 
 static void update_times(struct perf_event *event)
 {
@@ -290,7 +309,7 @@ static void assign(struct perf_event *event, int idx)
 /* Is the event's last counter free? */
 static bool has_place(struct task_struct *task, struct perf_event *event)
 {
-	int left = NR_COUNTERS - cpus[task->cpu].taken;
+	int left = nr_counters(task->cpu) - cpus[task->cpu].taken;
 	struct perf_event *other;
 
 	if (event->hw.idx == -1 || counters(event) > 1 ||
@@ -299,9 +318,16 @@ static bool has_place(struct task_struct *task, struct perf_event *event)
 
 	list_for_each_entry(other, &task->events, node)
 		if (other != event && other->hw.idx == event->hw.idx &&
+		    other->pmu == event->pmu &&
 		    other->state >= PERF_EVENT_STATE_INACTIVE)
 			return false;
 	return true;
+}
+
+static bool is_on_kind(const struct task_struct *task,
+		       const struct perf_event *event)
+{
+	return event->pmu == &pmus[kind_of(task->cpu)];
 }
 
 static bool all_have_places(struct task_struct *task)
@@ -310,7 +336,7 @@ static bool all_have_places(struct task_struct *task)
 
 	list_for_each_entry(event, &task->events, node)
 		if (event->state >= PERF_EVENT_STATE_INACTIVE &&
-		    !has_place(task, event))
+		    is_on_kind(task, event) && !has_place(task, event))
 			return false;
 	return true;
 }
@@ -321,7 +347,7 @@ static bool all_have_places(struct task_struct *task)
  */
 static void resched(struct task_struct *task)
 {
-	int left = NR_COUNTERS - cpus[task->cpu].taken;
+	int left = nr_counters(task->cpu) - cpus[task->cpu].taken;
 	int fixed, needs, used = 0, next = 0;
 	bool anew = !all_have_places(task);
 	struct perf_event *event;
@@ -329,6 +355,11 @@ static void resched(struct task_struct *task)
 	list_for_each_entry(event, &task->events, node) {
 		if (event->state < PERF_EVENT_STATE_INACTIVE)
 			continue;
+		/* The filter comes first: it is not in error. */
+		if (!is_on_kind(task, event)) {
+			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
+			continue;
+		}
 		fixed = fixed_counter(event) & ~used &
 			~cpus[task->cpu].taken_fixed;
 		if (!anew && event->hw.idx < INTEL_PMC_IDX_FIXED)
@@ -349,6 +380,27 @@ static void resched(struct task_struct *task)
 			sched_event_out(event, PERF_EVENT_STATE_ERROR);
 		}
 	}
+}
+
+/* The kind that an event is for; on a hybrid host, an event has to say so. */
+static int kind_of_attr(struct perf_event_attr *attr)
+{
+	u32 type = attr->type;
+
+	if (!cpu_has_hybrid)
+		return 0;
+
+	if (type == PERF_TYPE_HARDWARE || type == PERF_TYPE_HW_CACHE) {
+		type = attr->config >> PERF_PMU_TYPE_SHIFT;
+		attr->config &= U32_MAX;
+	} else {
+		attr->type = PERF_TYPE_RAW;
+	}
+	CHECK(type == pmus[0].type || type == pmus[1].type);
+	/* An efficiency core has no events of caches. */
+	if (type == pmus[1].type && attr->type == PERF_TYPE_HW_CACHE)
+		attr->config = 0;
+	return type == pmus[1].type;
 }
 
 static u64 eventsel(const struct perf_event_attr *attr)
@@ -395,28 +447,32 @@ static struct perf_event *create_held(struct perf_event_attr *attr, int cpu)
 {
 	struct perf_event *event;
 
-	CHECK(cpu == smp_processor_id());
+	CHECK(cpu_has_hybrid || cpu == smp_processor_id());
 	CHECK(attr->disabled && attr->exclude_guest && !attr->sample_period);
 	event = kzalloc(sizeof(*event), GFP_KERNEL);
 	if (!event)
 		return ERR_PTR(-ENOMEM);
 
+	event->pmu = &pmus[kind_of(cpu)];
 	atomic_inc(&nr_held_events);
 	return event;
 }
 
 struct perf_event *
-perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
+perf_event_create_kernel_counter(struct perf_event_attr *wanted, int cpu,
 				 struct task_struct *task,
 				 perf_overflow_handler_t overflow_handler,
 				 void *context)
 {
+	struct perf_event_attr attr[1] = { *wanted };
 	struct perf_event *event;
-	int ret;
+	int ret, kind;
 
 	might_sleep_at("create");
 	if (!task)
 		return create_held(attr, cpu);
+
+	kind = kind_of_attr(attr);
 
 	/* Properties that no guest may change. */
 	CHECK(cpu == -1 && task == current);
@@ -434,7 +490,7 @@ perf_event_create_kernel_counter(struct perf_event_attr *attr, int cpu,
 	if (!event)
 		return ERR_PTR(-ENOMEM);
 
-	event->pmu = &pmu;
+	event->pmu = &pmus[kind];
 	event->state = PERF_EVENT_STATE_OFF;
 	event->oncpu = -1;
 	event->attr = *attr;
@@ -615,7 +671,7 @@ void take_counters(struct task_struct *task, int n)
 
 /* hardlockup_detector_event_create(); there is only one watchdog at a time. */
 struct perf_event watchdog = {
-	.pmu = &pmu,
+	.pmu = &pmus[0],
 	.state = PERF_EVENT_STATE_ACTIVE,
 	.attr.type = PERF_TYPE_HARDWARE,
 	.attr.config = PERF_COUNT_HW_CPU_CYCLES,
@@ -657,6 +713,8 @@ u64 native_read_pmc(int ecx)
 		CHECK(cpu_has_metrics);
 		return perf_metrics;
 	}
+	/* It would fault. */
+	CHECK(idx >= INTEL_PMC_IDX_FIXED || idx < nr_counters(smp_processor_id()));
 
 	return event ? content(event) : *residue(smp_processor_id(), idx);
 }

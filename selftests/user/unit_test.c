@@ -257,13 +257,6 @@ static void test_available(void)
 	pmu_capability.num_counters_gp = 0;
 	is("unavailable without general counters", now_available(), false);
 	pmu_capability.num_counters_gp = NR_COUNTERS;
-	cpu_has_hybrid = true;
-	is("unavailable on a hybrid CPU", now_available(), false);
-	setup();
-	is("a VM on a hybrid CPU: ENOSYS",
-	   call(KVM_PERF_OP_RESET, 0), -KVM_ENOSYS);
-	teardown();
-	cpu_has_hybrid = false;
 	boot_cpu_data.x86_vendor = X86_VENDOR_ZHAOXIN;
 	is("unavailable on Zhaoxin, which has VMX", now_available(), false);
 	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
@@ -2544,10 +2537,10 @@ static void test_caps(void)
 		   pv_perf_enable_cap(kvm, &bad), -EINVAL);
 		bad.args[i] = 0;
 	}
-	cpu_has_hybrid = true;
+	pmu_capability.num_counters_gp = 0;
 	is("a host without the feature has a limit of 0 events",
 	   host_extension(KVM_CAP_PV_PERF_EVENTS), 0);
-	cpu_has_hybrid = false;
+	pmu_capability.num_counters_gp = NR_COUNTERS;
 	*param_pv_perf_max_counters = 3;
 	is("the host's limit of counters",
 	   host_extension(KVM_CAP_PV_PERF_COUNTERS), 3);
@@ -3254,7 +3247,7 @@ static void test_rdpmc_allowed(void)
 	is("KVM_CHECK_EXTENSION of a VM with RDPMC by default",
 	   pv_perf_check_extension(kvm, KVM_CAP_PV_PERF_RDPMC), 1);
 	is("by default, the VM may not see the NMI watchdog",
-	   pv_perf_host.pmcs.watchdog, false);
+	   pv_perf_kinds[0].pmcs.watchdog, false);
 	teardown();
 	tasks[0] = task_create(0);
 	on(0);
@@ -3273,7 +3266,7 @@ static void test_rdpmc_allowed(void)
 	*param_pv_perf_rdpmc = 5;
 	setup();
 	is("with the parameter 5, the VM may see the NMI watchdog",
-	   pv_perf_host.pmcs.watchdog, true);
+	   pv_perf_kinds[0].pmcs.watchdog, true);
 	teardown();
 
 	cpu_has_perfctr_nb = true;
@@ -3471,7 +3464,7 @@ static void test_rdpmc(void)
 	set_watchdog(tasks[0], true);
 	is("no RDPMC beside the NMI watchdog", reads(), false);
 	is("pmc is 0 beside the NMI watchdog", pmc(1), 0);
-	pv_perf_host.pmcs.watchdog = true;
+	pv_perf_kinds[0].pmcs.watchdog = true;
 	is("RDPMC beside the NMI watchdog if the host allows it",
 	   reads(), true);
 	watchdog.owner = NULL;
@@ -5621,7 +5614,7 @@ static void test_retired_rdpmc(void)
 static void test_retired_unwritable(void)
 {
 	setup();
-	pv_perf_host.pmcs.writable = false;
+	pv_perf_kinds[0].pmcs.writable = false;
 	CHECK(!open_mode(1, 0, 100));
 	CHECK(!open_mode(2, 0, 0));
 	run_guest(90);
@@ -5636,12 +5629,12 @@ static void test_retired_unwritable(void)
 	pmu_capability.bit_width_gp = 40;
 	setup();
 	is("counters of another width are not writable",
-	   pv_perf_host.pmcs.writable, false);
+	   pv_perf_kinds[0].pmcs.writable, false);
 	teardown();
 	pmu_capability.bit_width_gp = 48;
 	setup();
 	is("counters of 48 bits are writable",
-	   pv_perf_host.pmcs.writable, true);
+	   pv_perf_kinds[0].pmcs.writable, true);
 	teardown();
 }
 
@@ -6745,6 +6738,316 @@ static void test_last_reference(void)
 	teardown();
 }
 
+/*
+ * A hybrid host
+ */
+
+#define PERFORMANCE_CPU	0
+#define EFFICIENCY_CPU	2
+
+/* KVM is loaded on a host whose CPUs from EFFICIENCY_CPU on are efficiency cores. */
+static void set_hybrid(bool hybrid)
+{
+	int cpu;
+
+	for (cpu = EFFICIENCY_CPU; cpu < NR_CPUS; cpu++)
+		cpu_kinds[cpu] = 1;
+	cpu_has_hybrid = hybrid;
+	boot_cpu_data.x86_vendor = hybrid ? X86_VENDOR_INTEL : X86_VENDOR_AMD;
+	if (!hybrid)
+		pv_perf_hybrid = false;
+	tasks[0] = task_create(0);
+	on(0);
+	pv_perf_init();
+	task_put(tasks[0]);
+}
+
+/* The host's scheduler moves the vCPU's thread. */
+static void to_cpu(int cpu)
+{
+	task_sched_out(current);
+	current->cpu = cpu;
+	task_sched_in(current);
+}
+
+static long nr_backings(void)
+{
+	return atomic_read(&nr_backing_events);
+}
+
+static u64 counted_now(u32 id)
+{
+	CHECK(!call(KVM_PERF_OP_READ, id));
+	return mem->record[id].count;
+}
+
+static void test_hybrid_offer(void)
+{
+	u32 named;
+
+	setup();
+	is("a hybrid host offers as many counters as each of its kinds has",
+	   told_counters(), NR_COUNTERS - 1);
+	is("its model says that it is hybrid",
+	   !!(mem->query.model & KVM_PERF_MODEL_HYBRID), true);
+	named = mem->query.model & ~KVM_PERF_MODEL_KIND;
+	param(1, 1);
+	mem->attr.model = mem->query.model;
+	is("a raw event that is architectural opens", do_open(), 0);
+	param(2, 2);
+	mem->attr.config = 0x1b1;
+	is("another raw event has no meaning there: EINVAL", do_open(), -KVM_EINVAL);
+	mem->attr.model = named | KVM_PERF_MODEL_HYBRID;
+	is("nor has one that names no kind: EINVAL", do_open(), -KVM_EINVAL);
+	mem->attr.model = named | 0x33u << KVM_PERF_MODEL_KIND_SHIFT;
+	is("one of a kind that there is not: EOPNOTSUPP", do_open(), -KVM_EOPNOTSUPP);
+	mem->attr.model = (named ^ 1) | (u32)kind_cores[1] << KVM_PERF_MODEL_KIND_SHIFT;
+	is("one of a kind of another model: EOPNOTSUPP", do_open(), -KVM_EOPNOTSUPP);
+	mem->attr.model = named | (u32)kind_cores[1] << KVM_PERF_MODEL_KIND_SHIFT;
+	is("one that names a kind opens", do_open(), 0);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 2));
+	run_guest(10);
+	is("it counts nothing on the other kind", counted_now(2), 0);
+	is("and its time running says so",
+	   mem->record[2].time_enabled - mem->record[2].time_running, 10);
+	to_cpu(EFFICIENCY_CPU);
+	enter_counting();
+	run_guest(7);
+	is("on its own kind it counts", counted_now(2), 7);
+	teardown();
+
+	setup();
+	to_cpu(EFFICIENCY_CPU);
+	param(1, 1);
+	mem->attr.type = KVM_PERF_TYPE_HW_CACHE;
+	mem->attr.config = PERF_COUNT_HW_CACHE_DTLB;
+	is("an event that another kind has opens", do_open(), 0);
+	is("with a backing event for that kind only", nr_backings(), 1);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	enter_counting();
+	run_guest(10);
+	is("it counts nothing here", counted_now(1), 0);
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	run_guest(20);
+	is("it counts where it exists", counted_now(1), 20);
+	is("with the same backing event", nr_backings(), 1);
+	CHECK(!call(KVM_PERF_OP_DISABLE, 1));
+	to_cpu(EFFICIENCY_CPU);
+	is("it can be enabled where it does not exist", call(3, 1), 0);
+	is("it is never lost there", is_lost(1), false);
+	teardown();
+}
+
+static void test_hybrid_count(void)
+{
+	struct guest_perf_event *r;
+	struct task_struct *old;
+	int i;
+
+	setup();
+	r = &mem->record[1];
+	open_sampling(1, 1000);
+	open_id(2);
+	open_id(3);
+	CHECK(!call(3, 1) && !call(3, 2));
+	enter_counting();
+	run_guest(300);
+	is("where a VM stays on one kind, it has one backing event each", nr_backings(), 3);
+	to_cpu(EFFICIENCY_CPU);
+	is("on a CPU of another kind, the entry is given up", entry_goes_on(), false);
+	enter_counting();
+	is("enabled events have another backing event there", nr_backings(), 5);
+	run_guest(300);
+	is("the count goes on", counted_now(1), 600);
+	is("the times go on", r->time_enabled == 600 && r->time_running == 600, true);
+	is("the period goes on", r->period_left, 400);
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	is("back on the first kind, the first backing events go on", nr_backings(), 5);
+	run_guest(399);
+	is("before its end, the period has not ended", enter_counting(), 0);
+	to_cpu(EFFICIENCY_CPU);
+	enter_counting();
+	run_guest(1);
+	is("a period that began on one kind ends on the other, exactly", enter_counting(), 1);
+	is("the overflow is told", r->overflows, 1);
+	for (i = 0; i < 1000; i++) {
+		to_cpu(i & 1 ? EFFICIENCY_CPU : PERFORMANCE_CPU);
+		enter_counting();
+		run_guest(7);
+	}
+	enter_counting();
+	is("after 1,000 moves the count is exact", counted_now(1), 8000);
+	is("the other's, too", counted_now(2), 8000);
+	is("so are the overflows", r->overflows, 8);
+	is("a disabled event is enabled there", call(3, 3), 0);
+	run_guest(5);
+	is("it counts", counted_now(3), 5);
+
+	create_error = -ENOMEM;
+	old = tasks[0];
+	tasks[0] = task_create(PERFORMANCE_CPU);
+	on(0);
+	task_exit(old);
+	pv_perf_vcpu_run(vcpus[0]);
+	enter_counting();
+	is("on another thread one event finds no memory",
+	   is_lost(1) + is_lost(2) + is_lost(3), 1);
+	CHECK(!call(3, 1) && !call(3, 2) && !call(3, 3));
+	run_guest(10);
+	is("the others go on there", counted_now(2), 8015);
+	is("and keep none of the old thread", nr_backings() <= 6, true);
+	to_cpu(EFFICIENCY_CPU);
+	create_error = -ENOMEM;
+	enter_counting();
+	is("without memory for another kind, an event is lost",
+	   is_lost(1) + is_lost(2) + is_lost(3), 1);
+	CHECK(!call(3, 1) && !call(3, 2) && !call(3, 3));
+	run_guest(10);
+	is("until it is enabled again", counted_now(1) + counted_now(2) + counted_now(3),
+	   8025 + 8025 + 25);
+	CHECK(!call(2, 1) && !call(2, 2) && !call(2, 3));
+	is("CLOSE releases all backing events", nr_backings(), 0);
+	teardown();
+}
+
+static void test_hybrid_lost(void)
+{
+	struct guest_perf_event *r;
+	struct task_struct *other;
+
+	setup();
+	r = &mem->record[1];
+	open_notify(1, 1000);
+	CHECK(!call(3, 1));
+	enter_counting();
+	run_guest(300);
+	other = task_create(EFFICIENCY_CPU);
+	take_counters(other, NR_COUNTERS - 1);
+	to_cpu(EFFICIENCY_CPU);
+	is("a kind without a free counter: the guest gets an NMI", enter_counting(), 1);
+	is("its event is lost", !!(r->flags & KVM_PERF_EVENT_LOST), true);
+	run_guest(50);
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	run_guest(50);
+	is("it stays lost on the other kind", r->count, 300);
+	is("until READ restarts it", call(5, 1), -KVM_EBUSY);
+	run_guest(50);
+	is("it counts on", counted_now(1), 350);
+	take_counters(other, 0);
+	task_put(other);
+	teardown();
+
+	setup();
+	r = &mem->record[1];
+	open_sampling(1, 100);
+	CHECK(!call(3, 1));
+	enter_counting();
+	run_guest(100);
+	throttle(event(1)->backing);
+	to_cpu(EFFICIENCY_CPU);
+	enter_counting();
+	is("an event that perf throttled goes on on another kind", event(1)->backing->hw.state,
+	   0);
+	run_guest(99);
+	is("where its period was", (call(5, 1), r->count == 199 && r->period_left == 1), true);
+	teardown();
+}
+
+static void test_hybrid_retired(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = &mem->record[1];
+	open_sampling(1, 100);
+	CHECK(!call(3, 1));
+	enter_counting();
+	run_guest(97);
+	to_cpu(EFFICIENCY_CPU);
+	pv_perf_instruction_retired(here());
+	enter_counting();
+	is("an instruction that KVM completes after a move counts", counted_now(1), 98);
+	is("and is taken from the period", r->period_left, 2);
+	run_guest(1);
+	to_cpu(PERFORMANCE_CPU);
+	pv_perf_instruction_retired(here());
+	run_guest(0);
+	is("it can end a period", enter_counting(), 1);
+	is("which is told", r->overflows == 1 && r->last_period == 100, true);
+	is("a whole period follows", (call(5, 1), r->period_left), 100);
+	to_cpu(EFFICIENCY_CPU);
+	pv_perf_instruction_retired(here());
+	enter_counting();
+	is("from it, too, is taken", (call(5, 1), r->period_left), 99);
+	teardown();
+}
+
+static void test_hybrid_freq(void)
+{
+	setup();
+	param(1, 1);
+	mem->attr.sample_period = 1000;
+	mem->attr.flags = KVM_PERF_ATTR_FREQ;
+	CHECK(!do_open() && !call(3, 1));
+	enter_counting();
+	pv_perf_backing_set_period(event(1)->backing, 5000);
+	to_cpu(EFFICIENCY_CPU);
+	enter_counting();
+	is("a period that follows a frequency goes over to another kind",
+	   pv_perf_backing_period(event(1)->backing), 5000);
+	is("SET_PERIOD there", call3(7, 1, 2000, 0), 0);
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	is("holds back on the first", pv_perf_backing_period(event(1)->backing), 2500);
+	teardown();
+}
+
+static void test_hybrid_rdpmc(void)
+{
+	u32 index;
+
+	cpu_has_pdcm = true;
+	perf_capabilities = FULL_WIDTH_WRITES;
+	pmu_capability.version = 5;
+	*param_pv_perf_rdpmc = 1;
+	set_hybrid(true);
+	setup_rdpmc();
+	start_rdpmc(1, 0);
+	start_rdpmc(2, 1000);
+	is("RDPMC on a performance core", reads(), true);
+	index = mem->record[1].pmc;
+	run_guest(300);
+	cpus[EFFICIENCY_CPU].pmc[2] = 0x1234;
+	to_cpu(EFFICIENCY_CPU);
+	is("RDPMC on an efficiency core", reads(), true);
+	is("with another index, or anew", mem->record[1].pmc != index, true);
+	is("what was in another counter there is gone", cpus[EFFICIENCY_CPU].pmc[2], 0);
+	run_guest(300);
+	is("the count goes on", counted_now(1), 600);
+	is("a counter that only the other kind has is none of its",
+	   pv_perf_rdpmc(here(), NR_COUNTERS - 1, &(u64){ 0 }), false);
+	teardown();
+	*param_pv_perf_rdpmc = 0;
+	cpu_has_pdcm = false;
+	perf_capabilities = 0;
+	pmu_capability.version = 2;
+}
+
+static void test_hybrid(void)
+{
+	set_hybrid(true);
+	test_hybrid_offer();
+	test_hybrid_count();
+	test_hybrid_lost();
+	test_hybrid_retired();
+	test_hybrid_freq();
+	test_hybrid_rdpmc();
+	set_hybrid(false);
+}
+
 int main(void)
 {
 	rcu_register_thread();
@@ -6759,6 +7062,7 @@ int main(void)
 	test_charge();
 	test_counting();
 	test_move();
+	test_hybrid();
 	test_follow();
 	test_turns();
 	test_turns_lost();

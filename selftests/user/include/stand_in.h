@@ -156,6 +156,9 @@ extern u64 charged;
 
 bool fault(struct faults *faults);
 
+#define struct_size(p, member, n) \
+	(sizeof(*(p)) + sizeof(*(p)->member) * (n))
+
 /* The hook runs where the host may sleep, so that another vCPU may run. */
 extern void (*sleep_hook)(const char *where);
 void might_sleep_at(const char *where);
@@ -417,8 +420,30 @@ struct perf_cpu_context {
 };
 
 #define this_cpu_ptr(array)	(&(array)[smp_processor_id()])
+#define DEFINE_PER_CPU(type, name)	type name[NR_CPUS]
+#define DECLARE_PER_CPU(type, name)	extern type name[NR_CPUS]
+#define per_cpu(name, cpu)	((name)[cpu])
+#define this_cpu_read(name)	READ_ONCE((name)[smp_processor_id()])
+#define for_each_possible_cpu	for_each_online_cpu
+void migrate_disable(void);
+void migrate_enable(void);
+
+#define DEFINE_STATIC_KEY_FALSE(name)	bool name
+#define DECLARE_STATIC_KEY_FALSE(name)	extern bool name
+#define static_branch_unlikely(key)	READ_ONCE(*(key))
+#define static_branch_enable(key)	WRITE_ONCE(*(key), true)
+
+/* The kind of each CPU, with cpu_has_hybrid, and the core type of each kind. */
+#define NR_KINDS	2
+extern int cpu_kinds[NR_CPUS];
+extern const u8 kind_cores[NR_KINDS];
+int kind_of(int cpu);
+/* General-purpose counters of a CPU. */
+int nr_counters(int cpu);
+u32 cpuid_eax(u32 leaf);
 
 struct pmu {
+	u32 type;
 	struct perf_cpu_context *pmu_cpu_context;
 	void (*pmu_enable)(struct pmu *pmu);
 	void (*pmu_disable)(struct pmu *pmu);

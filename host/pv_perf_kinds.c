@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Paravirtual performance events, host side: the kinds of cores of a hybrid host.
+ *
+ * perf has a PMU for each kind, and an event of a thread counts on CPUs of one kind
+ * alone.  So an event of a guest has a backing event for each kind on which its vCPU
+ * has run: one is event->backing, and the others are disabled, in event->kept.
+ *
+ *	pv_perf_enter()			VM entry finds a CPU of another kind, and requests:
+ *	pv_perf_follow_kind()		before the vCPU enters the guest
+ *	  pv_perf_backing_get()		the backing event for this kind: kept, or new
+ *	  pv_perf_start()
+ *	  pv_perf_replace_backing()	count and position go over to it
+ *	    pv_perf_backing_put()	the old backing event is kept
+ *
+ * A host whose CPUs are all of one kind has one struct pv_perf_kind, and does none of
+ * this.
+ */
+#include <linux/bits.h>
+#include <linux/jump_label.h>
+#include <linux/percpu.h>
+#include <linux/smp.h>
+
+#include <asm/cpufeature.h>
+#include <asm/perf_event.h>
+
+#include "compat.h"
+#include "pv_perf_seam.h"
+
+DEFINE_STATIC_KEY_FALSE(pv_perf_hybrid);
+DEFINE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
+
+/* The last one is for CPUs of a kind of which none was online when KVM was loaded. */
+struct pv_perf_kind pv_perf_kinds[PV_PERF_MAX_KINDS + 1] __read_mostly;
+unsigned int pv_perf_nr_kinds __read_mostly;
+
+#define PV_PERF_UNKNOWN_KIND	(&pv_perf_kinds[PV_PERF_MAX_KINDS])
+
+/* Leaf 1AH of CPUID: SDM volume 2A. */
+#define PV_PERF_CPUID_CORE_TYPE		0x1a
+#define PV_PERF_CORE_TYPE_SHIFT		24
+
+/* Runs on a CPU of the kind. */
+static void pv_perf_kind_probe(void *info)
+{
+	struct pv_perf_kind *kind = info;
+	struct x86_pmu_capability cap;
+
+	kind->core = cpuid_eax(PV_PERF_CPUID_CORE_TYPE) >> PV_PERF_CORE_TYPE_SHIFT;
+	pv_perf_pmc_ask_cpu(&cap);
+	pv_perf_pmc_probe(&cap, &kind->pmcs);
+}
+
+/* perf tells of the PMU of a CPU only by an event of this CPU. */
+static struct pmu *pv_perf_pmu_of(unsigned int cpu)
+{
+	struct perf_event *held = pv_perf_backing_create_held(cpu);
+	struct pmu *pmu;
+
+	if (!held)
+		return NULL;
+
+	pmu = held->pmu;
+	perf_event_release_kernel(held);
+	return pmu;
+}
+
+static struct pv_perf_kind *pv_perf_kind_of_pmu(const struct pmu *pmu)
+{
+	unsigned int i;
+
+	for (i = 0; i < pv_perf_nr_kinds; i++) {
+		if (pmu && pv_perf_kinds[i].pmu == pmu)
+			return &pv_perf_kinds[i];
+	}
+
+	return PV_PERF_UNKNOWN_KIND;
+}
+
+static void pv_perf_add_cpu(unsigned int cpu)
+{
+	struct pmu *pmu = pv_perf_pmu_of(cpu);
+	struct pv_perf_kind *kind = pv_perf_kind_of_pmu(pmu);
+
+	if (pmu && kind == PV_PERF_UNKNOWN_KIND &&
+	    pv_perf_nr_kinds < PV_PERF_MAX_KINDS) {
+		kind = &pv_perf_kinds[pv_perf_nr_kinds++];
+		kind->pmu = pmu;
+		smp_call_function_single(cpu, pv_perf_kind_probe, kind, 1);
+	}
+	per_cpu(pv_perf_cpu_kind, cpu) = kind;
+}
+
+/**
+ * pv_perf_kinds_init - find out which kinds of cores the host has
+ * @cap: perf's capabilities of all CPUs, or NULL on a hybrid host
+ *
+ * Runs when KVM is loaded.  May sleep.
+ */
+void pv_perf_kinds_init(const struct x86_pmu_capability *cap)
+{
+	unsigned int cpu;
+
+	memset(pv_perf_kinds, 0, sizeof(pv_perf_kinds));
+	pv_perf_nr_kinds = 0;
+	if (cap) {
+		pv_perf_nr_kinds = 1;
+		pv_perf_pmc_probe(cap, &pv_perf_kinds[0].pmcs);
+		return;
+	}
+
+	for_each_possible_cpu(cpu)
+		per_cpu(pv_perf_cpu_kind, cpu) = NULL;
+	for_each_online_cpu(cpu)
+		pv_perf_add_cpu(cpu);
+	static_branch_enable(&pv_perf_hybrid);
+}
+
+/**
+ * pv_perf_kind_of_cpu - the kind of a CPU of a hybrid host
+ * @cpu: the CPU, which may have been offline when KVM was loaded
+ *
+ * May sleep.
+ */
+const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu)
+{
+	const struct pv_perf_kind *kind = per_cpu(pv_perf_cpu_kind, cpu);
+
+	if (!kind) {
+		kind = pv_perf_kind_of_pmu(pv_perf_pmu_of(cpu));
+		per_cpu(pv_perf_cpu_kind, cpu) = kind;
+	}
+
+	return kind;
+}
+
+static u8 pv_perf_kind_bit(const struct pv_perf_kind *kind)
+{
+	return BIT(kind - pv_perf_kinds);
+}
+
+/**
+ * pv_perf_kinds_except - the kinds of cores that do not have a raw event
+ * @core: the core type for which the event is, or 0
+ *
+ * Return: for pv_perf_event.absent.
+ */
+u8 pv_perf_kinds_except(u8 core)
+{
+	u8 absent = pv_perf_kind_bit(PV_PERF_UNKNOWN_KIND);
+	unsigned int i;
+
+	for (i = 0; i < pv_perf_nr_kinds; i++) {
+		if (core && pv_perf_kinds[i].core != core)
+			absent |= BIT(i);
+	}
+
+	return absent;
+}
+
+/**
+ * pv_perf_has_core - has this host cores of a type?
+ * @core: the core type
+ */
+bool pv_perf_has_core(u8 core)
+{
+	unsigned int i;
+
+	for (i = 0; i < pv_perf_nr_kinds; i++) {
+		if (pv_perf_kinds[i].core == core)
+			return core;
+	}
+
+	return false;
+}
+
+bool __pv_perf_fits_kind(const struct pv_perf_event *event,
+			 const struct pv_perf_kind *kind)
+{
+	return event->backing->pmu == kind->pmu ||
+	       event->absent & pv_perf_kind_bit(kind);
+}
+
+/* A backing event of the event for this kind and this thread that was kept, or NULL. */
+static struct perf_event *pv_perf_take_kept(struct pv_perf_event *event,
+					    const struct pv_perf_kind *kind)
+{
+	struct perf_event **kept = &event->kept[kind - pv_perf_kinds];
+	struct perf_event *backing = *kept;
+
+	if (!backing || backing->hw.target != current)
+		return NULL;
+
+	*kept = NULL;
+	return backing;
+}
+
+/* Kept or new; if this kind of core does not have the event, it is marked absent. */
+static struct perf_event *pv_perf_backing_for(struct pv_perf_event *event,
+					      const struct pv_perf_kind *kind,
+					      perf_overflow_handler_t overflow)
+{
+	struct perf_event *backing;
+
+	if (event->absent & pv_perf_kind_bit(kind))
+		return ERR_PTR(-EINVAL);
+
+	backing = pv_perf_take_kept(event, kind);
+	if (backing)
+		return backing;
+
+	backing = pv_perf_backing_create(event, kind, overflow);
+	if (backing == ERR_PTR(-EINVAL) || backing == ERR_PTR(-EOPNOTSUPP))
+		event->absent |= pv_perf_kind_bit(kind);
+
+	return backing;
+}
+
+/*
+ * An event that the kind of @here's CPU does not have keeps the backing event of another
+ * kind: perf lets its time running stand still, so that readers know.
+ */
+static struct perf_event *pv_perf_backing_elsewhere(struct pv_perf_event *event,
+						    struct pv_perf_vcpu *here,
+						    perf_overflow_handler_t overflow)
+{
+	struct perf_event *backing = event->backing;
+	unsigned int i;
+
+	if (backing && event->home == here && backing->hw.target == current)
+		return backing;
+
+	backing = ERR_PTR(-EINVAL);
+	for (i = 0; i < pv_perf_nr_kinds && IS_ERR(backing); i++)
+		backing = pv_perf_backing_for(event, &pv_perf_kinds[i], overflow);
+
+	return backing;
+}
+
+static struct perf_event *pv_perf_backing_get_hybrid(struct pv_perf_event *event,
+						     struct pv_perf_vcpu *here,
+						     perf_overflow_handler_t overflow)
+{
+	struct perf_event *backing, *elsewhere;
+
+	backing = pv_perf_backing_for(event, here->kind, overflow);
+	if (!IS_ERR(backing) || !(event->absent & pv_perf_kind_bit(here->kind)))
+		return backing;
+
+	elsewhere = pv_perf_backing_elsewhere(event, here, overflow);
+	return IS_ERR(elsewhere) ? backing : elsewhere;
+}
+
+/**
+ * pv_perf_backing_get - a backing event for a vCPU's thread and kind of core, disabled
+ * @event: the event, its home locked, or being opened
+ * @here: the vCPU, by its own thread
+ * @overflow: to be called in NMI context, with @event as the context
+ *
+ * Sets the event's select.  May sleep.
+ *
+ * Return: the backing event, whose count and times are 0; the event's own backing event,
+ * if the event does not exist on this kind of core; or -ENOSPC, -EBUSY, -EINVAL,
+ * -EOPNOTSUPP.
+ */
+struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
+				       struct pv_perf_vcpu *here,
+				       perf_overflow_handler_t overflow)
+{
+	struct perf_event *backing;
+
+	if (static_branch_unlikely(&pv_perf_hybrid))
+		backing = pv_perf_backing_get_hybrid(event, here, overflow);
+	else
+		backing = pv_perf_backing_create(event, here->kind, overflow);
+
+	if (!IS_ERR(backing))
+		event->select = backing->hw.config;
+	return backing;
+}
+
+static void pv_perf_release_kept(struct pv_perf_event *event,
+				 const struct task_struct *but)
+{
+	struct perf_event *kept;
+	unsigned int i;
+
+	for (i = 0; i < PV_PERF_MAX_KINDS; i++) {
+		kept = event->kept[i];
+		if (!kept || kept->hw.target == but)
+			continue;
+		event->kept[i] = NULL;
+		perf_event_release_kernel(kept);
+	}
+}
+
+/* All that are kept are on the thread of the event's own backing event. */
+static void pv_perf_backing_keep(struct pv_perf_event *event,
+				 struct perf_event *backing)
+{
+	struct task_struct *thread = event->backing->hw.target;
+
+	if (backing->hw.target != thread) {
+		perf_event_release_kernel(backing);
+		pv_perf_release_kept(event, thread);
+		return;
+	}
+
+	pv_perf_backing_reset(backing);
+	event->kept[pv_perf_kind_of_pmu(backing->pmu) - pv_perf_kinds] = backing;
+}
+
+/**
+ * pv_perf_backing_put - a backing event is not the event's any more, or has not become it
+ * @event: the event, its home locked
+ * @backing: the backing event, disabled
+ *
+ * On a hybrid host, a backing event on the thread of the event's own is kept.  May sleep.
+ */
+void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing)
+{
+	if (static_branch_unlikely(&pv_perf_hybrid))
+		pv_perf_backing_keep(event, backing);
+	else
+		perf_event_release_kernel(backing);
+}
+
+/**
+ * pv_perf_backing_put_all - release all backing events of an event that is closed
+ * @event: the event, its home locked
+ *
+ * May sleep.
+ */
+void pv_perf_backing_put_all(struct pv_perf_event *event)
+{
+	perf_event_release_kernel(event->backing);
+	event->backing = NULL;
+	if (static_branch_unlikely(&pv_perf_hybrid))
+		pv_perf_release_kept(event, NULL);
+}
+
+/**
+ * pv_perf_backing_is_away - would the event count the guest, were this CPU of its kind?
+ * @event: an event whose vCPU has left the guest on another CPU; IRQs off
+ */
+bool pv_perf_backing_is_away(const struct pv_perf_event *event)
+{
+	const struct pv_perf_kind *left = event->home->kind;
+
+	return static_branch_unlikely(&pv_perf_hybrid) &&
+	       left != this_cpu_read(pv_perf_cpu_kind) &&
+	       event->backing->pmu == left->pmu &&
+	       READ_ONCE(event->backing->state) == PERF_EVENT_STATE_INACTIVE;
+}

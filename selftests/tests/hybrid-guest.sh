@@ -1,0 +1,168 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# On a host with two kinds of cores, guests count and sample exactly while their vCPUs
+# move between the kinds.
+# vm: none
+# tier: intel
+# machines: intel
+# needs: machine bochs
+# programs: loop longloop mover self_monitor
+# debug: no
+# seconds: 600
+tree=$(realpath "$(dirname "$0")/../..")
+self=$(realpath "$0")
+. "$tree/selftests/tap.sh"
+exact=10000004
+
+# In a guest
+
+
+guest_counts() {
+	local i
+	for ((i = 0; i < 5; i++)); do
+		perf stat -x, -o out -e instructions:u,branches:u "$T/loop"
+		count instructions:u out
+		perf stat -x, -o "out.group" -e "{instructions:u,branches:u,cycles:u}" "$T/loop"
+		count instructions:u out.group
+	done >counts
+	is "ten programs are counted exactly, alone and in a group" \
+		"$(sort counts | uniq -c | tr -s ' ')" " 10 $exact"
+	is "branches are counted exactly" "$(count branches:u out.group)" 5000001
+	is "the counters count all the time" \
+		"$(awk -F, '/:u/ { print $5 }' out out.group | sort -u)" 100.00
+}
+
+guest_samples() {
+	perf record -q -B -N -e instructions:u -c 10000 -o data "$T/loop"
+	is "a program has a sample every 10,000 instructions" "$(samples_of data)" 1000
+	perf record -q -B -N -e instructions:u -F 2000 -o data "$T/loop"
+	perf script -i data -F period 2>/dev/null | awk '{ sum += $1 } END { print sum }' >periods
+	within "with a frequency, the periods of the samples add up to the count" \
+		"$(cat periods)" "$exact" 10
+}
+
+guest_raw() {
+	perf stat -x, -o out -e r00c4:u "$T/loop"
+	is "an architectural event counts by its number" "$(count r00c4:u out)" 5000001
+	perf stat -x, -o out -e r01b1:u "$T/loop"
+	is "an event that each kind numbers differently is refused" \
+		"$(cut -d, -f1 out | grep not)" "<not supported>"
+}
+
+guest_rdpmc() {
+	"$T/self_monitor" >monitor 2>&1
+	is "a program that reads its counters by RDPMC reads the right counts" $? 0
+	sed 's/^/# /' monitor
+}
+
+moving() {
+	mount -t tmpfs none /lib/modules
+	cd /dev/shm || exit 1
+	touch "$VM_SCRATCH/ready"
+	wait_for "$VM_SCRATCH/moving"
+	guest_counts
+	guest_samples
+	guest_raw
+	guest_rdpmc
+	touch "$VM_SCRATCH/done"
+	dmesg >dmesg
+	no_warning "the guest's log has no warning" dmesg
+	finish
+}
+
+# Each vCPU on its own kind
+apart() {
+	mount -t tmpfs none /lib/modules
+	cd /dev/shm || exit 1
+	touch "$VM_SCRATCH/ready"
+	wait_for "$VM_SCRATCH/moving"
+	taskset -c 0 perf stat -x, -o out.0 -e instructions:u "$T/loop" &
+	taskset -c 1 perf stat -x, -o out.1 -e instructions:u "$T/loop"
+	wait
+	is "two vCPUs on two kinds count exactly" \
+		"$(count instructions:u out.0) $(count instructions:u out.1)" "$exact $exact"
+	perf stat -x, -o out -e instructions:u taskset -c 0 "$T/loop"
+	perf record -q -B -N -e instructions:u -c 10000 -o data taskset -c 1 "$T/loop"
+	more "a program on the other vCPU is sampled" "$(samples_of data)" 999
+	touch "$VM_SCRATCH/done"
+	finish
+}
+
+# The host's events take all counters of efficiency cores.
+short() {
+	mount -t tmpfs none /lib/modules
+	cd /dev/shm || exit 1
+	touch "$VM_SCRATCH/ready"
+	wait_for "$VM_SCRATCH/moving"
+	perf stat -x, --no-scale -o out -e branches:u "$T/longloop"
+	touch "$VM_SCRATCH/done"
+	more "where one kind has no counter, a count says for how long it did not count" \
+		"$(awk -F, '/branches/ { print 100 - int($5) }' out)" 0
+	finish
+}
+
+# On the host
+
+# guest PART VM_OPTION...: starts a guest; when it is ready, its QEMU's pid is in qemu
+start_guest() {
+	local part=$1
+	shift
+	rm -f ready moving "done"
+	"$vm" guest "$@" --scratch "$VM_SCRATCH" -- "$self" "$part" >"$part.tap" 2>&1 &
+	guest=$!
+	wait_for ready $guest
+	qemu=$(pgrep -n qemu-system)
+}
+
+end_guest() {
+	wait "$guest"
+	is "$1: the guest ends well" $? 0
+	tap_file "$1" "$2.tap"
+}
+
+in_host() {
+	local mover
+	cd "$VM_SCRATCH" || exit 1
+	sysctl -q kernel.nmi_watchdog=0
+
+	start_guest moving
+	"$T/mover" "$qemu" 2000 0 1 >moves &
+	mover=$!
+	touch moving
+	wait_for "done" "$guest"
+	kill $mover
+	wait $mover
+	end_guest "moving vCPU" moving
+	more "the vCPU has moved more than 1,000 times" "$(cat moves)" 1000
+
+	start_guest apart --cpus 2
+	for cpu in 0 1; do
+		taskset -pc $cpu "$(cat /sys/kernel/debug/kvm/"$qemu"-*/vcpu$cpu/pid)" >/dev/null
+		is "vCPU $cpu stays on CPU $cpu" $? 0
+	done
+	touch moving
+	end_guest "two vCPUs" apart
+
+	perf stat -C 1 -o host.stat -e "$(for _ in 1 2 3 4 5 6; do
+			printf 'cpu_atom/event=0xc4/D,'; done)cpu_atom/cycles/D" sleep 1000 &
+	host=$!
+	start_guest short
+	"$T/mover" "$qemu" 2000 0 1 >moves &
+	mover=$!
+	touch moving
+	end_guest "a shortage" short
+	kill $host
+	wait
+	dmesg >dmesg
+	no_warning "the host's log has no warning" dmesg
+	finish
+}
+
+if [ $# -gt 0 ]; then
+	"$@"
+	exit
+fi
+ends_well "hybrid host" "$vm" host --cpu hybrid --kvm-opt pv_perf=1 \
+	--kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_rdpmc_default=1 --timeout 1800 -- \
+	"$self" in_host
+finish
