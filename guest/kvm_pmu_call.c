@@ -264,15 +264,54 @@ enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
 	return KVM_PMU_GENERAL;
 }
 
+/*
+ * The core type of the kind of cores that raw events are for, if the host is hybrid; 0:
+ * of all kinds.  The administrator sets it.
+ */
+u8 kvm_pmu_core_type;
+
+/**
+ * kvm_pmu_is_hybrid - has a host several kinds of cores?
+ * @model: the host's guest_perf_query.model
+ */
+bool kvm_pmu_is_hybrid(u32 model)
+{
+	return (model & KVM_PERF_MODEL_KIND) == KVM_PERF_MODEL_HYBRID;
+}
+
+/**
+ * kvm_pmu_raw_model - the CPU model for a new raw event
+ * @host: the host's offer
+ *
+ * Return: guest_perf_attr.model: the host's model, or one kind of its cores.
+ */
+u32 kvm_pmu_raw_model(const struct guest_perf_query *host)
+{
+	u32 type = READ_ONCE(kvm_pmu_core_type);
+
+	if (!type || !kvm_pmu_is_hybrid(host->model))
+		return host->model;
+
+	return (host->model & ~KVM_PERF_MODEL_KIND) |
+	       type << KVM_PERF_MODEL_KIND_SHIFT;
+}
+
 /**
  * kvm_pmu_is_foreign - is it a raw event of another CPU model than the host's?
  * @attr: what to count
  *
- * On the host's CPU its number may be another event, or none.
+ * On the host's CPU its number may be another event, or none.  A hybrid host knows
+ * whether it has the kind of cores that the event is for.
  */
 bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr)
 {
-	return attr->model && attr->model != READ_ONCE(kvm_pmu_host.model);
+	u32 host = READ_ONCE(kvm_pmu_host.model);
+
+	if (!attr->model || attr->model == host)
+		return false;
+
+	return !kvm_pmu_is_hybrid(host) || !(attr->model & KVM_PERF_MODEL_KIND) ||
+	       (attr->model ^ host) & ~KVM_PERF_MODEL_KIND;
 }
 
 static const char * const kvm_pmu_no_rdpmc[] = {

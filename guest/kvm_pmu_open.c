@@ -393,7 +393,7 @@ static void kvm_pmu_guest_attr(struct perf_event *event,
 	if (attr->type == event->pmu->type) {
 		guest->type = KVM_PERF_TYPE_RAW;
 		guest->config &= host->raw_event_mask;
-		guest->model = host->model;
+		guest->model = kvm_pmu_raw_model(host);
 	}
 	if (kvm_pmu_has_freq(event))
 		guest->flags |= KVM_PERF_ATTR_FREQ;

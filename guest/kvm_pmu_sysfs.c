@@ -189,8 +189,19 @@ static ssize_t branches_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(branches);
 
+static ssize_t hybrid_show(struct device *dev, struct device_attribute *attr,
+			   char *buf)
+{
+	struct guest_perf_query host;
+
+	kvm_pmu_get_host(&host);
+	return sysfs_emit(buf, "%d\n", kvm_pmu_is_hybrid(host.model));
+}
+static DEVICE_ATTR_RO(hybrid);
+
 static struct attribute *kvm_pmu_caps_attrs[] = {
 	&dev_attr_max_precise.attr,
+	&dev_attr_hybrid.attr,
 	&dev_attr_branches.attr,
 	&dev_attr_pmu_name.attr,
 	&dev_attr_counters.attr,
@@ -211,6 +222,29 @@ static const struct attribute_group kvm_pmu_caps_group = {
 	.attrs		= kvm_pmu_caps_attrs,
 	.is_visible	= kvm_pmu_cap_is_visible,
 };
+
+static ssize_t core_type_show(struct device *dev, struct device_attribute *attr,
+			      char *buf)
+{
+	return sysfs_emit(buf, "%#x\n", READ_ONCE(kvm_pmu_core_type));
+}
+
+/* For events that are opened from now on. */
+static ssize_t core_type_store(struct device *dev, struct device_attribute *attr,
+			       const char *buf, size_t count)
+{
+	unsigned int type;
+	int ret = kstrtouint(buf, 0, &type);
+
+	if (ret)
+		return ret;
+	if (type > U8_MAX)
+		return -EINVAL;
+
+	WRITE_ONCE(kvm_pmu_core_type, type);
+	return count;
+}
+static DEVICE_ATTR_RW(core_type);
 
 static ssize_t rdpmc_show(struct device *dev, struct device_attribute *attr,
 			  char *buf)
@@ -279,6 +313,7 @@ static ssize_t clock_show(struct device *dev, struct device_attribute *attr,
 static DEVICE_ATTR_ADMIN_RO(clock);
 
 static struct attribute *kvm_pmu_attrs[] = {
+	&dev_attr_core_type.attr,
 	&dev_attr_rdpmc.attr,
 	&dev_attr_clock.attr,
 	NULL

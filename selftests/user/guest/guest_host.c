@@ -161,6 +161,32 @@ GUEST_TEST_UNLOADED(a_raw_event_of_another_model_is_named_in_the_log)
 	}
 }
 
+/* The administrator names the kind, and events that are open go on. */
+GUEST_TEST_UNLOADED(on_a_hybrid_host_a_raw_event_is_for_one_kind_of_cores)
+{
+	struct perf_event *event;
+	char text[8] = { };
+
+	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
+	load();
+	sysfs_file("hybrid")->show(NULL, NULL, text);
+	EXPECT_STREQ("1\n", text);
+	event = open_task(raw_user(0xc0), 0);
+	EXPECT_EQ(-EINVAL, open_error(raw_user(0x1b1)));
+	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
+	EXPECT_EQ(0, open_error(raw_user(0x1b1)));
+	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x20\n", 5));
+	EXPECT_EQ(-ENOENT, open_error(raw_user(0x1b1)));
+	EXPECT_EQ(-EINVAL, sysfs_file("core_type")->store(NULL, NULL, "0x100\n", 6));
+	EXPECT_EQ(2, sysfs_file("core_type")->store(NULL, NULL, "0\n", 2));
+	EXPECT_EQ(-EINVAL, open_error(raw_user(0x1b1)));
+	run(0);
+	work(100);
+	EXPECT_EQ(100, perf_read(event));
+	perf_close(event);
+	unload();
+}
+
 GUEST_TEST(configurations_are_remembered_but_not_for_ever)
 {
 	u64 opens;

@@ -258,6 +258,24 @@ bool host_rdpmc(int cpu, u32 ecx, u64 *value)
 	return true;
 }
 
+/* A hybrid host has one type of cores that may be named: HOST_CORE_TYPE. */
+static bool host_knows_model(const struct guest_perf_attr *attr)
+{
+	u32 own = host.query.model;
+
+	return !attr->model || attr->model == own ||
+	       (own & KVM_PERF_MODEL_HYBRID &&
+		attr->model == ((own & ~KVM_PERF_MODEL_KIND) |
+				HOST_CORE_TYPE << KVM_PERF_MODEL_KIND_SHIFT));
+}
+
+/* On a hybrid host, only event select 0xc0 is the same on all kinds of cores. */
+static bool host_has_raw(const struct guest_perf_attr *attr)
+{
+	return attr->config == 0xc0 || attr->model != host.query.model ||
+	       !(attr->model & KVM_PERF_MODEL_HYBRID);
+}
+
 /* Operations */
 
 static long op_open(u64 addr)
@@ -272,7 +290,7 @@ static long op_open(u64 addr)
 	    (attr->type == KVM_PERF_TYPE_HARDWARE &&
 	     attr->config >= KVM_PERF_NR_HW_EVENTS) ||
 	    (attr->type == KVM_PERF_TYPE_RAW &&
-	     attr->config & ~host.query.raw_event_mask) ||
+	     (attr->config & ~host.query.raw_event_mask || !host_has_raw(attr))) ||
 	    (attr->flags & KVM_PERF_ATTR_FREQ && !period) ||
 	    (period && period < host.min_period && !(attr->flags & KVM_PERF_ATTR_FREQ)))
 		return -KVM_EINVAL;
@@ -280,7 +298,7 @@ static long op_open(u64 addr)
 	    (attr->type == KVM_PERF_TYPE_HARDWARE &&
 	     !host.query.hw_config[attr->config]) ||
 	    (period && !(host.query.features & KVM_PERF_FEATURE_SAMPLING)) ||
-	    (attr->model && attr->model != host.query.model))
+	    !host_knows_model(attr))
 		return -KVM_EOPNOTSUPP;
 	if (host_find(param->id))
 		return -KVM_EEXIST;

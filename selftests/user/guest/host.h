@@ -69,6 +69,9 @@ extern struct host host;
 
 #define USER_RDPMC	0x400100ul
 
+/* The core type that a raw event may name if host.query.model is of a hybrid host. */
+#define HOST_CORE_TYPE	0x40u
+
 void host_init(void);
 /* Does @n units of work at CPL 3 or 0, and takes its samples. */
 void host_work(int cpu, u64 n, bool user);
