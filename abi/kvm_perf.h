@@ -348,6 +348,10 @@
  *	or 0 for the model of this host.  If the host has another model, it answers
  *	-KVM_EOPNOTSUPP, because there the same @config may be another event, or none.
  *	With the other types 0: these events mean the same on every host.
+ *	If the host's number has KVM_PERF_MODEL_HYBRID, the guest may put a core type in
+ *	place of KVM_PERF_MODEL_KIND: the event counts on cores of this type alone, and
+ *	time_running stands still on others.  Without a core type, the host knows
+ *	architectural events alone, and answers -KVM_EINVAL to others.
  * @reserved: 0
  *
  * The 56 bytes are 8-byte aligned.  The flags are:
@@ -799,7 +803,8 @@ struct guest_perf_op {
  * @branches: how many branches the CPU records, at most KVM_PERF_MAX_BRANCHES; 0 without
  *	KVM_PERF_FEATURE_BRANCHES
  * @model: the CPU model of raw events: ``KVM_PERF_MODEL_*``.  Hosts with the same number
- *	have the same raw events.
+ *	have the same raw events.  With KVM_PERF_MODEL_HYBRID the host has several kinds
+ *	of cores, and @nr_counters and @fixed_counters are of the kind with the fewest.
  *
  * The struct is 8-byte aligned.  Everything but @size is output.  A guest asks again
  * whenever it has set an area, because another host may offer something else.

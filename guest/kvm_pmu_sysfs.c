@@ -238,7 +238,7 @@ static ssize_t core_type_store(struct device *dev, struct device_attribute *attr
 
 	if (ret)
 		return ret;
-	if (type > U8_MAX)
+	if (type > 0xff)
 		return -EINVAL;
 
 	WRITE_ONCE(kvm_pmu_core_type, type);

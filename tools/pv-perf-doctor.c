@@ -7,6 +7,7 @@
  * order of the checks is the order in which the user has to mend what fails.  If a check
  * fails, the doctor leaves out the checks that depend on it.
  */
+#define _GNU_SOURCE
 #include <cpuid.h>
 #include <dirent.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <linux/kvm.h>
 #include <linux/kvm_para.h>
 #include <linux/perf_event.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -523,27 +525,53 @@ static const char *vendor_module(void)
 	return is_amd() ? "kvm_amd" : "kvm_intel";
 }
 
+/* Has the CPU several kinds of cores?  (Intel SDM volume 2A, CPUID, leaf 07H) */
+static bool is_hybrid(void)
+{
+	return is_intel() && cpuid(0, 'a') >= 7 && cpuid(7, 'd') & (1U << 15);
+}
+
 static bool check_cpu(void)
 {
 	bool virt = is_amd() ? cpuid(0x80000001, 'c') & (1U << 2) :
 			       cpuid(1, 'c') & (1U << 5);
-	bool hybrid = cpuid(7, 'd') & (1U << 15);
 	bool splits = is_amd() ? cpuid(0x80000001, 'c') & (1U << 23) :
 				 is_intel() && (cpuid(0xa, 'a') & 0xff) >= 2;
 
 	if (!check("cpu-virtualization", virt, "the CPU has %s", is_amd() ? "SVM" : "VMX"))
 		advise("Turn virtualization on in the firmware; in a VM, have its host do so.");
-	if (!check("cpu-one-kind", !hybrid, "the CPU's cores are all of one kind"))
-		advise("Hosts with cores of two kinds are not supported.");
 	if (!check("cpu-pmu", splits, "the CPU's PMU can count guests alone (%s)", is_amd() ?
 		   "PERFCTR_CORE" : "Intel's architectural PMU, version 2"))
 		advise("Hosts without this PMU are not supported. If this is a VM, give it a PMU.");
-	return virt && !hybrid && splits;
+	return virt && splits;
+}
+
+/*
+ * On a hybrid host, perf's event "instructions" of a task counts on performance cores
+ * alone.
+ */
+static long count_on_host(void)
+{
+	cpu_set_t before, core;
+	long count;
+	int cpu = -1;
+
+	if (is_hybrid())
+		cpu = atoi(first_line("/sys/bus/event_source/devices/cpu_core/cpus"));
+	if (cpu < 0 || sched_getaffinity(0, sizeof(before), &before))
+		return count_instructions();
+
+	CPU_ZERO(&core);
+	CPU_SET(cpu, &core);
+	sched_setaffinity(0, sizeof(core), &core);
+	count = count_instructions();
+	sched_setaffinity(0, sizeof(before), &before);
+	return count;
 }
 
 static bool check_host_counts(void)
 {
-	long count = count_instructions();
+	long count = count_on_host();
 
 	if (check("host-counts", count >= 2000000, "perf counts instructions here, on the host"))
 		return true;
@@ -737,6 +765,9 @@ static bool check_host_feature(void)
 		       kvm_allows(KVM_CAP_PV_PERF_EVENTS) ?
 		       "With pv_perf=0, a VM has the feature only if its VMM asks for it: QEMU with the\n"
 		       "pair's patches asks by -accel kvm,pv-perf-events=64." :
+		       is_hybrid() ?
+		       "On a hybrid CPU, KVM turns its virtual PMU off, so that no VMM may ask for the\n"
+		       "feature without pv_perf=1, either." :
 		       "kvm is loaded with enable_pmu=0, so that no VMM may ask for the feature, either.");
 	else
 		advise("KVM was loaded when the host had no PMU. With no VM running:\n"
@@ -795,6 +826,14 @@ static void tell_host_counts(void)
 }
 
 /* AMD APM volume 3, CPUID: leaf 8000_0022H, EAX bit 1. */
+static void tell_host_hybrid(void)
+{
+	if (is_hybrid())
+		printf("\nThis CPU is hybrid: it has several kinds of cores. Guests count on all of them.\n"
+		       "Raw events (perf stat -e rNNNN) are refused unless they are architectural, or\n"
+		       "the guest's administrator names a kind: Documentation/guest-user.rst.\n");
+}
+
 static void tell_host_branches(void)
 {
 	if (is_amd() && cpuid(0x80000000, 'a') >= 0x80000022 &&
@@ -839,6 +878,7 @@ static void check_host(bool can_install)
 	printf("Install pv-perf-guest-dkms in the guest, and run pv-perf-doctor there.\n");
 	tell_host_rdpmc();
 	tell_host_counts();
+	tell_host_hybrid();
 	tell_host_branches();
 	printf("\nThe pair has been tested only on emulated CPUs of AMD and Intel.\n"
 	       "Documentation/bringup.rst says what to verify on this CPU.\n");
@@ -939,6 +979,15 @@ static void tell_guest_rdpmc(void)
 		printf("\nEach read of a counter asks the host%s.\n"
 		       "To read without VM exits, by RDPMC, run pv-perf-doctor on the host.\n",
 		       reads + strlen("none"));
+}
+
+static void tell_guest_hybrid(void)
+{
+	if (atoi(first_line(PMU "cpu/caps/hybrid")))
+		printf("\nThe host's CPU is hybrid: it has several kinds of cores. Raw events (perf stat\n"
+		       "-e rNNNN) count architectural events, or events of the kind of cores that\n"
+		       PMU "cpu/core_type names: %s (0: none).\n",
+		       first_line(PMU "cpu/core_type"));
 }
 
 static void tell_guest_branches(void)
@@ -1111,6 +1160,7 @@ static void check_guest(bool can_install)
 	hypervisor = check_guest_hypervisor();
 	if (samples) {
 		tell_guest_rdpmc();
+		tell_guest_hybrid();
 		tell_guest_branches();
 	}
 	if (hypervisor)
