@@ -39,7 +39,7 @@ void pv_perf_clear_thread(struct kvm_vcpu *vcpu);
 void pv_perf_follow_thread(struct kvm_vcpu *vcpu);
 void __pv_perf_follow_kind(struct kvm_vcpu *vcpu);
 
-/* The vCPU's events go on on this CPU, whose kind may differ from that of the last. */
+/* The vCPU's events continue on this CPU, whose kind may differ from the last CPU's. */
 static inline void pv_perf_follow_kind(struct kvm_vcpu *vcpu)
 {
 	if (static_branch_unlikely(&pv_perf_hybrid))

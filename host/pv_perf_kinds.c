@@ -20,9 +20,13 @@
 #include <linux/jump_label.h>
 #include <linux/percpu.h>
 #include <linux/smp.h>
+#include <linux/version.h>
 
-#include <asm/cpufeature.h>
 #include <asm/perf_event.h>
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#include <asm/cpuid/api.h>
+#endif
 
 #include "compat.h"
 #include "pv_perf_seam.h"

@@ -291,9 +291,13 @@ static void pv_perf_follow_kind_locked(struct kvm_vcpu *vcpu,
 
 	pv_perf_set_kind(here, kind);
 	list_for_each_entry_safe(event, next, &here->events, node) {
-		if (event->enabled && event->backing->hw.target == current &&
-		    !pv_perf_is_here(vcpu, event))
+		/* An event of another thread follows at the next KVM_RUN. */
+		if (!event->enabled || event->backing->hw.target != current)
+			continue;
+		if (!pv_perf_is_here(vcpu, event))
 			pv_perf_follow(here, event);
+		else if (pv_perf_why(event) & PV_PERF_PARKED)
+			pv_perf_unpark(here, event);
 	}
 }
 
@@ -345,10 +349,13 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 		return ret;
 	}
 
-	/* Not if the CPU's kind does not have the event. */
-	if (backing != event->backing)
+	if (backing != event->backing) {
 		pv_perf_replace_backing(event, here, backing);
-	WRITE_ONCE(event->enabled, true);
+	} else {
+		/* The CPU's kind does not have the event. */
+		WRITE_ONCE(event->enabled, true);
+		pv_perf_clear_why(event, PV_PERF_LOST | PV_PERF_PARKED);
+	}
 	if (pv_perf_has_news(event))
 		pv_perf_update_record(event, 0, true, NULL);
 	return 0;
