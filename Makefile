@@ -156,12 +156,15 @@ shell: machine
 	@$(vm) guest -i
 
 # An input that makes a fuzzer fail is kept in the corpus, which the tests run.
-fuzz: $(B)/tests/fuzz_host $(B)/tests/fuzz_guest
-	@mkdir -p $(B)/tests/corpus $(B)/tests/corpus-guest
+fuzz: $(B)/tests/fuzz_host $(B)/tests/fuzz_kinds $(B)/tests/fuzz_guest
+	@mkdir -p $(addprefix $(B)/tests/corpus,'' -kinds -guest)
 	@LLVM_PROFILE_FILE=/dev/null $< -max_total_time=$(FUZZ_S) -max_len=2048 \
 		-timeout=10 -print_final_stats=1 \
 		-artifact_prefix=selftests/user/corpus/ \
 		$(B)/tests/corpus selftests/user/corpus
+	@LLVM_PROFILE_FILE=/dev/null $(B)/tests/fuzz_kinds -max_total_time=$(FUZZ_S) \
+		-max_len=500 -len_control=0 -timeout=10 -print_final_stats=1 \
+		-artifact_prefix=$(B)/tests/ $(B)/tests/corpus-kinds
 	@LLVM_PROFILE_FILE=/dev/null $(B)/tests/fuzz_guest -max_total_time=$(FUZZ_S) \
 		-max_len=600 -len_control=0 -timeout=25 -print_final_stats=1 \
 		-artifact_prefix=selftests/user/guest/corpus/ \

@@ -4,7 +4,7 @@
 # access to guest memory, 8 vCPUs at the same time, hostile memory.
 # vm: none
 # tier: quick
-# programs: unit_test threads_test fuzz_host
+# programs: unit_test threads_test fuzz_host fuzz_kinds
 # packages: @build @user
 # seconds: 150
 top=$(realpath "$(dirname "$0")/../..")
@@ -29,13 +29,18 @@ ends_well fuzz_host "${fixed[@]}" "$T/fuzz_host" -seed=1 -runs=20000 -max_len=20
 	-seed_inputs=@seeds new
 more "fuzz_host runs sequences of hypercalls" \
 	"$(awk '/number_of_executed_units/ { print $2 }' out)" 19999
+mkdir kinds
+ends_well fuzz_kinds "${fixed[@]}" "$T/fuzz_kinds" -seed=1 -runs=10000 -max_len=500 \
+	-len_control=0 -timeout=100 -reload=0 -verbosity=0 -print_final_stats=1 kinds
+more "fuzz_kinds moves a vCPU between kinds of cores" \
+	"$(awk '/number_of_executed_units/ { print $2 }' out)" 9999
 
 # The measured programs do not take these branches: the retry of pv_perf_charge(), which needs
 # two vCPUs at the same instant (threads_test, whose coverage is not measured); a QUERY with a
 # smaller struct than this version's; and failing assertions in the stand-ins' macros.
 llvm-profdata merge -o profile ./*.profraw
 llvm-cov report --show-branch-summary -instr-profile profile "$T/unit_test" \
-	-object "$T/fuzz_host" "$top"/host/*.c >coverage
+	-object "$T/fuzz_host" -object "$T/fuzz_kinds" "$top"/host/*.c >coverage
 awk '/^(Filename|pv_perf|TOTAL)/ { print "# " $1, "branches", $(NF - 2),
 	"missed", $(NF - 1), $NF }' coverage
 more "branches of host/ in percent" \

@@ -7036,6 +7036,62 @@ static void test_hybrid_rdpmc(void)
 	pmu_capability.version = 2;
 }
 
+/* CPUs that were offline when KVM was loaded. */
+static void test_hybrid_late_cpu(void)
+{
+	struct guest_perf_event *r;
+	int cpu;
+
+	setup();
+	r = &mem->record[1];
+	open_id(1);
+	CHECK(!call(3, 1));
+	enter_counting();
+	run_guest(10);
+	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = NULL;
+	to_cpu(EFFICIENCY_CPU + 1);
+	enter_counting();
+	run_guest(10);
+	is("on a CPU that comes online after KVM is loaded, an event goes on",
+	   counted_now(1), 20);
+	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = NULL;
+	alloc_faults = (struct faults) { .fail_at = 1 };
+	is("without memory, the kind of such a CPU stays unknown",
+	   pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == &pv_perf_kinds[PV_PERF_MAX_KINDS],
+	   true);
+	alloc_faults = (struct faults) { };
+	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	pv_perf_nr_kinds = 1;
+	for (cpu = EFFICIENCY_CPU; cpu < NR_CPUS; cpu++)
+		per_cpu(pv_perf_cpu_kind, cpu) = NULL;
+	open_id(1);
+	CHECK(!call(3, 1));
+	enter_counting();
+	run_guest(10);
+	to_cpu(EFFICIENCY_CPU);
+	enter_counting();
+	run_guest(10);
+	is("on a CPU of a kind that KVM does not know, an event does not count",
+	   counted_now(1), 10);
+	is("and its time running says so", r->time_enabled - r->time_running, 10);
+	is("an event opens there", open_id(2), 0);
+	CHECK(!call(3, 2));
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	run_guest(10);
+	is("back on a known kind, the event counts on", counted_now(1), 20);
+	is("the event that was opened elsewhere counts, too", counted_now(2), 10);
+	teardown();
+
+	for (cpu = 0; cpu < NR_CPUS; cpu++)
+		cpu_kinds[cpu] = 0;
+	alloc_faults = (struct faults) { .fail_at = 1 };
+	is("a host whose PMUs perf does not tell offers nothing", now_available(), false);
+	alloc_faults = (struct faults) { };
+}
+
 static void test_hybrid(void)
 {
 	set_hybrid(true);
@@ -7045,6 +7101,7 @@ static void test_hybrid(void)
 	test_hybrid_retired();
 	test_hybrid_freq();
 	test_hybrid_rdpmc();
+	test_hybrid_late_cpu();
 	set_hybrid(false);
 }
 
