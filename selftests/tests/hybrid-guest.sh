@@ -6,7 +6,7 @@
 # tier: intel
 # machines: intel
 # needs: machine bochs
-# programs: loop longloop mover self_monitor
+# programs: hostile loop longloop mover self_monitor
 # debug: no
 # seconds: 600
 tree=$(realpath "$(dirname "$0")/../..")
@@ -101,6 +101,31 @@ short() {
 	finish
 }
 
+# Random hypercalls, without the driver
+hostile() {
+	touch "$VM_SCRATCH/ready"
+	wait_for "$VM_SCRATCH/moving"
+	rmmod kvm_pmu
+	insmod "$tree/build/linux-$VM_KERNEL/hypercall/kvm_perf_hypercall.ko" swallow_nmis=1
+	# The program fails, because so few hypercalls do not have all results.
+	"$T/hostile" 20000 2 1 >hypercalls 2>&1
+	has "the hostile guest's hypercalls have results of the contract" \
+		'^ok .* the contract has all results' hypercalls
+	finish
+}
+
+# A guest that is a host: its PMU is the pair's, which is not hybrid.
+nested_host() {
+	touch "$VM_SCRATCH/ready"
+	wait_for "$VM_SCRATCH/moving"
+	"$vm" nested -- bash -c "for i in 1 2 3; do
+		perf stat -x, -e instructions:u,branches:u $T/loop 2>&1; done" >nested.out
+	is "a nested guest counts exactly" \
+		"$(awk -F, '/:u/ { print $1 }' nested.out | sort | uniq -c | tr -s ' ' | paste -sd,)" \
+		" 3 $exact, 3 5000001"
+	finish
+}
+
 # On the host
 
 # guest PART VM_OPTION...: starts a guest; when it is ready, its QEMU's pid is in qemu
@@ -125,6 +150,7 @@ in_host() {
 	cd "$VM_SCRATCH" || exit 1
 	sysctl -q kernel.nmi_watchdog=0
 
+	events=$(objects perf_event)
 	start_guest moving
 	"$T/mover" "$qemu" 2000 0 1 >moves &
 	mover=$!
@@ -134,6 +160,19 @@ in_host() {
 	wait $mover
 	end_guest "moving vCPU" moving
 	more "the vCPU has moved more than 1,000 times" "$(cat moves)" 1000
+
+	start_guest hostile --cpus 2
+	"$T/mover" "$qemu" 2000 0 1 >moves &
+	touch moving
+	end_guest "a hostile guest" hostile
+	wait
+	ok "no event of the hostile guest is left" until_true no_more perf_event "$events"
+
+	start_guest nested_host --hypervisor
+	"$T/mover" "$qemu" 5000 0 1 >moves &
+	touch moving
+	end_guest "a nested guest" nested_host
+	wait
 
 	start_guest apart --cpus 2
 	for cpu in 0 1; do
