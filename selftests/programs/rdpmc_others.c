@@ -8,7 +8,8 @@
  * counters again.  If perf has changed the event's page meanwhile, the round does not
  * count, because the program's own counter may have changed.  Prints in how many rounds a
  * counter moved or was not 0, and shows the first of these.  Exits with 1 if there was
- * such a round, or no round at all.
+ * such a round, or no round at all.  After a round that does not count, the next one makes
+ * fewer system calls: on a slow machine another task might interrupt each round.
  *
  * -f: a child reads the counters.  The child has not mapped an event, but has inherited
  * its parent's permission to execute RDPMC.
@@ -25,7 +26,9 @@
 #include "self.h"
 
 #define MAX_COUNTERS	16
+/* System calls of a round, and the fewest. */
 #define CALLS		200
+#define MIN_CALLS	10
 
 /* The counters' numbers in ECX for RDPMC. */
 static uint32_t counters[MAX_COUNTERS];
@@ -64,7 +67,7 @@ enum round {
 	NR_ROUNDS,
 };
 
-static enum round one_round(bool say)
+static enum round one_round(unsigned int calls, bool say)
 {
 	uint64_t before[MAX_COUNTERS], after[MAX_COUNTERS];
 	uint32_t lock = page ? page->lock : 0, own = own_index();
@@ -73,7 +76,7 @@ static enum round one_round(bool say)
 
 	for (i = 0; i < nr_counters; i++)
 		before[i] = rdpmc(counters[i]);
-	for (i = 0; i < CALLS; i++)
+	for (i = 0; i < calls; i++)
 		syscall(SYS_getppid);
 	for (i = 0; i < nr_counters; i++)
 		after[i] = rdpmc(counters[i]);
@@ -91,7 +94,7 @@ static enum round one_round(bool say)
 		if (say)
 			printf("counter %#x: %llu, after %u system calls %llu\n",
 			       counters[i], (unsigned long long)before[i],
-			       CALLS, (unsigned long long)after[i]);
+			       calls, (unsigned long long)after[i]);
 	}
 	return result;
 }
@@ -100,10 +103,14 @@ static int look(double seconds)
 {
 	double end = now() + seconds;
 	unsigned long rounds[NR_ROUNDS] = { 0 }, bad = 0;
+	unsigned int calls = CALLS;
+	enum round result;
 
 	while (now() < end) {
-		rounds[one_round(bad < 3)]++;
+		result = one_round(calls, bad < 3);
+		rounds[result]++;
 		bad = rounds[HELD] + rounds[MOVED];
+		calls = result == VOID ? calls - (calls - MIN_CALLS) / 4 : CALLS;
 	}
 	printf("%lu rounds, in %lu another counter moved, in %lu it held something; %lu void\n",
 	       rounds[NOTHING] + bad, rounds[MOVED], rounds[HELD],
