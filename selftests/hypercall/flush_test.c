@@ -186,12 +186,12 @@ static void test_end(uint64_t most)
 }
 
 /* From Linux 6.16 on the NMI stops all events of the group, also one that just starts. */
-static void test_throttle(void)
+static void test_throttle(double length)
 {
 	int leader = sample(500, false);
 	int always = count(PERF_COUNT_HW_INSTRUCTIONS, leader, false);
 	int toggled = count(PERF_COUNT_HW_BRANCH_INSTRUCTIONS, leader, false);
-	double end = seconds() + 0.3;
+	double end = seconds() + length;
 	bool ok;
 
 	while (seconds() < end)
@@ -361,7 +361,7 @@ int main(int argc, char **argv)
 	ksft_print_header();
 	ksft_set_plan(6);
 	test_end(strtoull(argv[1], NULL, 0));
-	test_throttle();
+	test_throttle(strtod(argv[2], NULL) / 3);
 	test_bpf(strtod(argv[2], NULL));
 	ksft_finished();
 }
