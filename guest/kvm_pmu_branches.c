@@ -71,8 +71,8 @@ unsigned int kvm_pmu_branches_possible(void)
 #ifdef MODULE
 	if (!kvm_pmu_has_branches)
 		return 0;
-#endif
 
+#endif
 	return READ_ONCE(kvm_pmu_host.branches);
 }
 
