@@ -103,9 +103,16 @@ def move(pid):
     return MOVES
 
 
+def on_performance_cores():
+    """Words before a command.  On a hybrid host, perf's events of a task count there alone."""
+    cpus = read("/sys/bus/event_source/devices/cpu_core/cpus")
+    return ["taskset", "-c", cpus] if cpus else []
+
+
 def run_checks(built, names):
     """Runs checks natively.  Returns [(WORD, REST)] of the lines that begin with @."""
-    result = subprocess.run([os.path.join(built, "checks"), ",".join(names)],
+    result = subprocess.run([*on_performance_cores(), os.path.join(built, "checks"),
+                             ",".join(names)],
                             capture_output=True, text=True, errors="replace",
                             stdin=subprocess.DEVNULL, timeout=300)
     found = []

@@ -70,12 +70,24 @@ def lines_of_doctor():
     return [] if not result.returncode else result.stdout.splitlines()
 
 
+def kinds_of_cores():
+    """The PMUs of a hybrid CPU, each with its number of CPUs; empty on other CPUs."""
+    devices = "/sys/bus/event_source/devices"
+    found = {}
+    for name in sorted(os.listdir(devices)):
+        cpus = read(f"{devices}/{name}/cpus") if name.startswith("cpu_") else None
+        if cpus:
+            ranges = [part.split("-") for part in cpus.split(",")]
+            found[name] = sum(int(r[-1]) - int(r[0]) + 1 for r in ranges)
+    return found
+
+
 def facts():
     """All facts about the machine in a report.  They do not identify the machine."""
     uname = os.uname()
     what = cpu()
     lbr = "lbr-fmt=0" if what["vendor"] == "GenuineIntel" and guest_version() >= (7, 1) else ""
-    return {"cpu": what, "cpus": os.cpu_count(),
+    return {"cpu": what, "cpus": os.cpu_count(), "kinds of cores": kinds_of_cores(),
             "kernel": {"release": uname.release, "version": uname.version},
             "qemu": guest.version() if shutil.which("qemu-system-x86_64") else None,
             "cpu options": f",{lbr}" if lbr else ""}

@@ -50,6 +50,13 @@ def costs_table(costs):
     return "<table>" + "".join(rows) + "</table>"
 
 
+def cpus_of(report):
+    kinds = report.get("kinds of cores")
+    if not kinds:
+        return report["cpus"]
+    return f"{report['cpus']}: " + ", ".join(f"{n} of {name}" for name, n in kinds.items())
+
+
 def machine_of(report):
     cpu = report["cpu"]
     return [("CPU", f"{cpu.get('name')}, family {cpu.get('family')}, model "
@@ -57,7 +64,7 @@ def machine_of(report):
              f"{cpu.get('microcode')}"),
             ("its flags", " ".join(cpu.get("flags", []))),
             ("in a VM", "yes" if cpu.get("in a VM") else "no"),
-            ("CPUs", report["cpus"]),
+            ("CPUs", cpus_of(report)),
             ("kernel", f"{report['kernel']['release']} {report['kernel']['version']}"),
             ("QEMU", report["qemu"])]
 
