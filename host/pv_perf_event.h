@@ -466,9 +466,6 @@ enum pv_perf_why {
  * @node: in the home's list
  * @freq: how often it is to overflow
  * @backing: the host's event, on the home's thread; NULL once closed
- * @kept: on a hybrid host, disabled backing events for other kinds of cores, on the
- *	thread of @backing
- * @absent: kinds of cores that do not have the event, a bit each
  * @pmc: the record's pmc and offset; changes with the home's lock held
  * @pmc_seen: the counter as VM entry of the home saw it while @pmc was right
  * @pmc_stuck: the record may say something else than @pmc, and could not be written
@@ -479,6 +476,9 @@ enum pv_perf_why {
  * @past_count: count of earlier backing events
  * @past_enabled: their time enabled
  * @past_running: their time running
+ * @kept: on a hybrid host, disabled backing events for other kinds of cores, on the
+ *	thread of @backing
+ * @absent: kinds of cores that do not have the event, a bit each
  *
  * @charge: unused memory.  perf allocates its events without charging them to a memory
  *	control group (perf_event_alloc(): its cache is no SLAB_ACCOUNT, and is used
@@ -508,8 +508,6 @@ struct pv_perf_event {
 	struct list_head node;
 	struct pv_perf_freq freq;
 	struct perf_event *backing;
-	struct perf_event *kept[PV_PERF_MAX_KINDS];
-	u8 absent;
 	struct pv_perf_pmc pmc;
 	struct pv_perf_pmc_seen pmc_seen;
 	bool pmc_stuck;
@@ -520,6 +518,8 @@ struct pv_perf_event {
 	u64 past_count;
 	u64 past_enabled;
 	u64 past_running;
+	struct perf_event *kept[PV_PERF_MAX_KINDS];
+	u8 absent;
 	u8 charge[];
 };
 

@@ -17,6 +17,7 @@
  * this.
  */
 #include <linux/bits.h>
+#include <linux/cpu.h>
 #include <linux/jump_label.h>
 #include <linux/percpu.h>
 #include <linux/smp.h>
@@ -44,15 +45,22 @@ unsigned int pv_perf_nr_kinds __read_mostly;
 #define PV_PERF_CPUID_CORE_TYPE		0x1a
 #define PV_PERF_CORE_TYPE_SHIFT		24
 
+struct pv_perf_kind_probe {
+	struct pv_perf_kind *kind;
+	bool usable;
+};
+
 /* Runs on a CPU of the kind. */
 static void pv_perf_kind_probe(void *info)
 {
-	struct pv_perf_kind *kind = info;
+	struct pv_perf_kind_probe *probe = info;
 	struct x86_pmu_capability cap;
 
-	kind->core = cpuid_eax(PV_PERF_CPUID_CORE_TYPE) >> PV_PERF_CORE_TYPE_SHIFT;
+	probe->kind->core = cpuid_eax(PV_PERF_CPUID_CORE_TYPE) >> PV_PERF_CORE_TYPE_SHIFT;
 	pv_perf_pmc_ask_cpu(&cap);
-	pv_perf_pmc_probe(&cap, &kind->pmcs);
+	pv_perf_pmc_probe(&cap, &probe->kind->pmcs);
+	/* A hypervisor may tell of a hybrid CPU, and have no such PMU. */
+	probe->usable = cap.version >= 2 && cap.num_counters_gp;
 }
 
 /* perf tells of the PMU of a CPU only by an event of this CPU. */
@@ -81,18 +89,50 @@ static struct pv_perf_kind *pv_perf_kind_of_pmu(const struct pmu *pmu)
 	return PV_PERF_UNKNOWN_KIND;
 }
 
+/* A CPU is of an unknown kind if its kind cannot be probed. */
+static struct pv_perf_kind *pv_perf_add_kind(unsigned int cpu, struct pmu *pmu)
+{
+	struct pv_perf_kind_probe probe = { };
+
+	if (!pmu || pv_perf_nr_kinds == PV_PERF_MAX_KINDS)
+		return PV_PERF_UNKNOWN_KIND;
+
+	probe.kind = &pv_perf_kinds[pv_perf_nr_kinds];
+	smp_call_function_single(cpu, pv_perf_kind_probe, &probe, 1);
+	if (!probe.usable)
+		return PV_PERF_UNKNOWN_KIND;
+
+	probe.kind->pmu = pmu;
+	pv_perf_nr_kinds++;
+	return probe.kind;
+}
+
 static void pv_perf_add_cpu(unsigned int cpu)
 {
 	struct pmu *pmu = pv_perf_pmu_of(cpu);
 	struct pv_perf_kind *kind = pv_perf_kind_of_pmu(pmu);
 
-	if (pmu && kind == PV_PERF_UNKNOWN_KIND &&
-	    pv_perf_nr_kinds < PV_PERF_MAX_KINDS) {
-		kind = &pv_perf_kinds[pv_perf_nr_kinds++];
-		kind->pmu = pmu;
-		smp_call_function_single(cpu, pv_perf_kind_probe, kind, 1);
-	}
+	if (kind == PV_PERF_UNKNOWN_KIND)
+		kind = pv_perf_add_kind(cpu, pmu);
 	per_cpu(pv_perf_cpu_kind, cpu) = kind;
+}
+
+static void pv_perf_find_kinds(void)
+{
+	struct perf_event *held;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		per_cpu(pv_perf_cpu_kind, cpu) = PV_PERF_UNKNOWN_KIND;
+
+	/* With one event, perf does not set each CPU's debug store up for each other. */
+	held = pv_perf_backing_create_held(raw_smp_processor_id());
+	cpus_read_lock();
+	for_each_online_cpu(cpu)
+		pv_perf_add_cpu(cpu);
+	cpus_read_unlock();
+	if (held)
+		perf_event_release_kernel(held);
 }
 
 /**
@@ -103,9 +143,7 @@ static void pv_perf_add_cpu(unsigned int cpu)
  */
 void pv_perf_kinds_init(const struct x86_pmu_capability *cap)
 {
-	unsigned int cpu;
-
-	memset(pv_perf_kinds, 0, sizeof(pv_perf_kinds));
+	memset(pv_perf_kinds, 0, sizeof(*pv_perf_kinds) * (PV_PERF_MAX_KINDS + 1));
 	pv_perf_nr_kinds = 0;
 	if (cap) {
 		pv_perf_nr_kinds = 1;
@@ -113,16 +151,17 @@ void pv_perf_kinds_init(const struct x86_pmu_capability *cap)
 		return;
 	}
 
-	for_each_possible_cpu(cpu)
-		per_cpu(pv_perf_cpu_kind, cpu) = NULL;
-	for_each_online_cpu(cpu)
-		pv_perf_add_cpu(cpu);
-	static_branch_enable(&pv_perf_hybrid);
+	pv_perf_find_kinds();
+	if (pv_perf_nr_kinds)
+		static_branch_enable(&pv_perf_hybrid);
+	else
+		pv_perf_nr_kinds = 1;
 }
 
 /**
  * pv_perf_kind_of_cpu - the kind of a CPU of a hybrid host
- * @cpu: the CPU, which may have been offline when KVM was loaded
+ * @cpu: the CPU, which may have been offline when KVM was loaded, or perf had no memory
+ *	to tell its kind
  *
  * May sleep.
  */
@@ -130,7 +169,7 @@ const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu)
 {
 	const struct pv_perf_kind *kind = per_cpu(pv_perf_cpu_kind, cpu);
 
-	if (!kind) {
+	if (kind == PV_PERF_UNKNOWN_KIND) {
 		kind = pv_perf_kind_of_pmu(pv_perf_pmu_of(cpu));
 		per_cpu(pv_perf_cpu_kind, cpu) = kind;
 	}
@@ -163,26 +202,19 @@ u8 pv_perf_kinds_except(u8 core)
 }
 
 /**
- * pv_perf_has_core - has this host cores of a type?
+ * pv_perf_has_core - is a core type that of one kind of this host's cores?
  * @core: the core type
+ *
+ * Several kinds may have one type: Arrow Lake-H has two kinds of efficiency cores.
  */
 bool pv_perf_has_core(u8 core)
 {
-	unsigned int i;
+	unsigned int i, n = 0;
 
-	for (i = 0; i < pv_perf_nr_kinds; i++) {
-		if (pv_perf_kinds[i].core == core)
-			return core;
-	}
+	for (i = 0; i < pv_perf_nr_kinds; i++)
+		n += pv_perf_kinds[i].core == core;
 
-	return false;
-}
-
-bool __pv_perf_fits_kind(const struct pv_perf_event *event,
-			 const struct pv_perf_kind *kind)
-{
-	return event->backing->pmu == kind->pmu ||
-	       event->absent & pv_perf_kind_bit(kind);
+	return core && n == 1;
 }
 
 /* A backing event of the event for this kind and this thread that was kept, or NULL. */
@@ -220,21 +252,13 @@ static struct perf_event *pv_perf_backing_for(struct pv_perf_event *event,
 	return backing;
 }
 
-/*
- * An event that the kind of @here's CPU does not have keeps the backing event of another
- * kind: perf lets its time running stand still, so that readers know.
- */
+/* An event may be opened on a kind of core that does not have it. */
 static struct perf_event *pv_perf_backing_elsewhere(struct pv_perf_event *event,
-						    struct pv_perf_vcpu *here,
 						    perf_overflow_handler_t overflow)
 {
-	struct perf_event *backing = event->backing;
+	struct perf_event *backing = ERR_PTR(-EINVAL);
 	unsigned int i;
 
-	if (backing && event->home == here && backing->hw.target == current)
-		return backing;
-
-	backing = ERR_PTR(-EINVAL);
 	for (i = 0; i < pv_perf_nr_kinds && IS_ERR(backing); i++)
 		backing = pv_perf_backing_for(event, &pv_perf_kinds[i], overflow);
 
@@ -242,16 +266,19 @@ static struct perf_event *pv_perf_backing_elsewhere(struct pv_perf_event *event,
 }
 
 static struct perf_event *pv_perf_backing_get_hybrid(struct pv_perf_event *event,
-						     struct pv_perf_vcpu *here,
+						     const struct pv_perf_kind *kind,
 						     perf_overflow_handler_t overflow)
 {
 	struct perf_event *backing, *elsewhere;
 
-	backing = pv_perf_backing_for(event, here->kind, overflow);
-	if (!IS_ERR(backing) || !(event->absent & pv_perf_kind_bit(here->kind)))
+	backing = pv_perf_backing_for(event, kind, overflow);
+	if (!IS_ERR(backing) || !(event->absent & pv_perf_kind_bit(kind)))
 		return backing;
 
-	elsewhere = pv_perf_backing_elsewhere(event, here, overflow);
+	if (event->backing)
+		return ERR_PTR(-EBUSY);
+
+	elsewhere = pv_perf_backing_elsewhere(event, overflow);
 	return IS_ERR(elsewhere) ? backing : elsewhere;
 }
 
@@ -261,26 +288,20 @@ static struct perf_event *pv_perf_backing_get_hybrid(struct pv_perf_event *event
  * @here: the vCPU, by its own thread
  * @overflow: to be called in NMI context, with @event as the context
  *
- * Sets the event's select.  May sleep.
+ * An event that is being opened gets a backing event for another kind of core if this
+ * kind does not have the event.  May sleep.
  *
- * Return: the backing event, whose count and times are 0; the event's own backing event,
- * if the event does not exist on this kind of core; or -ENOSPC, -EBUSY, -EINVAL,
- * -EOPNOTSUPP.
+ * Return: the backing event, whose count and times are 0; or -ENOSPC, -EINVAL,
+ * -EOPNOTSUPP, or -EBUSY, also if this kind does not have the event.
  */
 struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
 				       struct pv_perf_vcpu *here,
 				       perf_overflow_handler_t overflow)
 {
-	struct perf_event *backing;
-
 	if (static_branch_unlikely(&pv_perf_hybrid))
-		backing = pv_perf_backing_get_hybrid(event, here, overflow);
-	else
-		backing = pv_perf_backing_create(event, here->kind, overflow);
+		return pv_perf_backing_get_hybrid(event, here->kind, overflow);
 
-	if (!IS_ERR(backing))
-		event->select = backing->hw.config;
-	return backing;
+	return pv_perf_backing_create(event, here->kind, overflow);
 }
 
 static void pv_perf_release_kept(struct pv_perf_event *event,
@@ -298,20 +319,25 @@ static void pv_perf_release_kept(struct pv_perf_event *event,
 	}
 }
 
-/* All that are kept are on the thread of the event's own backing event. */
+/*
+ * All that are kept are on the thread of the event's own backing event, and for other
+ * kinds.  An event that comes to another vCPU of the same thread has two for one kind.
+ */
 static void pv_perf_backing_keep(struct pv_perf_event *event,
 				 struct perf_event *backing)
 {
 	struct task_struct *thread = event->backing->hw.target;
+	struct perf_event **kept =
+		&event->kept[pv_perf_kind_of_pmu(backing->pmu) - pv_perf_kinds];
 
-	if (backing->hw.target != thread) {
+	pv_perf_release_kept(event, thread);
+	if (backing->hw.target != thread || backing->pmu == event->backing->pmu || *kept) {
 		perf_event_release_kernel(backing);
-		pv_perf_release_kept(event, thread);
 		return;
 	}
 
 	pv_perf_backing_reset(backing);
-	event->kept[pv_perf_kind_of_pmu(backing->pmu) - pv_perf_kinds] = backing;
+	*kept = backing;
 }
 
 /**
@@ -343,16 +369,11 @@ void pv_perf_backing_put_all(struct pv_perf_event *event)
 		pv_perf_release_kept(event, NULL);
 }
 
-/**
- * pv_perf_backing_is_away - would the event count the guest, were this CPU of its kind?
- * @event: an event whose vCPU has left the guest on another CPU; IRQs off
- */
-bool pv_perf_backing_is_away(const struct pv_perf_event *event)
+bool __pv_perf_backing_is_away(const struct pv_perf_event *event)
 {
 	const struct pv_perf_kind *left = event->home->kind;
 
-	return static_branch_unlikely(&pv_perf_hybrid) &&
-	       left != this_cpu_read(pv_perf_cpu_kind) &&
+	return left != this_cpu_read(pv_perf_cpu_kind) &&
 	       event->backing->pmu == left->pmu &&
 	       READ_ONCE(event->backing->state) == PERF_EVENT_STATE_INACTIVE;
 }

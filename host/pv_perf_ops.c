@@ -147,6 +147,7 @@ static int pv_perf_read_locked(struct pv_perf_event *event, u64 *count)
 	why = pv_perf_why(event);
 	if (why & PV_PERF_LOST && !(why & (PV_PERF_PARKED | PV_PERF_LIMITED)) &&
 	    event->backing->hw.target == current &&
+	    pv_perf_fits_kind(event, event->home->kind) &&
 	    !pv_perf_start(event->home, event, event->backing))
 		pv_perf_clear_why(event, PV_PERF_LOST);
 

@@ -470,9 +470,9 @@ bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 
 	here->pmcs.used = used;
 	here->pmcs.nr_events = nr_events;
-	/* All events are of the core's PMU. */
+	/* All events that count here are of one PMU. */
 	event = list_first_entry(&here->events, struct pv_perf_event, node);
-	return pv_perf_pmc_add_watchdog(layout, event->backing->pmu,
+	return pv_perf_pmc_add_watchdog(layout, here->kind->pmu ? : event->backing->pmu,
 					&here->pmcs);
 }
 

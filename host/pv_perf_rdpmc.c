@@ -188,7 +188,9 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 		wanted |= pv_perf_has_rdpmc(event);
 	}
 
-	return wanted && pv_perf_pmc_add_watchdog(&here->kind->pmcs, pmu, pmcs);
+	/* A CPU whose counters KVM does not know has none of this kind. */
+	return wanted && here->kind->pmcs.known &&
+	       pv_perf_pmc_add_watchdog(&here->kind->pmcs, pmu, pmcs);
 }
 
 /*

@@ -24,21 +24,36 @@ void pv_perf_kinds_init(const struct x86_pmu_capability *cap);
 const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu);
 u8 pv_perf_kinds_except(u8 core);
 bool pv_perf_has_core(u8 core);
-bool __pv_perf_fits_kind(const struct pv_perf_event *event,
-			 const struct pv_perf_kind *kind);
 struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
 				       struct pv_perf_vcpu *here,
 				       perf_overflow_handler_t overflow);
 void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing);
 void pv_perf_backing_put_all(struct pv_perf_event *event);
-bool pv_perf_backing_is_away(const struct pv_perf_event *event);
+bool __pv_perf_backing_is_away(const struct pv_perf_event *event);
 
-/* Is its backing event for this kind of core, or does this kind not have the event? */
+/* Is its backing event for this kind of core? */
 static inline bool pv_perf_fits_kind(const struct pv_perf_event *event,
 				     const struct pv_perf_kind *kind)
 {
 	return !static_branch_unlikely(&pv_perf_hybrid) ||
-	       __pv_perf_fits_kind(event, kind);
+	       event->backing->pmu == kind->pmu;
+}
+
+/**
+ * pv_perf_backing_is_away - would the event count the guest, were this CPU of its kind?
+ * @event: an event whose vCPU has left the guest on another CPU; IRQs off
+ */
+static inline bool pv_perf_backing_is_away(const struct pv_perf_event *event)
+{
+	return static_branch_unlikely(&pv_perf_hybrid) &&
+	       __pv_perf_backing_is_away(event);
+}
+
+/* perf lets a pinned event wait only if this CPU is of another kind. */
+static inline bool pv_perf_backing_waits(const struct perf_event *backing)
+{
+	return static_branch_unlikely(&pv_perf_hybrid) &&
+	       READ_ONCE(backing->state) == PERF_EVENT_STATE_INACTIVE;
 }
 
 /* pv_perf_backing.c */

@@ -51,6 +51,11 @@ static void pv_perf_restart_newly_lost(struct pv_perf_vcpu *home)
 	}
 }
 
+static bool pv_perf_allows_select(struct kvm *kvm, u64 select)
+{
+	return kvm_pmu_event_allowed(kvm, select, pv_perf_backing_only_fixed(select));
+}
+
 /**
  * pv_perf_is_allowed - does the VM's event filter allow an event?
  * @kvm: the VM; kvm->srcu is held for reading
@@ -61,8 +66,7 @@ static void pv_perf_restart_newly_lost(struct pv_perf_vcpu *home)
  */
 bool pv_perf_is_allowed(struct kvm *kvm, const struct pv_perf_event *event)
 {
-	return kvm_pmu_event_allowed(kvm, event->select,
-				     pv_perf_backing_only_fixed(event->select));
+	return pv_perf_allows_select(kvm, event->select);
 }
 
 /**
@@ -175,6 +179,10 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 {
 	unsigned int n = pv_perf_counters_used(home, starting);
 
+	/* The thread has come to another kind of core: this is asked again there. */
+	if (pv_perf_backing_waits(backing))
+		return true;
+
 	if (!pv_perf_backing_is_fixed(backing))
 		n += pv_perf_backing_counters(backing);
 
@@ -211,8 +219,12 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 
 	lockdep_assert_held(&home->lock);
 
-	/* The filter may have changed since the event was opened. */
-	if (!pv_perf_is_allowed(home->vcpu->kvm, event))
+	/*
+	 * The filter may have changed since the event was opened, and another kind of core
+	 * may have another event select.
+	 */
+	if (!pv_perf_allows_select(home->vcpu->kvm, backing == event->backing ?
+				   event->select : backing->hw.config))
 		return -EOPNOTSUPP;
 
 	list_for_each_entry(other, &home->events, node)

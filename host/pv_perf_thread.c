@@ -194,6 +194,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	pv_perf_backing_copy_position(event->backing, backing);
 	pv_perf_unlink(event);
 
+	event->select = backing->hw.config;
 	event->past_count = count;
 	event->past_enabled = enabled;
 	event->past_running = running;
@@ -226,15 +227,11 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 		return;
 	}
 
-	/* The CPU's kind does not have the event. */
-	if (backing == event->backing) {
-		if (pv_perf_why(event) & PV_PERF_PARKED)
-			pv_perf_unpark(here, event);
-		return;
-	}
-
 	/* First: a lost event does not count against the limit. */
 	pv_perf_note_lost(event);
+	/* Another kind's.  If both were enabled, their times would add up. */
+	if (event->backing->hw.target == current)
+		perf_event_disable(event->backing);
 	lost = pv_perf_why(event) & PV_PERF_LOST;
 	if (!lost && !limited)
 		lost = pv_perf_start(here, event, backing);
@@ -306,22 +303,21 @@ static void pv_perf_follow_kind_locked(struct kvm_vcpu *vcpu,
  * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
  *
  * Enabled events go on with backing events for this kind of core.  Others get theirs
- * when they are enabled.  perf tells whether a backing event has a counter only on a
- * CPU of its kind, so the thread stays on this CPU meanwhile.  May sleep.
+ * when they are enabled.  If this kind does not have an event, the event loses its
+ * counter.  May sleep, and come to another CPU: VM entry looks again.
  */
 void __pv_perf_follow_kind(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	const struct pv_perf_kind *kind;
 
-	migrate_disable();
 	kind = pv_perf_kind_of_cpu(raw_smp_processor_id());
-	if (kind != here->kind) {
-		mutex_lock(&here->lock);
-		pv_perf_follow_kind_locked(vcpu, kind);
-		mutex_unlock(&here->lock);
-	}
-	migrate_enable();
+	if (kind == here->kind)
+		return;
+
+	mutex_lock(&here->lock);
+	pv_perf_follow_kind_locked(vcpu, kind);
+	mutex_unlock(&here->lock);
 }
 
 /*
@@ -344,18 +340,11 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 
 	ret = pv_perf_start(here, event, backing);
 	if (ret) {
-		if (backing != event->backing)
-			pv_perf_backing_put(event, backing);
+		pv_perf_backing_put(event, backing);
 		return ret;
 	}
 
-	if (backing != event->backing) {
-		pv_perf_replace_backing(event, here, backing);
-	} else {
-		/* The CPU's kind does not have the event. */
-		WRITE_ONCE(event->enabled, true);
-		pv_perf_clear_why(event, PV_PERF_LOST | PV_PERF_PARKED);
-	}
+	pv_perf_replace_backing(event, here, backing);
 	if (pv_perf_has_news(event))
 		pv_perf_update_record(event, 0, true, NULL);
 	return 0;

@@ -177,8 +177,8 @@ void pv_perf_vcpu_run(struct kvm_vcpu *vcpu)
 		pv_perf_vcpu_reset(vcpu);
 	pv_perf_clear_thread(vcpu);
 	if (pv_perf_vcpu_has_events(vcpu)) {
-		pv_perf_follow_thread(vcpu);
 		pv_perf_follow_kind(vcpu);
+		pv_perf_follow_thread(vcpu);
 	}
 }
 

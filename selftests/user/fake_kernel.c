@@ -301,18 +301,6 @@ void irq_unlock(int cpu)
 	pthread_mutex_unlock(&cpus[cpu].irq);
 }
 
-static __thread int stays;
-
-void migrate_disable(void)
-{
-	stays++;
-}
-
-void migrate_enable(void)
-{
-	CHECK(stays-- > 0);
-}
-
 int smp_call_function_single(int cpu, void (*func)(void *info), void *info, int wait)
 {
 	CHECK(wait && !irqs_off);

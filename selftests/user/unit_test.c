@@ -6805,15 +6805,26 @@ static void test_hybrid_offer(void)
 	is("one of a kind of another model: EOPNOTSUPP", do_open(), -KVM_EOPNOTSUPP);
 	mem->attr.model = named | (u32)kind_cores[1] << KVM_PERF_MODEL_KIND_SHIFT;
 	is("one that names a kind opens", do_open(), 0);
-	CHECK(!call(KVM_PERF_OP_ENABLE, 2));
-	run_guest(10);
-	is("it counts nothing on the other kind", counted_now(2), 0);
-	is("and its time running says so",
-	   mem->record[2].time_enabled - mem->record[2].time_running, 10);
+	is("on the other kind it has no counter: EBUSY", call(3, 2), -KVM_EBUSY);
 	to_cpu(EFFICIENCY_CPU);
 	enter_counting();
+	is("on its own kind it has one", call(3, 2), 0);
 	run_guest(7);
-	is("on its own kind it counts", counted_now(2), 7);
+	is("it counts there", counted_now(2), 7);
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	is("where it does not exist, it loses its counter",
+	   !!(mem->record[2].flags & KVM_PERF_EVENT_LOST), true);
+	run_guest(10);
+	is("it counts nothing there: EBUSY", call(5, 2), -KVM_EBUSY);
+	is("its count stays", mem->record[2].count, 7);
+	to_cpu(EFFICIENCY_CPU);
+	enter_counting();
+	run_guest(3);
+	is("back on its kind it counts nothing", mem->record[2].count, 7);
+	is("until READ restarts it", call(5, 2), -KVM_EBUSY);
+	run_guest(3);
+	is("it counts on", counted_now(2), 10);
 	teardown();
 
 	setup();
@@ -6823,19 +6834,13 @@ static void test_hybrid_offer(void)
 	mem->attr.config = PERF_COUNT_HW_CACHE_DTLB;
 	is("an event that another kind has opens", do_open(), 0);
 	is("with a backing event for that kind only", nr_backings(), 1);
-	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
-	enter_counting();
-	run_guest(10);
-	is("it counts nothing here", counted_now(1), 0);
+	is("it has no counter here: EBUSY", call(3, 1), -KVM_EBUSY);
 	to_cpu(PERFORMANCE_CPU);
 	enter_counting();
+	CHECK(!call(3, 1));
 	run_guest(20);
 	is("it counts where it exists", counted_now(1), 20);
 	is("with the same backing event", nr_backings(), 1);
-	CHECK(!call(KVM_PERF_OP_DISABLE, 1));
-	to_cpu(EFFICIENCY_CPU);
-	is("it can be enabled where it does not exist", call(3, 1), 0);
-	is("it is never lost there", is_lost(1), false);
 	teardown();
 }
 
@@ -6909,6 +6914,25 @@ static void test_hybrid_count(void)
 	   8025 + 8025 + 25);
 	CHECK(!call(2, 1) && !call(2, 2) && !call(2, 3));
 	is("CLOSE releases all backing events", nr_backings(), 0);
+	teardown();
+}
+
+/* One thread runs both vCPUs in turn, and an event moves between them. */
+static void test_hybrid_turns(void)
+{
+	int i;
+
+	setup();
+	CHECK(!open_id(1) && !call(3, 1));
+	for (i = 0; i < 20; i++) {
+		int vcpu = i & 1;
+
+		to_cpu(i & 2 ? EFFICIENCY_CPU : PERFORMANCE_CPU);
+		pv_perf_vcpu_run(vcpus[vcpu]);
+		CHECK(!pv_perf_hypercall(vcpus[vcpu], KVM_PERF_OP_ENABLE, 1, 0, 0));
+	}
+	is("an event that moves between vCPUs and kinds has a backing event for each kind",
+	   nr_backings(), 2);
 	teardown();
 }
 
@@ -7039,6 +7063,7 @@ static void test_hybrid_rdpmc(void)
 /* CPUs that were offline when KVM was loaded. */
 static void test_hybrid_late_cpu(void)
 {
+	const struct pv_perf_kind *unknown = &pv_perf_kinds[PV_PERF_MAX_KINDS];
 	struct guest_perf_event *r;
 	int cpu;
 
@@ -7048,24 +7073,25 @@ static void test_hybrid_late_cpu(void)
 	CHECK(!call(3, 1));
 	enter_counting();
 	run_guest(10);
-	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = NULL;
+	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = unknown;
 	to_cpu(EFFICIENCY_CPU + 1);
 	enter_counting();
 	run_guest(10);
 	is("on a CPU that comes online after KVM is loaded, an event goes on",
 	   counted_now(1), 20);
-	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = NULL;
+	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = unknown;
 	alloc_faults = (struct faults) { .fail_at = 1 };
 	is("without memory, the kind of such a CPU stays unknown",
-	   pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == &pv_perf_kinds[PV_PERF_MAX_KINDS],
-	   true);
+	   pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == unknown, true);
 	alloc_faults = (struct faults) { };
+	is("KVM asks again", pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == &pv_perf_kinds[1],
+	   true);
 	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
 	to_cpu(PERFORMANCE_CPU);
 	enter_counting();
 	pv_perf_nr_kinds = 1;
 	for (cpu = EFFICIENCY_CPU; cpu < NR_CPUS; cpu++)
-		per_cpu(pv_perf_cpu_kind, cpu) = NULL;
+		per_cpu(pv_perf_cpu_kind, cpu) = unknown;
 	open_id(1);
 	CHECK(!call(3, 1));
 	enter_counting();
@@ -7073,13 +7099,14 @@ static void test_hybrid_late_cpu(void)
 	to_cpu(EFFICIENCY_CPU);
 	enter_counting();
 	run_guest(10);
-	is("on a CPU of a kind that KVM does not know, an event does not count",
-	   counted_now(1), 10);
-	is("and its time running says so", r->time_enabled - r->time_running, 10);
+	is("on a CPU of a kind that KVM does not know, an event has no counter",
+	   !!(r->flags & KVM_PERF_EVENT_LOST), true);
+	is("and does not count: EBUSY", call(5, 1), -KVM_EBUSY);
 	is("an event opens there", open_id(2), 0);
-	CHECK(!call(3, 2));
+	is("and has no counter: EBUSY", call(3, 2), -KVM_EBUSY);
 	to_cpu(PERFORMANCE_CPU);
 	enter_counting();
+	CHECK(!call(3, 1) && !call(3, 2));
 	run_guest(10);
 	is("back on a known kind, the event counts on", counted_now(1), 20);
 	is("the event that was opened elsewhere counts, too", counted_now(2), 10);
@@ -7087,9 +7114,12 @@ static void test_hybrid_late_cpu(void)
 
 	for (cpu = 0; cpu < NR_CPUS; cpu++)
 		cpu_kinds[cpu] = 0;
+	tasks[0] = task_create(0);
+	on(0);
 	alloc_faults = (struct faults) { .fail_at = 1 };
 	is("a host whose PMUs perf does not tell offers nothing", now_available(), false);
 	alloc_faults = (struct faults) { };
+	task_put(tasks[0]);
 }
 
 static void test_hybrid(void)
@@ -7097,6 +7127,7 @@ static void test_hybrid(void)
 	set_hybrid(true);
 	test_hybrid_offer();
 	test_hybrid_count();
+	test_hybrid_turns();
 	test_hybrid_lost();
 	test_hybrid_retired();
 	test_hybrid_freq();

@@ -425,8 +425,8 @@ struct perf_cpu_context {
 #define per_cpu(name, cpu)	((name)[cpu])
 #define this_cpu_read(name)	READ_ONCE((name)[smp_processor_id()])
 #define for_each_possible_cpu	for_each_online_cpu
-void migrate_disable(void);
-void migrate_enable(void);
+#define cpus_read_lock()	((void)0)
+#define cpus_read_unlock()	((void)0)
 
 #define DEFINE_STATIC_KEY_FALSE(name)	bool name
 #define DECLARE_STATIC_KEY_FALSE(name)	extern bool name
