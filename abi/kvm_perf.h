@@ -349,8 +349,9 @@
  *	-KVM_EOPNOTSUPP, because there the same @config may be another event, or none.
  *	With the other types 0: these events mean the same on every host.
  *	If the host's number has KVM_PERF_MODEL_HYBRID, the guest may put a core type in
- *	place of KVM_PERF_MODEL_KIND: the event counts on cores of this type alone, and
- *	time_running stands still on others.  Without a core type, the host knows
+ *	place of KVM_PERF_MODEL_KIND: the event has counters on cores of this type alone
+ *	(KVM_PERF_EVENT_LOST on others).  Several kinds of cores may have one type: then
+ *	the host answers -KVM_EOPNOTSUPP.  Without a core type, the host knows
  *	architectural events alone, and answers -KVM_EINVAL to others.
  * @reserved: 0
  *

@@ -825,7 +825,6 @@ static void tell_host_counts(void)
 	       ALL_COUNTS & ~kept);
 }
 
-/* AMD APM volume 3, CPUID: leaf 8000_0022H, EAX bit 1. */
 static void tell_host_hybrid(void)
 {
 	if (is_hybrid())
@@ -834,6 +833,7 @@ static void tell_host_hybrid(void)
 		       "the guest's administrator names a kind: Documentation/guest-user.rst.\n");
 }
 
+/* AMD APM volume 3, CPUID: leaf 8000_0022H, EAX bit 1. */
 static void tell_host_branches(void)
 {
 	if (is_amd() && cpuid(0x80000000, 'a') >= 0x80000022 &&

@@ -81,7 +81,15 @@ apart() {
 	wait
 	is "two vCPUs on two kinds count exactly" \
 		"$(count instructions:u out.0) $(count instructions:u out.1)" "$exact $exact"
-	perf stat -x, -o out -e instructions:u taskset -c 0 "$T/loop"
+	echo 0x40 >/sys/bus/event_source/devices/cpu/core_type
+	taskset -c 0 perf stat -x, -o out -e r11c4:u "$T/loop"
+	is "a raw event of performance cores counts there" "$(count r11c4:u out)" 5000000
+	taskset -c 1 perf stat -x, -o out -e r11c4:u "$T/loop"
+	is "a raw event of performance cores does not count on an efficiency core" \
+		"$(awk -F, '/r11c4/ { print $1 }' out)" "<not counted>"
+	echo 0x20 >/sys/bus/event_source/devices/cpu/core_type
+	taskset -c 1 perf stat -x, -o out -e r7ec4:u "$T/loop"
+	is "a raw event of efficiency cores counts there" "$(count r7ec4:u out)" 5000000
 	perf record -q -B -N -e instructions:u -c 10000 -o data taskset -c 1 "$T/loop"
 	more "a program on the other vCPU is sampled" "$(samples_of data)" 999
 	touch "$VM_SCRATCH/done"
