@@ -99,8 +99,10 @@ static struct pv_perf_kind *pv_perf_add_kind(unsigned int cpu, struct pmu *pmu)
 
 	probe.kind = &pv_perf_kinds[pv_perf_nr_kinds];
 	smp_call_function_single(cpu, pv_perf_kind_probe, &probe, 1);
-	if (!probe.usable)
+	if (!probe.usable) {
+		*probe.kind = (struct pv_perf_kind) { };
 		return PV_PERF_UNKNOWN_KIND;
+	}
 
 	probe.kind->pmu = pmu;
 	pv_perf_nr_kinds++;

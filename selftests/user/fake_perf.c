@@ -18,7 +18,7 @@ int kind_of(int cpu)
 /* An efficiency core has one less. */
 int nr_counters(int cpu)
 {
-	return NR_COUNTERS - kind_of(cpu);
+	return pmu_capability.num_counters_gp ? NR_COUNTERS - kind_of(cpu) : 0;
 }
 
 int create_error;

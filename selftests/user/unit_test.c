@@ -6799,6 +6799,8 @@ static void test_hybrid_offer(void)
 	is("another raw event has no meaning there: EINVAL", do_open(), -KVM_EINVAL);
 	mem->attr.model = named | KVM_PERF_MODEL_HYBRID;
 	is("nor has one that names no kind: EINVAL", do_open(), -KVM_EINVAL);
+	mem->attr.model = named;
+	is("one of a host that is not hybrid: EOPNOTSUPP", do_open(), -KVM_EOPNOTSUPP);
 	mem->attr.model = named | 0x33u << KVM_PERF_MODEL_KIND_SHIFT;
 	is("one of a kind that there is not: EOPNOTSUPP", do_open(), -KVM_EOPNOTSUPP);
 	mem->attr.model = (named ^ 1) | (u32)kind_cores[1] << KVM_PERF_MODEL_KIND_SHIFT;
@@ -7119,6 +7121,12 @@ static void test_hybrid_late_cpu(void)
 	alloc_faults = (struct faults) { .fail_at = 1 };
 	is("a host whose PMUs perf does not tell offers nothing", now_available(), false);
 	alloc_faults = (struct faults) { };
+	pmu_capability.version = 1;
+	is("a hybrid host without version 2 offers nothing", now_available(), false);
+	pmu_capability.version = 2;
+	pmu_capability.num_counters_gp = 0;
+	is("a hybrid host without counters offers nothing", now_available(), false);
+	pmu_capability.num_counters_gp = NR_COUNTERS;
 	task_put(tasks[0]);
 }
 
