@@ -35,7 +35,7 @@
 DEFINE_STATIC_KEY_FALSE(pv_perf_hybrid);
 DEFINE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
 
-/* The last one is for CPUs of a kind of which none was online when KVM was loaded. */
+/* The last kind is for CPUs whose kind is unknown: KVM found no such CPU as it was loaded. */
 struct pv_perf_kind pv_perf_kinds[PV_PERF_MAX_KINDS + 1] __read_mostly;
 unsigned int pv_perf_nr_kinds __read_mostly;
 
@@ -145,7 +145,7 @@ static void pv_perf_find_kinds(void)
  */
 void pv_perf_kinds_init(const struct x86_pmu_capability *cap)
 {
-	memset(pv_perf_kinds, 0, sizeof(*pv_perf_kinds) * (PV_PERF_MAX_KINDS + 1));
+	memset(pv_perf_kinds, 0, sizeof(pv_perf_kinds));
 	pv_perf_nr_kinds = 0;
 	if (cap) {
 		pv_perf_nr_kinds = 1;
@@ -162,10 +162,10 @@ void pv_perf_kinds_init(const struct x86_pmu_capability *cap)
 
 /**
  * pv_perf_kind_of_cpu - the kind of a CPU of a hybrid host
- * @cpu: the CPU, which may have been offline when KVM was loaded, or perf had no memory
- *	to tell its kind
+ * @cpu: the CPU
  *
- * May sleep.
+ * Asks perf again if the kind is unknown: the CPU may have been offline when KVM was
+ * loaded, or there was no memory.  May sleep.
  */
 const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu)
 {
@@ -219,7 +219,7 @@ bool pv_perf_has_core(u8 core)
 	return core && n == 1;
 }
 
-/* A backing event of the event for this kind and this thread that was kept, or NULL. */
+/* The kept backing event for this kind, or NULL if this thread has none. */
 static struct perf_event *pv_perf_take_kept(struct pv_perf_event *event,
 					    const struct pv_perf_kind *kind)
 {
@@ -254,34 +254,39 @@ static struct perf_event *pv_perf_backing_for(struct pv_perf_event *event,
 	return backing;
 }
 
-/* An event may be opened on a kind of core that does not have it. */
+/*
+ * For the first kind of core that has the event.  Returns NULL if none has it.  A lack of
+ * memory says nothing about the kind, so it is the answer.
+ */
 static struct perf_event *pv_perf_backing_elsewhere(struct pv_perf_event *event,
 						    perf_overflow_handler_t overflow)
 {
-	struct perf_event *backing = ERR_PTR(-EINVAL);
+	struct perf_event *backing;
 	unsigned int i;
 
-	for (i = 0; i < pv_perf_nr_kinds && IS_ERR(backing); i++)
+	for (i = 0; i < pv_perf_nr_kinds; i++) {
 		backing = pv_perf_backing_for(event, &pv_perf_kinds[i], overflow);
+		if (!(event->absent & BIT(i)))
+			return backing;
+	}
 
-	return backing;
+	return NULL;
 }
 
 static struct perf_event *pv_perf_backing_get_hybrid(struct pv_perf_event *event,
 						     const struct pv_perf_kind *kind,
 						     perf_overflow_handler_t overflow)
 {
-	struct perf_event *backing, *elsewhere;
+	struct perf_event *backing;
 
 	backing = pv_perf_backing_for(event, kind, overflow);
-	if (!IS_ERR(backing) || !(event->absent & pv_perf_kind_bit(kind)))
+	if (!(event->absent & pv_perf_kind_bit(kind)))
 		return backing;
 
 	if (event->backing)
 		return ERR_PTR(-EBUSY);
 
-	elsewhere = pv_perf_backing_elsewhere(event, overflow);
-	return IS_ERR(elsewhere) ? backing : elsewhere;
+	return pv_perf_backing_elsewhere(event, overflow) ? : backing;
 }
 
 /**
@@ -322,8 +327,9 @@ static void pv_perf_release_kept(struct pv_perf_event *event,
 }
 
 /*
- * All that are kept are on the thread of the event's own backing event, and for other
- * kinds.  An event that comes to another vCPU of the same thread has two for one kind.
+ * The kept backing events are on the thread of the event's own backing event, and for
+ * other kinds.  An event that comes to another vCPU of the same thread has two backing
+ * events for one kind, and the old one is released.
  */
 static void pv_perf_backing_keep(struct pv_perf_event *event,
 				 struct perf_event *backing)

@@ -6806,6 +6806,9 @@ static void test_hybrid_offer(void)
 	mem->attr.model = (named ^ 1) | (u32)kind_cores[1] << KVM_PERF_MODEL_KIND_SHIFT;
 	is("one of a kind of another model: EOPNOTSUPP", do_open(), -KVM_EOPNOTSUPP);
 	mem->attr.model = named | (u32)kind_cores[1] << KVM_PERF_MODEL_KIND_SHIFT;
+	create_error = -ENOMEM;
+	is("without memory for the kind that a raw event names: ENOSPC", do_open(),
+	   -KVM_ENOSPC);
 	is("one that names a kind opens", do_open(), 0);
 	is("on the other kind it has no counter: EBUSY", call(3, 2), -KVM_EBUSY);
 	to_cpu(EFFICIENCY_CPU);
