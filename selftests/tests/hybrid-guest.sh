@@ -16,6 +16,13 @@ exact=10000004
 
 # In a guest
 
+# The host begins to move the vCPUs, or to place them.
+begin() {
+	mount -t tmpfs none /lib/modules
+	cd /dev/shm || exit 1
+	touch "$VM_SCRATCH/ready"
+	wait_for "$VM_SCRATCH/moving"
+}
 
 guest_counts() {
 	local i
@@ -56,15 +63,11 @@ guest_rdpmc() {
 }
 
 moving() {
-	mount -t tmpfs none /lib/modules
-	cd /dev/shm || exit 1
-	touch "$VM_SCRATCH/ready"
-	wait_for "$VM_SCRATCH/moving"
+	begin
 	guest_counts
 	guest_samples
 	guest_raw
 	guest_rdpmc
-	touch "$VM_SCRATCH/done"
 	dmesg >dmesg
 	no_warning "the guest's log has no warning" dmesg
 	finish
@@ -72,10 +75,7 @@ moving() {
 
 # Each vCPU on its own kind
 apart() {
-	mount -t tmpfs none /lib/modules
-	cd /dev/shm || exit 1
-	touch "$VM_SCRATCH/ready"
-	wait_for "$VM_SCRATCH/moving"
+	begin
 	taskset -c 0 perf stat -x, -o out.0 -e instructions:u "$T/loop" &
 	taskset -c 1 perf stat -x, -o out.1 -e instructions:u "$T/loop"
 	wait
@@ -92,18 +92,13 @@ apart() {
 	is "a raw event of efficiency cores counts there" "$(count r7ec4:u out)" 5000000
 	perf record -q -B -N -e instructions:u -c 10000 -o data taskset -c 1 "$T/loop"
 	more "a program on the other vCPU is sampled" "$(samples_of data)" 999
-	touch "$VM_SCRATCH/done"
 	finish
 }
 
 # The host's events take all counters of efficiency cores.
 short() {
-	mount -t tmpfs none /lib/modules
-	cd /dev/shm || exit 1
-	touch "$VM_SCRATCH/ready"
-	wait_for "$VM_SCRATCH/moving"
+	begin
 	perf stat -x, --no-scale -o out -e branches:u "$T/longloop"
-	touch "$VM_SCRATCH/done"
 	more "where one kind has no counter, a count says for how long it did not count" \
 		"$(awk -F, '/branches/ { print 100 - int($5) }' out)" 0
 	finish
@@ -111,8 +106,7 @@ short() {
 
 # Random hypercalls, without the driver
 hostile() {
-	touch "$VM_SCRATCH/ready"
-	wait_for "$VM_SCRATCH/moving"
+	begin
 	rmmod kvm_pmu
 	insmod "$tree/build/linux-$VM_KERNEL/hypercall/kvm_perf_hypercall.ko" swallow_nmis=1
 	# The program fails, because so few hypercalls do not have all results.
@@ -124,8 +118,7 @@ hostile() {
 
 # A guest that is a host: its PMU is the pair's, which is not hybrid.
 nested_host() {
-	touch "$VM_SCRATCH/ready"
-	wait_for "$VM_SCRATCH/moving"
+	begin
 	"$vm" nested -- bash -c "for i in 1 2 3; do
 		perf stat -x, -e instructions:u,branches:u $T/loop 2>&1; done" >nested.out
 	is "a nested guest counts exactly" \
@@ -140,7 +133,7 @@ nested_host() {
 start_guest() {
 	local part=$1
 	shift
-	rm -f ready moving "done"
+	rm -f ready moving
 	"$vm" guest "$@" --scratch "$VM_SCRATCH" -- "$self" "$part" >"$part.tap" 2>&1 &
 	guest=$!
 	wait_for ready $guest
@@ -153,34 +146,29 @@ end_guest() {
 	tap_file "$1" "$2.tap"
 }
 
+# moved_guest TITLE PART US VM_OPTION...: a guest whose threads move each US microseconds
+moved_guest() {
+	local title=$1 part=$2 us=$3 mover
+	shift 3
+	start_guest "$part" "$@"
+	"$T/mover" "$qemu" "$us" 0 1 >moves &
+	mover=$!
+	touch moving
+	end_guest "$title" "$part"
+	wait $mover
+	more "$title: its threads have moved between the kinds" "$(cat moves)" 1000
+}
+
 in_host() {
-	local mover
+	local events host cpu
 	cd "$VM_SCRATCH" || exit 1
 	sysctl -q kernel.nmi_watchdog=0
 
 	events=$(objects perf_event)
-	start_guest moving
-	"$T/mover" "$qemu" 2000 0 1 >moves &
-	mover=$!
-	touch moving
-	wait_for "done" "$guest"
-	kill $mover
-	wait $mover
-	end_guest "moving vCPU" moving
-	more "the vCPU has moved more than 1,000 times" "$(cat moves)" 1000
-
-	start_guest hostile --cpus 2
-	"$T/mover" "$qemu" 2000 0 1 >moves &
-	touch moving
-	end_guest "a hostile guest" hostile
-	wait
+	moved_guest "moving vCPU" moving 2000
+	moved_guest "a hostile guest" hostile 2000 --cpus 2
 	ok "no event of the hostile guest is left" until_true no_more perf_event "$events"
-
-	start_guest nested_host --hypervisor
-	"$T/mover" "$qemu" 5000 0 1 >moves &
-	touch moving
-	end_guest "a nested guest" nested_host
-	wait
+	moved_guest "a nested guest" nested_host 5000 --hypervisor
 
 	start_guest apart --cpus 2
 	for cpu in 0 1; do
@@ -193,11 +181,7 @@ in_host() {
 	perf stat -C 1 -o host.stat -e "$(for _ in 1 2 3 4 5 6; do
 			printf 'cpu_atom/event=0xc4/D,'; done)cpu_atom/cycles/D" sleep 1000 &
 	host=$!
-	start_guest short
-	"$T/mover" "$qemu" 2000 0 1 >moves &
-	mover=$!
-	touch moving
-	end_guest "a shortage" short
+	moved_guest "a shortage" short 2000
 	kill $host
 	wait
 	dmesg >dmesg
@@ -209,6 +193,9 @@ if [ $# -gt 0 ]; then
 	"$@"
 	exit
 fi
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
 ends_well "hybrid host" "$vm" host --cpu hybrid --kvm-opt pv_perf=1 \
 	--kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_rdpmc_default=1 --timeout 1800 -- \
 	"$self" in_host

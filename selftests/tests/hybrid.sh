@@ -169,6 +169,9 @@ if [ $# -gt 0 ]; then
 	exit
 fi
 
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
 for line in 6.1 6.12 7.3; do
 	[ $line = 6.1 ] || needs_line $line "hybrid CPU, Linux $line" || continue
 	VM_KERNEL=$line ends_well "Linux $line" "$vm" host --cpu hybrid --stock-kvm \
