@@ -6,7 +6,7 @@
  * pv_perf_exit.c notes the reason right after an exit, and makes a request.  The
  * request, before the next entry, finds the final reason and the numbers that KVM and
  * the scheduler have counted themselves, and adds all of them to the guest's memory.
- * So the counts migrate with the guest.
+ * The counts migrate with the guest, because its memory holds them.
  *
  * All runs on the vCPU's own thread.  pv_perf_event.h names fields that are set
  * elsewhere.

@@ -146,7 +146,7 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 	unsigned int todo = 0;
 	u32 told = event->told & ~event->owed;
 
-	/* The guest may keep many events for later, of which there is nothing to tell. */
+	/* The guest may keep many events for later.  The host has nothing to tell of these. */
 	if (!(event->enabled | event->told | atomic_read(&event->overflows)))
 		return 0;
 

@@ -9,7 +9,8 @@
  *	pv_perf_enter()
  *	  pv_perf_enter_with_events()
  *	    pv_perf_counts_enter()	hypervisor events
- *	    pv_perf_freq_tick()		for each event with a frequency
+ *	    pv_perf_enter_first()	no entry if the kind of core has changed
+ *	      pv_perf_freq_tick()	for each event with a frequency
  *	    pv_perf_switch_modes()	stops and restarts events, if any may have to be
  *	    pv_perf_branches_enter()
  *	    pv_perf_rdpmc_goes_on()	if nothing has changed, that is all; or

@@ -188,7 +188,7 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 		wanted |= pv_perf_has_rdpmc(event);
 	}
 
-	/* A CPU whose counters KVM does not know has none of this kind. */
+	/* If the CPU's kind is unknown, KVM cannot clear the counters of others. */
 	return wanted && here->kind->pmcs.known &&
 	       pv_perf_pmc_add_watchdog(&here->kind->pmcs, pmu, pmcs);
 }
@@ -325,7 +325,7 @@ static void pv_perf_rdpmc_open(struct kvm_vcpu *vcpu)
  * pv_perf_rdpmc_goes_on - let a vCPU read its counters if nothing has changed
  * @vcpu: as for pv_perf_rdpmc_enter(), which is to be called if not
  *
- * That is the case at most entries.
+ * At most entries, nothing has changed.
  *
  * Return: whether nothing has changed.  Then no event has lost its counter, either.
  */

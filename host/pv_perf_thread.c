@@ -267,7 +267,7 @@ void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 	mutex_unlock(&here->lock);
 }
 
-/* Another CPU of this host may run the vCPU after this, and is looked at then. */
+/* If the thread comes to another CPU after this, VM entry looks again. */
 static void pv_perf_set_kind(struct pv_perf_vcpu *here,
 			     const struct pv_perf_kind *kind)
 {

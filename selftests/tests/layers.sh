@@ -72,7 +72,7 @@ planted top middle bottom top.h -- top.o middle.o bottom.o
 is "every file may include a header whose own place is below" "$(grep -c includes out)" 0
 planted top bottom middle -- middle.o bottom.o
 is "the check fails for a use of a file above without a circle" $status 1
-has "the check names a file without an object" "has top, of which there is no object" out
+has "the check names a file without an object" "has top, but there is no object of this name" out
 planted middle bottom -- middle.o bottom.o
 is "the check passes for the right order" $status 0
 planted bottom -- middle.o bottom.o

@@ -327,8 +327,8 @@ is "Ctrl-C before record starts anything: record only says that it was interrupt
 	"$(cat cut.out)" "pv-perf: interrupted"
 rm bin/perf
 
-# perf ends early if a disk is small.  The guest's disk seems to have 20 MB, of which perf may
-# use a tenth.
+# perf ends early if a disk is small.  The guest's disk seems to have 20 MB, and perf may use a
+# tenth of them.
 cat >bin/df <<-'END'
 	#!/bin/sh
 	echo "Filesystem 1024-blocks Used Available Capacity Mounted on"

@@ -26,7 +26,7 @@ profiles to a server (until it is ended; for systemd)"""
 DESCRIPTION = """Records windows of host and guests (pv-perf record --all), under a policy
 that selects the VMs, and within a budget of CPU time and disk space. Writes each window
 as a profile for pprof, and can send the profiles to a server with Pyroscope's ingest
-protocol. An audit log says what was recorded, of which VMs, and where it was sent."""
+protocol. An audit log names each recording, its VMs, and where its profiles went."""
 
 PR_SET_CHILD_SUBREAPER = 36
 
