@@ -11,6 +11,9 @@
  * such a round, or no round at all.  After a round that does not count, the next one makes
  * fewer system calls: on a slow machine another task might interrupt each round.
  *
+ * The program leaves out counters that the CPU does not have.  In a guest, RDPMC of such a
+ * counter reads 0, and the driver changes the page, so that no round would count.
+ *
  * -f: a child reads the counters.  The child has not mapped an event, but has inherited
  * its parent's permission to execute RDPMC.
  *
@@ -51,6 +54,33 @@ static uint64_t rdpmc(uint32_t counter)
 
 	__asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter));
 	return (uint64_t)high << 32 | low;
+}
+
+static bool is_absent(uint32_t counter)
+{
+	uint32_t lock;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		lock = page->lock;
+		rdpmc(counter);
+		if (page->lock == lock)
+			return false;
+	}
+	return true;
+}
+
+static void leave_out_absent(void)
+{
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < nr_counters; i++) {
+		if (is_absent(counters[i]))
+			printf("counter %#x: the CPU does not have it\n", counters[i]);
+		else
+			counters[kept++] = counters[i];
+	}
+	nr_counters = kept;
 }
 
 /* The index of the program's own counter plus 1, as in the page; 0 for a child. */
@@ -148,6 +178,12 @@ int main(int argc, char *argv[])
 		counters[nr_counters++] = strtoul(argv[i], NULL, 0);
 	signal(SIGSEGV, fault);
 	count_self();
+	if (seconds)
+		leave_out_absent();
+	if (!nr_counters && seconds) {
+		fprintf(stderr, "rdpmc_others: the CPU has none of these counters\n");
+		return 2;
+	}
 	if (!child)
 		return seconds ? look(seconds) : until_revoked();
 
