@@ -146,10 +146,6 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 	unsigned int todo = 0;
 	u32 told = event->told & ~event->owed;
 
-	/* The guest may keep many events for later.  The host has nothing to tell of these. */
-	if (!(event->enabled | event->told | atomic_read(&event->overflows)))
-		return 0;
-
 	if (may_sleep) {
 		/* pv_perf_note_lost() would make the request that is served here. */
 		if (pv_perf_is_newly_lost(event))
@@ -184,6 +180,12 @@ static unsigned int pv_perf_deliver_event(struct kvm_vcpu *vcpu,
 	return todo;
 }
 
+/* The guest may keep many events for later.  The host has nothing to tell of these. */
+static __always_inline bool pv_perf_is_silent(const struct pv_perf_event *event)
+{
+	return !(event->enabled | event->told | atomic_read(&event->overflows));
+}
+
 /* The vCPU is locked.  Returns whether the guest is to get an NMI. */
 static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 {
@@ -191,13 +193,18 @@ static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 	struct pv_perf_event *event;
 	unsigned int todo = 0;
 
-	list_for_each_entry(event, &here->events, node)
-		todo |= pv_perf_deliver_event(vcpu, event, when);
+	list_for_each_entry(event, &here->events, node) {
+		if (!pv_perf_is_silent(event))
+			todo |= pv_perf_deliver_event(vcpu, event, when);
+	}
 
 	/* An event that started again may have taken an earlier event's counter. */
 	if (when == PV_PERF_AT_LEAVE) {
-		list_for_each_entry(event, &here->events, node)
-			todo |= pv_perf_deliver_event(vcpu, event, PV_PERF_AT_REQUEST);
+		list_for_each_entry(event, &here->events, node) {
+			if (!pv_perf_is_silent(event))
+				todo |= pv_perf_deliver_event(vcpu, event,
+							      PV_PERF_AT_REQUEST);
+		}
 	}
 
 	if (todo & PV_PERF_DELIVER_AGAIN)
