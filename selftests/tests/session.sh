@@ -412,7 +412,7 @@ refused() {
 refused "a user who is not root" "run this as root" setpriv --reuid=65534 --clear-groups \
 	"$pv_perf" record -o user -- true
 refused "a folder that exists" "another name" "$pv_perf" record -o good -- true
-refused "two events" "one event" "$pv_perf" record -e cycles,instructions -- true
+refused "a name of an event with a blank" "list of events" "$pv_perf" record -e "a b" -- true
 refused "an unknown event" "perf" \
 	"$pv_perf" record -e nonsense -o nonsense -- true
 if perf stat -x, -e cycles -- true 2>&1 | grep -q '<not supported>'; then

@@ -27,6 +27,7 @@ def add_command(commands):
     a("--top", metavar="N", type=report.count, default=20, help="show at most N "
       "processes and functions, 0 for all (default: 20)")
     a("--json", action="store_true", help="print one object of JSON")
+    a("--event", metavar="EVENT", help="the event to compare (default: the first of each session)")
     a("--vm", metavar="NAME", action="append", default=[], help="only this VM")
     a("--comm", metavar="NAME", action="append", default=[],
       help="only processes of this name; * matches anything")
@@ -49,7 +50,7 @@ def read(folder, args):
     defaults = argparse.Namespace(
         flamegraph=None, pprof=None, folded=None, timeline=None, firefox=None,
         inclusive=False, kallsyms=[], debug=[], limit=64 << 10, time=None,
-        **{key: getattr(args, key) for key in ("vm", "comm", "threads")})
+        **{key: getattr(args, key) for key in ("event", "vm", "comm", "threads")})
     session, accounts, others, notes = report.read(folder, defaults)
     tables = {}
     for found, where in ((accounts, ""), (others, "elsewhere ")):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """pv-perf record: runs perf on the host and in guests at the same time, to a folder."""
+import argparse
 import fnmatch
 import os
 import re
@@ -12,13 +13,14 @@ import types
 from pvperf.error import Error
 from pvperf.record import folder, vmm
 from pvperf.record.domain import PATIENCE, Domain, each
+from pvperf.record.events import Events
 from pvperf.record.session import Session, say
 from pvperf.record.transport.common import Local
 
 HELP = """record host and guests at the same time (takes as long as COMMAND, and some
 seconds)"""
 
-DESCRIPTION = """Samples an event on this host, as root, and in guests at the same
+DESCRIPTION = """Samples events on this host, as root, and in guests at the same
 time, as perf record does, while COMMAND runs, for --seconds, or until Ctrl-C. pv-perf
 report reads the result in DIR. Guests need perf and the driver of the pair. pv-perf
 reaches them by QEMU's guest agent or by ssh. If pv-perf cannot record a guest, it says
@@ -36,20 +38,46 @@ STRICT_STATUS = 125
 DEFAULT_HZ = 199
 
 
+# The bytes of the stack that perf copies with --call-graph dwarf, and the largest number.
+STACK, MOST_STACK = 8192, 65528
+
+
+def call_graph(word):
+    """perf's argument of --call-graph."""
+    match = re.fullmatch(r"fp|lbr|dwarf(?:,(\d{1,5}))?", word)
+    size = int(match[1] or STACK) if match else 0
+    if not match or not 8 <= size <= MOST_STACK or size % 8:
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is not fp, lbr, dwarf or dwarf,BYTES with BYTES a multiple of 8, at "
+            f"most {MOST_STACK}")
+    return f"dwarf,{size}" if word.startswith("dwarf") else word
+
+
 def add_command(commands):
     parser = commands.add_parser(
         "record", help=HELP, description=DESCRIPTION,
         usage="pv-perf record [options] [-- COMMAND...]")
     a = parser.add_argument
-    a("-e", metavar="EVENT", default="cycles",
-      help="the event to sample, as for perf record (default: cycles)")
+    a("-e", metavar="EVENTS", action="append",
+      help="the events to sample on all machines, as for perf record, also groups: "
+      "'{cycles,instructions}:S'; repeat it for more (default: cycles); the hypervisor's "
+      "events, such as kvm/exits/, are sampled only in guests")
+    a("--guest-event", metavar="EVENTS", action="append", default=[],
+      help="events to sample only in guests; repeat it for more")
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("-F", metavar="HZ", type=int,
                       help="samples per second and CPU "
                       f"(default: {DEFAULT_HZ})")
     rate.add_argument("-c", metavar="N", type=int,
                       help="take a sample after each N events")
-    a("-g", action="store_true", help="record call chains")
+    chains = parser.add_mutually_exclusive_group()
+    chains.add_argument("-g", action="store_const", const="fp", dest="call_graph",
+                        help="record call chains, by frame pointers")
+    chains.add_argument(
+        "--call-graph", metavar="HOW", type=call_graph,
+        help="record call chains: fp, as -g; dwarf or dwarf,BYTES, for programs without "
+        "frame pointers, by a copy of BYTES of the stack in each sample (default: "
+        f"{STACK}); lbr, by the branches that Intel's CPUs record")
     a("--vm", metavar="NAME", action="append", default=[],
       help="a guest: a domain of libvirt, NAME@URI if several URIs have that name, "
       "or ssh:[USER@]HOST, where USER is root or may use sudo; repeat it for more")
@@ -81,45 +109,6 @@ def add_command(commands):
     a("-o", metavar="DIR", help="the folder of the session (default: pv-perf-TIME)")
     a("command", nargs="*", metavar="COMMAND", help="runs while the session records")
     parser.set_defaults(run=run)
-
-
-def split_event(event):
-    """(name, modifiers) of one event."""
-    if not re.fullmatch(r"[\w./=,:-]+", event) or \
-            ("," in event and "/" not in event):
-        raise Error(f"-e {event}: this is not the name of one event",
-                    "perf list has the names of events")
-    # The name of a tracepoint contains a colon.
-    match = re.fullmatch(r"(.*/|[^/]*?(?=:)):?([ukhGHpPSDIWeb]*)", event)
-    return match.groups() if match else (event, "")
-
-
-def host_event(event):
-    """EVENT of the host's code only."""
-    name, modifiers = split_event(event)
-    return f"{name}{'' if name.endswith('/') else ':'}{modifiers}H"
-
-
-def both_event(event):
-    """EVENT of the host's and guests' code.  Without G or H, perf takes the host's code."""
-    return host_event(event) + "G"
-
-
-def passive_event(event, chains):
-    """EVENT of guests' code only, to be sampled.  KVM has no call chains of guests.  If perf
-    record is asked for chains, and a sample has none, perf script prints no address."""
-    name, modifiers = split_event(event)
-    if chains and "/" in name:
-        name = name.removesuffix("/").removesuffix(",") + ",call-graph=no/"
-    elif chains and ":" not in name:
-        name += "/call-graph=no/"
-    return f"{name}{'' if name.endswith('/') else ':'}{modifiers}G"
-
-
-def guest_event(event):
-    """EVENT of guests' code only, to be counted."""
-    name, modifiers = split_event(event)
-    return f"{name}{'' if name.endswith('/') else ':'}{modifiers}G"
 
 
 def find_libvirt(args):
@@ -267,7 +256,7 @@ def check_event(event, passive, local):
     if kind and local:
         raise Error(f"-e {event}: it is {kind}, with which the host counts guests' time "
                     f"as its own: the time of {', '.join(local)} would count twice",
-                    "-e cycles, or another hardware event; or no --vm")
+                    f"-e cycles, or another hardware event; --guest-event {event}; or no --vm")
     if kind and passive:
         raise Error(f"-e {event}: it is {kind}, which does not tell a guest's code "
                     "from the host's, as --passive needs",
@@ -275,18 +264,30 @@ def check_event(event, passive, local):
     return not kind
 
 
-def options_of(args, hardware, passive, left_out):
+def check_events(events, passive, local):
+    """Checks all of the host's events, and raises Error for the first that cannot be used."""
+    can_tell = [check_event(event, passive, local) for event in events.names(events.host)]
+    return all(can_tell)
+
+
+def options_of(args, events, hardware, passive, left_out):
     frequency = None if args.c else args.F or DEFAULT_HZ
-    events = [host_event(args.e)]
-    if passive:
-        events.append(passive_event(args.e, args.g))
-    rate = ["-c", str(args.c)] if args.c else ["-F", str(frequency)]
+    chains = args.call_graph
     return types.SimpleNamespace(
-        event=args.e, events=events, counted=both_event(args.e), period=args.c,
-        guest_event=guest_event(args.e), hardware=hardware,
-        frequency=frequency, callgraph=args.g, rate=rate + ["-g"] * args.g, limit=args.limit,
+        described=events.describe(args.c, frequency), events=events,
+        host_arguments=events.of_host(passive, chains), hardware=hardware,
+        callgraph=chains, rate=(["-c", str(args.c)] if args.c else ["-F", str(frequency)]) +
+        (["--call-graph", chains] if chains else []), limit=args.limit,
         patience=args.patience, seconds=args.seconds, command=args.command,
         strict=args.strict, left_out=left_out)
+
+
+def warn_of_stacks(chains, frequency, limit):
+    """Says how soon copies of stacks may fill the room for them."""
+    if chains and chains.startswith("dwarf") and frequency:
+        rate = int(chains.partition(",")[2]) * frequency / 1e6
+        say(f"copies of stacks take up to {rate:.1f} MB per second and CPU, and perf ends at "
+            f"--limit {limit} MB")
 
 
 def find_symbols(args, passive):
@@ -305,8 +306,16 @@ def find_symbols(args, passive):
 
 def run(args):
     check(args)
+    session = record(args, Events(args.e or ["cycles"], args.guest_event))
+    print(f"{session.path}: {session.ended - session.began:.1f} s of "
+          f"{len(session.recording)} machines", file=sys.stderr)
+    return STRICT_STATUS if args.strict and session.ill() else session.status
+
+
+def record(args, events):
+    """Records a session; returns the Session."""
     if args.passive or args.all:
-        check_event(args.e, True, [])
+        check_events(events, True, [])
     connections = find_libvirt(args)
     guests = [find_guest(connections, n) for n in args.vm]
     passive = [find_passive(connections, n) for n in args.passive]
@@ -319,8 +328,14 @@ def run(args):
             raise Error("--all: no running domain can be recorded",
                         "see virsh list, and --only and --except")
     make_unique(guests + passive)
-    options = options_of(args, check_event(
-        args.e, passive, [d.name for d in guests if d.pid]), passive, left_out)
+    if events.only_guests and not guests:
+        raise Error("no guest of the session records itself, and these events are of guests: "
+                    + ", ".join(events.names(events.only_guests)), "--vm NAME")
+    # Counts, unlike samples, need not tell guests' time from the host's.
+    hardware = check_events(events, passive, [] if events.timer
+                            else [d.name for d in guests if d.pid])
+    options = options_of(args, events, hardware, passive, left_out)
+    warn_of_stacks(args.call_graph, options.described[0][2], args.limit)
     path = folder.create(args.o or time.strftime("pv-perf-%Y%m%d-%H%M%S"))
     host = Domain("host", "host", Local())
     try:
@@ -332,6 +347,4 @@ def run(args):
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
-    print(f"{path}: {session.ended - session.began:.1f} s of "
-          f"{len(session.recording)} machines", file=sys.stderr)
-    return STRICT_STATUS if args.strict and session.ill() else session.status
+    return session

@@ -37,8 +37,9 @@ class Domain:
         self.pid, self.vcpus = None, []
         # The domain's UUID in libvirt.
         self.uuid = None
-        # The host's count of the VMM in guest mode, and the PIDs of the VM's helpers.
-        self.counted, self.helpers = None, set()
+        # The host's counts of the VMM in guest mode, one for each of the host's events, and
+        # the PIDs of the VM's helpers.
+        self.counts, self.helpers = [], set()
         self.samples = self.lost = self.kernel = self.cpus = None
         # The file with the kernel's symbols of a passive guest.
         self.symbols = None
@@ -138,7 +139,8 @@ class Domain:
         """The entry of session.json."""
         return {"name": self.name, "kind": self.kind, "connect": self.connect,
                 "uuid": self.uuid, "status": self.status, "pid": self.pid, "vcpus": self.vcpus,
-                "counted": self.counted, "helpers": sorted(self.helpers),
+                "counted": self.counts[0] if self.counts else None,
+                "more": self.counts[1:], "helpers": sorted(self.helpers),
                 "samples": self.samples, "symbols": self.symbols, "maps": self.maps,
                 "lost": self.lost or 0, "clock": self.clock}
 

@@ -60,29 +60,38 @@ def keep_symbols(folder, name, path):
 
 
 def read_counted(path):
-    """{CPU: count} of the output of perf stat -A -x, or None."""
-    result = {}
+    """[{CPU: count} or None] of the output of perf stat -A -x, with an entry for each event."""
+    result = [{}]
     try:
         with open(path, encoding="utf-8", errors="replace") as f:
             for line in f:
-                match = re.match(r"CPU(\d+),([\d.]+),(\w*),", line)
-                if match:
-                    # perf counts software clocks in ms, but their samples are in ns.
-                    unit = 10**6 if match[3] == "msec" else 1
-                    result[match[1]] = round(float(match[2]) * unit)
+                match = re.match(r"CPU(\d+),(?:([\d.]+)|<not counted>),(\w*),", line)
+                if not match:
+                    continue
+                # The lines of an event come together, in the order of the CPUs.
+                if match[1] in result[-1]:
+                    result.append({})
+                # perf counts software clocks in ms, but their samples are in ns.
+                unit = 10**6 if match[3] == "msec" else 1
+                result[-1][match[1]] = match[2] and round(float(match[2]) * unit)
     except OSError:
-        return None
-    return result or None
+        return []
+    return [{cpu: n for cpu, n in one.items() if n is not None} or None for one in result]
 
 
-def read_count(path):
-    """The count in the output of perf stat -x, of one event, or None."""
+def read_counts(path, events):
+    """[count or None] of the output of perf stat -x, with an entry for each event; or []."""
     try:
         with open(path, encoding="utf-8", errors="replace") as f:
-            match = re.search(r"^(\d+),", f.read(1 << 16), re.M)
+            found = re.findall(r"^(?:(\d+)|<not counted>),", f.read(1 << 16), re.M)
     except OSError:
-        return None
-    return int(match[1]) if match else None
+        return []
+    # On a hybrid host an event has a line for each kind of core.
+    each, rest = divmod(len(found), events)
+    if rest or not each:
+        return []
+    parts = [found[i * each:(i + 1) * each] for i in range(events)]
+    return [sum(map(int, filter(None, part))) if any(part) else None for part in parts]
 
 
 def host():

@@ -50,6 +50,20 @@ check_perf() {
 		die "$version there is too old: names of functions need perf 5.14 or later"
 }
 
+# check_chains EVENT HOW: can this machine record call chains by --call-graph HOW?
+check_chains() {
+	case $2 in
+	dwarf*)	perf version --build-options 2>/dev/null |
+			grep -Eq '(libunwind|dwarf-unwind[a-z-]*|libdw[a-z-]*): *\[ *on' ||
+			fail "perf there cannot unwind stacks. Remedy: --call-graph fp" ;;
+	lbr)	perf record -q --call-graph lbr -e "$1" -o /dev/null -- true \
+			>/dev/null 2>lbr.log ||
+			fail "no last branch records (LBR) with calls there: they need Intel's" \
+				"CPUs from Haswell on, and no VM has them. Remedy: --call-graph" \
+				"dwarf, or fp ($(log_of lbr))" ;;
+	esac
+}
+
 find_place() {
 	case $place in
 	/*)	dir=$place ;;
@@ -70,9 +84,10 @@ be_nice() {
 	[ -e role ] || ! command -v nice >/dev/null || nice="nice -n 19"
 }
 
-# log_of NAME: the last lines of a part's log
+# log_of NAME: the last lines of a part's log, without perf's list of options
 log_of() {
-	grep -v -e '^$' -e '^Events ' "$1.log" | tail -n 3 | tr '\n' ' '
+	grep -v -e '^$' -e '^Events ' -e "^Run 'perf list'" -e '^ *Usage: ' -e '^ *or: ' \
+		-e '^ *-[a-zA-Z-]*, ' "$1.log" | tail -n 3 | tr '\n' ' '
 }
 
 # The number of measurements of the clock at the begin and at the end. Only there no other
@@ -204,7 +219,7 @@ mark() {
 
 # start ROLE LEASE EVENT MARK LIMIT PERF-RECORD-ARGUMENT...
 start() {
-	role=$1 lease=$2 event=$3 mark=$4 limit=$5
+	role=$1 lease=$2 event=$3 mark=$4 limit=$5 before=
 	shift 5
 	check_perf
 	mkdir "$dir" || exit 1
@@ -217,8 +232,15 @@ start() {
 	# If an event is not supported, perf record would take another event.
 	perf stat -a -x, -o counted -e "$event" -- true 2>stat.log ||
 		fail "perf: $(log_of stat)"
-	! grep -q '<not supported>' counted ||
-		fail "perf has no $event there: pv-perf-doctor says why"
+	missing=$(sed -n 's/^<not supported>,[^,]*,\(.*\),0,[0-9.]*,.*/\1/p' counted | tr '\n' ' ')
+	[ -z "$missing" ] || fail "perf has no ${missing}there: pv-perf-doctor says why"
+	for word; do
+		[ "$before" != --call-graph ] || {
+			check_chains "$event" "$word"
+			[ "$word" = fp ] || touch unwound
+		}
+		before=$word
+	done
 	if [ "$role" = host ]; then
 		echo "$mark" >mark
 		echo "$role" >role
@@ -307,9 +329,52 @@ stop() {
 #		ADDRESS "SYMBOL" "OBJECT"
 #
 # Strings are JSON strings. Unknown names are missing. perf's JSON has one key per line,
-# and escapes all control characters.
+# and escapes all control characters. The JSON does not have the chains that perf unwinds:
+# if there is a file chains, it has the addresses and names, from perf script. A name with
+# newlines can only forge addresses further out in the same stack, which its program could
+# do, too: the next stack begins at a header, whose time nobody can know beforehand.
 join_names() {
-	awk -v names=names '
+	awk -v names=names -v chains="$1" '
+	function quoted(word) {
+		gsub(/["\\]/, "\\\\&", word)
+		gsub(/[[:cntrl:]]/, "?", word)
+		return " \"" word "\""
+	}
+	# An address, and "SYMBOL+0xOFFSET (OBJECT)" or "[unknown] (OBJECT)".
+	function unwound(line,	address, symbol) {
+		sub(/^[ \t]+/, "", line)
+		address = line
+		sub(/ .*/, "", address)
+		if (address !~ /^[0-9a-f]+$/)
+			return ""
+		sub(/^[^ ]* /, "", line)
+		sub(/\)$/, "", line)
+		if (match(line, /\+0x[0-9a-f]+ \(/)) {
+			symbol = substr(line, 1, RSTART - 1)
+			line = substr(line, RSTART + RLENGTH)
+			# The same name as in the JSON.
+			sub(/^\/.*\//, "", line)
+			return "\n\t" address quoted(symbol) quoted(line)
+		}
+		# The address is the one in OBJECT.
+		if (sub(/^\[unknown\] \(\//, "/", line))
+			return "\n\t" address quoted("") quoted(line)
+		return "\n\t" address
+	}
+	# Reads the chain of the sample with the header PID/TID TIME:
+	function next_chain(header,	word, result) {
+		do {
+			split(ahead, word)
+			if (word[1] " " word[2] == header)
+				break
+		} while ((getline ahead <chains) > 0)
+		# The address of a sample without a chain.
+		sub(/^[^:]*:/, "", ahead)
+		result = unwound(ahead)
+		while ((getline ahead <chains) > 0 && ahead ~ /^\t/)
+			result = result unwound(ahead)
+		return result
+	}
 	function value(line) {
 		sub(/^[^:]*: /, "", line)
 		sub(/,$/, "", line)
@@ -351,8 +416,10 @@ join_names() {
 		while (ns != "" && earlier(ns, time))
 			next_named()
 		named = ns == time && tid == id[2]
-		print $1, $2, misc, $at, $(at + 1), $(at + 2),
-			(named ? comm frames : "\"\"")
+		if (chains != "")
+			frames = next_chain($1 " " $at)
+		print $1, $2, misc, $at, $(at + 1), $(at + 2), \
+			(named ? comm : "\"\"") (named || chains != "" ? frames : "")
 		if (named)
 			next_named()
 		else if (NF > at + 2)
@@ -419,20 +486,30 @@ script() {
 	# Without names of inlined functions: perf would start addr2line for each.
 	mkdir none
 	ln -s /bin/false none/addr2line
+	ip=,ip chains=''
+	[ ! -e unwound ] || ip='' chains=chains
 	$nice perf script "$@" -i record.data --ns --no-inline --show-lost-events \
-		-F pid,tid,cpu,time,event,period,misc,ip \
+		-F pid,tid,cpu,time,event,period,misc$ip \
 		</dev/null >numbers 2>script.log &
 	script=$!
 	echo $script "$(start_of $script)" >script.pid
+	if [ -e unwound ]; then
+		mkfifo chains
+		PATH=$dir/none:$PATH $nice perf script "$@" -i record.data --ns --no-inline \
+			-F pid,tid,time,ip,sym,symoff,dso </dev/null >chains 2>chains.log &
+		unwinder=$!
+		echo $unwinder "$(start_of $unwinder)" >chains.pid
+	fi
 	PATH=$dir/none:$PATH $nice perf data convert -f --to-json /proc/self/fd/3 -i record.data \
 		</dev/null >names.log 2>&1 3>names &
 	names=$!
 	echo $names "$(start_of $names)" >names.pid
-	join_names <numbers | gzip -1 >samples.gz
+	join_names "$chains" <numbers | gzip -1 >samples.gz
 	wait $script || echo "early script $(log_of script)"
 	wait $names || echo "early names $(log_of names)"
+	[ ! -e unwound ] || wait $unwinder || echo "early chains $(log_of chains)"
 	maps
-	rm -f script.pid names.pid record.data
+	rm -f script.pid names.pid chains.pid record.data
 	cat lost
 	[ ! -e clock.data ] || timeout 60 perf script -i clock.data --ns -F pid,time \
 		</dev/null 2>/dev/null | awk 'NR == FNR { mark[$2] = $1; next }

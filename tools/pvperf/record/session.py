@@ -31,8 +31,9 @@ def say(text):
 
 
 class Session:
-    """A session.  options: event; events of the host; counted: the event of all code; rate:
-    options of perf record; limit: MB that a machine may store; patience, seconds, command."""
+    """A session.  options: events; described: see Events.describe(); host_arguments: the
+    events for the host's perf record; rate: its other options; limit: MB that a machine may
+    store; patience, seconds, command."""
 
     def __init__(self, options, path, host, guests, passive):
         self.options, self.path = options, path
@@ -52,7 +53,7 @@ class Session:
         self.status = 0
         # {pid: Hypercalls} of the VMMs that may run a guest of the session.
         self.vmms, self.window = {}, None
-        # {pid: (count in guest mode or None, helpers)} of VMMs.
+        # {pid: (count in guest mode of each event of the host, helpers)} of VMMs.
         self.costs = {}
         # Set by the first Ctrl-C, and by the second.
         self.stopping, self.hurry = threading.Event(), threading.Event()
@@ -103,13 +104,12 @@ class Session:
 
     def start(self):
         """Starts perf on all machines, with disabled events."""
-        options = self.options
+        options, events = self.options, self.options.events
 
         def start(d):
-            events = options.events if d is self.host else [options.event]
-            d.start(self.lease, options.counted if d is self.host
-                    else options.event, self.mark, options.limit,
-                    [*options.rate, *(word for e in events for word in ("-e", e))])
+            counted, recorded = (events.to_count(events.host, "HG"), options.host_arguments) \
+                if d is self.host else (events.to_count(events.all()), events.of_guests())
+            d.start(self.lease, counted, self.mark, options.limit, [*options.rate, *recorded])
 
         self.each([self.host], start, self.patience, self.stopping)
         if not self.host.ok():
@@ -138,12 +138,13 @@ class Session:
     def count_guests(self):
         """Counts each VMM in guest mode.  A guest cannot forge this count."""
         for pid in self.local_vmms():
-            self.costs[pid] = None, vmm.helpers(pid)
+            self.costs[pid] = [], vmm.helpers(pid)
             if not self.options.hardware:
                 continue
             try:
+                events = self.options.events
                 self.host.do("count", f"guest-{pid}", str(pid),
-                             self.options.guest_event, timeout=self.patience)
+                             events.to_count(events.host, "G"), timeout=self.patience)
             except Failed as error:
                 say(f"cannot count the events of the guest of process {pid}: {error}")
 
@@ -214,7 +215,8 @@ class Session:
         self.began = time.time()
         names = ", ".join(d.name for d in self.recording + self.passive
                           if d.ok())
-        say(f"records {self.options.event} of {names}; Ctrl-C ends it")
+        say(f"records {', '.join(e[0] for e in self.options.described)} of {names}; Ctrl-C "
+            "ends it")
 
     def wait(self):
         """Waits until the command or the time ends, or somebody ends the session."""
@@ -356,6 +358,10 @@ class Session:
         except (Failed, OSError) as error:
             say(f"{d.name}: has no maps of its processes: {error}")
 
+    def names_of_host(self):
+        events = self.options.events
+        return events.names(events.host)
+
     def take_count(self, pid):
         name = f"guest-{pid}.txt"
         try:
@@ -363,7 +369,8 @@ class Session:
         except Failed:
             pass                    # count_guests() has said that the part did not start
         path = self.work_file(self.host, name)
-        self.costs[pid] = folder.read_count(path), self.costs[pid][1]
+        self.costs[pid] = folder.read_counts(path, len(self.names_of_host())), \
+            self.costs[pid][1]
         if os.path.exists(path):
             os.unlink(path)
 
@@ -413,9 +420,10 @@ class Session:
         for d, found in said.items():
             self.find_clock(d, found)
         for d in self.guests + self.passive:
-            d.counted, d.helpers = self.costs.get(d.pid, (None, set()))
-            if d.kind == "guest" and d.pid and not self.options.hardware:
-                d.fail(f"its time is in the host's samples of {self.options.event}, too. "
+            d.counts, d.helpers = self.costs.get(d.pid, ([], set()))
+            if d.kind == "guest" and d.pid and not self.options.hardware and \
+                    not self.options.events.timer:
+                d.fail(f"its time is in the host's samples of {self.names_of_host()[0]}, too. "
                        "Remedy: -e cycles")
 
     @contextlib.contextmanager
@@ -459,24 +467,36 @@ class Session:
         return next((v for v in self.vmms.values()
                      if v.pid not in taken and v.is_of(found)), None)
 
-    def write(self):
-        options, window = self.options, self.window
-        counted = None
+    def counts(self):
+        """[{CPU: count} or None] of the events of the host, and then of the others."""
+        found = []
         if self.host.samples:
             path = self.work_file(self.host, "stat.txt")
-            counted = folder.read_counted(path)
+            found = folder.read_counted(path)
             if os.path.exists(path):
                 os.unlink(path)
+        # If a count is missing, nobody knows which one.
+        if len(found) != len(self.names_of_host()):
+            found = [None] * len(self.names_of_host())
+        return found + [None] * (len(self.options.described) - len(found))
+
+    def write(self):
+        options, window = self.options, self.window
+        counts = self.counts()
+        (event, period, frequency, _), *more = options.described
         folder.write(self.path, {
-            "event": options.event, "period": options.period,
-            "frequency": options.frequency, "callgraph": options.callgraph,
+            "event": event, "period": period, "frequency": frequency,
+            "callgraph": bool(options.callgraph),
+            "more": [{"event": event, "period": period, "frequency": frequency,
+                      "guests": guests, "counted": counted}
+                     for (event, period, frequency, guests), counted in zip(more, counts[1:])],
             "began": datetime.datetime.fromtimestamp(
                 self.began, datetime.timezone.utc).isoformat(),
             # pylint: disable-next=unsubscriptable-object # it is None at first
             "seconds": window[1] - window[0] if window
             else self.ended - self.began,
             "window": window, "interrupted": self.stopping.is_set(),
-            "host": {**folder.host(), "counted": counted},
+            "host": {**folder.host(), "counted": counts[0]},
             "left_out": options.left_out,
             "domains": [d.describe() for d in
                         [self.host, *self.guests, *self.passive]]})

@@ -98,7 +98,10 @@ class Accounts:
         total = sum(max(self.balance(d), 0) for d in self.domains)
         total += self.sampled("other guests").events
         self.counted = counted
-        if counted is None:
+        if self.session.only_guests:
+            self.doubts.append("only the guests have this event: the host cannot check what "
+                               "they say")
+        elif counted is None:
             self.doubts.append(
                 "the count of the host's CPUs is not known: the whole is the sum of "
                 "what the domains say")

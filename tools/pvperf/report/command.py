@@ -10,6 +10,7 @@ import sys
 from pvperf.error import Error
 from pvperf.report import reader
 from pvperf.report.accounts import Accounts
+from pvperf.report.event import plain
 from pvperf.report.input import debug
 from pvperf.report.input.kallsyms import Kallsyms
 from pvperf.report.input.recorded import Session
@@ -48,6 +49,8 @@ def add_command(commands):
     a("--firefox", metavar="FILE.json", help="the samples over time, for "
       "https://profiler.firefox.com; with gzip if FILE ends with .gz")
     a("--folded", metavar="FILE", help="folded stacks, for flamegraph.pl and others")
+    a("--event", metavar="EVENT", help="the event to report, if the session has several "
+      "(default: the first)")
     a("--time", metavar="FROM-TO", type=part, help="only samples of this time, in "
       "seconds since the beginning of the session")
     a("--vm", metavar="NAME", action="append", default=[], help="only this VM: the "
@@ -221,6 +224,9 @@ def read_all(session, options, files):
 
 def notes_of(session, accounts):
     notes = ["the session was interrupted"] if session.interrupted else []
+    others = [e.name for e in session.events if plain(e.name) in session.others]
+    if others:
+        notes.append(f"the session has more events, for --event: {', '.join(others)}")
     for domain in session.domains:
         notes += [f"{domain.title()}: {n}" for n in domain.notes]
         if domain.lost:
@@ -231,7 +237,7 @@ def notes_of(session, accounts):
 
 def headline(session):
     how = f"every {session.period:,}" if session.period else \
-        f"{session.frequency:,g} Hz" if session.frequency else "?"
+        f"{session.frequency:,g} Hz" if session.frequency else "counted with its group"
     return f"{session.began}, {session.seconds:,.1f} s: {session.event}, " \
         f"{how}; host {session.host_name}, {session.cpus or '?'} CPUs, " \
         f"Linux {session.kernel}"
@@ -253,7 +259,7 @@ def run(args):
 
 def read(folder, args):
     """(Session, Accounts of this host, Accounts of other hosts, notes); writes no file."""
-    session = Session(folder)
+    session = Session(folder, args.event)
     options = Options(args, session)
     accounts, others = read_all(session, options, Files(args, session, 1, None, None))
     return session, accounts, others, \
@@ -262,7 +268,7 @@ def read(folder, args):
 
 def report(args):
     """Writes the files; returns the parts of the text to print."""
-    session = Session(args.dir)
+    session = Session(args.dir, args.event)
     options = Options(args, session)
     shares = sum(bool(d.samples) for d in session.domains) or 1
     with contextlib.ExitStack() as stack:

@@ -15,7 +15,11 @@ def plain(name):
     name = MODIFIERS.sub("", name)
     match = re.match(r"([^/]+)/(.*)/$", name)
     if match:
-        terms = [t for t in match[2].split(",") if not TERMS.match(t)]
+        terms = match[2].split(",")
+        for term in terms:
+            if term.startswith("name="):
+                return term.removeprefix("name=")
+        terms = [t for t in terms if not TERMS.match(t)]
         if not terms:
             name = match[1]
         elif len(terms) == 1 and "=" not in terms[0]:

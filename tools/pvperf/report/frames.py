@@ -83,7 +83,9 @@ class Frames:
         """The frame of an address that intern() has not resolved.  number: the index in
         unresolved."""
         address, where = self.unresolved[number]
-        place = maps.find(pid, address) if maps else None
+        # If perf knows the file, the address is the one in the file.
+        place = None if not maps else maps.find(pid, address) if where in UNKNOWN \
+            else maps.file(where)
         if place and where in UNKNOWN:
             where = maps.paths[place.build_id]
         name = finder.find(place, address) if place else None

@@ -84,17 +84,19 @@ class Profile:
                 self.helpers[pid] = d
 
     def wanted(self, event):
-        """Is event the session's event?"""
+        """Is event the session's event?  None if it is another one of the session."""
         if event not in self.events:
             if len(self.events) >= 1000:
                 return False
-            self.events[event] = plain(text.name(event)) == self.event
+            name = plain(text.name(event))
+            self.events[event] = None if name in self.session.others else name == self.event
         return self.events[event]
 
     def add(self, sample):
         """Counts a sample.  Returns the number of its Group, or None if it is left out."""
-        if not self.wanted(sample.event):
-            self.notes["other"] += 1
+        wanted = self.wanted(sample.event)
+        if not wanted:
+            self.notes["other"] += wanted is not None
             return None
         if sample.period > self.most:
             self.notes["impossible"] += 1

@@ -30,8 +30,9 @@ class Maps:
 
     def __init__(self, path):
         self.maps = collections.defaultdict(dict)   # {pid: {start: Map}}
-        self.sorted, self.parents = {}, {}
-        self.paths = {}             # {build ID: the path in one process}
+        self.sorted, self.parents, self.files = {}, {}, None
+        # By build ID: the path in one process, and where the code begins in the file.
+        self.paths, self.code = {}, {}
         left, forged = MAPS, False
         lines = Lines(path, SIZE)
         for block in lines:
@@ -54,6 +55,8 @@ class Maps:
             return
         self.paths.setdefault(match[5].decode(), match[6])
         start, length, offset = (int(match[i], 16) for i in (2, 3, 4))
+        code = self.code.setdefault(match[5].decode(), offset)
+        self.code[match[5].decode()] = min(code, offset)
         if start + length > MOST:
             return
         new = Map(start, start + length, offset, match[5].decode())
@@ -61,6 +64,16 @@ class Maps:
         # If a process had two files at one address, nobody knows which one a sample is in.
         old = maps.get(start, new)
         maps[start] = new if old is not None and old.build_id == new.build_id else None
+
+    def file(self, path):
+        """The Map of a file at its own addresses, or None if several files had this path."""
+        if self.files is None:
+            self.files = {}
+            for build_id, name in self.paths.items():
+                code = self.code[build_id]
+                self.files[name] = None if name in self.files else \
+                    Map(code, MOST, code, build_id)
+        return self.files.get(path)
 
     def find(self, pid, address):
         """The Map of an address of a process.  A forked process has its parent's maps."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reads session.json, which pv-perf record has written, and checks its values, because some
 come from guests."""
+import collections
 import json
 import math
 import os
 
 from pvperf.error import Error
+from pvperf.report.event import plain
 from pvperf.report.input.hosttime import Clock, HostClock
 from pvperf.report.input.lines import open_file
 from pvperf.text import printable
@@ -15,6 +17,7 @@ SIZE = 4 << 20                  # of session.json
 DOMAINS = 1000
 VCPUS = 4096
 HELPERS = 100000
+EVENTS = 100
 PAIRS = 100000
 COUNT = 1 << 63                 # more than any counter counts
 FASTEST = 1e11                  # events per second of a CPU
@@ -82,6 +85,24 @@ def read_window(where):
     return window[0], window[1]
 
 
+Event = collections.namedtuple("Event", "name period frequency counted guests")
+Event.__doc__ = """An event of a session.  counted: the host's count, or None; guests: has only
+guests sampled the event?"""
+
+
+def read_counted(where):
+    """The sum of the counts of all CPUs, or None."""
+    counted = get(where, "counted", dict)
+    return None if counted is None else round(sum(
+        get(counted, key, NUMBER, 0) for key in counted))
+
+
+def read_event(where):
+    return Event(printable(get(where, "event", str, "?")), get(where, "period", int),
+                 get(where, "frequency", NUMBER), read_counted(where),
+                 get(where, "guests", bool, False))
+
+
 class Domain:
     """The host or a guest."""
 
@@ -92,7 +113,11 @@ class Domain:
             raise Wrong("a domain has no name, or an unknown kind")
         self.pid = get(where, "pid", int)
         self.vcpus = get_list(where, "vcpus", int, VCPUS)
-        self.counted = get(where, "counted", int)
+        # The host's counts of the VMM in guest mode, in the order of the session's events.
+        more = get_list(where, "more", (int, type(None)), EVENTS)
+        self.counts = [get({"counted": n}, "counted", int)
+                       for n in (where.get("counted"), *more)]
+        self.counted = self.counts[0]
         self.helpers = get_list(where, "helpers", int, HELPERS)
         self.samples = get_file(where, "samples")
         self.symbols = get_file(where, "symbols")
@@ -132,10 +157,12 @@ class Domain:
 
 
 class Session:
-    """A session.  seconds is more than 0."""
+    """A session, with one of its events.  seconds is more than 0."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, event=None):
+        """event: the name of the event, or None for the first one."""
         self.folder = folder
+        self.only_guests = False    # have only guests the event?
         self.start = None           # the start of the timeline, by the host's clock
         where = read_json(os.path.join(folder, "session.json"))
         try:
@@ -143,6 +170,22 @@ class Session:
         except Wrong as error:
             raise Error(f"{folder}/session.json: {printable(str(error))}",
                         REMEDY) from None
+        if event is not None:
+            self.choose(event)
+        # The plain names of the session's other events.
+        self.others = {plain(e.name) for e in self.events} - {plain(self.event)}
+
+    def choose(self, name):
+        """Makes an event the session's event."""
+        for number, event in enumerate(self.events):
+            if plain(name) == plain(event.name):
+                self.event, self.period, self.frequency, self.counted, self.only_guests = \
+                    event
+                for d in self.domains:
+                    d.counted = d.counts[number] if number < len(d.counts) else None
+                return
+        raise Error(f"--event {printable(name)}: {self.folder} has no such event",
+                    "--event " + ", ".join(e.name for e in self.events))
 
     def fill(self, where):
         if not isinstance(where, dict):
@@ -163,9 +206,9 @@ class Session:
         self.host_name = printable(get(host, "name", str, "?"))[:64]
         self.kernel = printable(get(host, "kernel", str, "?"))[:64]
         self.cpus = get(host, "cpus", int)
-        counted = get(host, "counted", dict)
-        self.counted = None if counted is None else round(sum(
-            get(counted, key, NUMBER, 0) for key in counted))
+        self.counted = read_counted(host)
+        self.events = [Event(self.event, self.period, self.frequency, self.counted, False)]
+        self.events += map(read_event, get_list(where, "more", dict, EVENTS))
         domains = get_list(where, "domains", dict, DOMAINS)
         self.domains = sorted(map(Domain, domains),
                               key=lambda d: d.kind != "host")

@@ -128,7 +128,8 @@ class Writer:
             return
         group = None if number is None else profile.groups[number]
         if group is None and not profile.wanted(sample.event):
-            self.mark(profile, sample, time)
+            if profile.wanted(sample.event) is not None:
+                self.mark(profile, sample, time)
             return
         if is_passive(sample.misc):
             self.leave(self.place(profile, sample, None), time)
