@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """pv-perf timeline: draws events over time, and shows which events rise together."""
+import argparse
 import os
 import signal
 import subprocess
@@ -7,27 +8,32 @@ import sys
 import tempfile
 
 from pvperf.error import Error
+from pvperf.record import command as record
+from pvperf.record.domain import PATIENCE
+from pvperf.record.events import Events
 from pvperf.text import printable
-from pvperf.timeline import series
+from pvperf.timeline import machines, series
 
 EVENTS = "cycles,instructions,cache-misses,branch-misses"
 
 HELP = """draw events over time, and show which events rise and fall together: runs COMMAND
-under perf stat -I, or reads perf's output in each FILE (takes as long as COMMAND, and
-some seconds)"""
+under perf stat -I, counts this host and guests, or reads perf's output in each FILE (takes as
+long as COMMAND, and some seconds)"""
 
 DESCRIPTION = """Draws events over time, one below another, and shows how they
 correlate: which events rise and fall together. Runs COMMAND under perf stat, or reads
 FILE: the output of perf stat -I with -j or -x, or the file of perf record with a group
 that is sampled (-e '{cycles,cache-misses}:S'). Draws several FILEs over each other, and
-compares each FILE's correlations with the first FILE's. Writes a web page that needs no
-other file, and with --png a picture."""
+compares each FILE's correlations with the first FILE's. With --vm, as root, counts this
+host and guests at the same time, and draws them over each other, on the host's clock. Writes
+a web page that needs no other file, and with --png a picture."""
 
 
 def add_command(commands):
     parser = commands.add_parser(
         "timeline", help=HELP, description=DESCRIPTION,
         usage="pv-perf timeline [options] -- COMMAND...\n"
+              "       pv-perf timeline [options] --vm NAME [-- COMMAND...]\n"
               "       pv-perf timeline [options] [NAME=]FILE...")
     a = parser.add_argument
     a("-e", metavar="EVENTS", default=EVENTS,
@@ -35,19 +41,24 @@ def add_command(commands):
     a("-I", metavar="MS", type=int, default=100,
       help="length of an interval, in ms, at least 1 (default: 100)")
     a("-a", action="store_true", help="count all CPUs, not only COMMAND")
+    a("--vm", metavar="NAME", action="append", default=[],
+      help="count all CPUs of this host and of a guest, as pv-perf record reaches it: a domain "
+      "of libvirt, or ssh:[USER@]HOST; repeat it for more; events of the hypervisor, such as "
+      "kvm/exits/, are counted in guests")
+    a("--connect", metavar="URI", action="append", default=[],
+      help="with --vm: URI of libvirt (default: qemu:///system); repeat it for more")
+    a("--seconds", metavar="S", type=float, help="with --vm and without COMMAND: the time")
     a("-o", metavar="FILE.html", default="timeline.html",
       help="the page (default: timeline.html)")
     a("--png", metavar="FILE.png", help="the picture")
     a("--title", help="the title of page and picture (default: COMMAND, or FILEs)")
-    a("what", nargs="+", metavar="FILE | COMMAND",
+    a("what", nargs="*", metavar="FILE | COMMAND",
       help="COMMAND after --, or one or more FILEs; with NAME=FILE, the page shows NAME")
     parser.set_defaults(run=run)
 
 
 def count(args, file):
     """Runs a command under perf stat, which writes to file."""
-    if args.I < 1:
-        raise Error(f"-I {args.I}: an interval has at least 1 ms")
     command = ["perf", "stat", "-j", "-I", str(args.I), "-e", args.e,
                *(["-a"] if args.a else []), "--log-fd", str(file.fileno()),
                "--", *args.what]
@@ -85,8 +96,34 @@ def split(word):
     return printable(word), word
 
 
+def count_machines(args):
+    """Counts host and guests; returns ([Run], notes)."""
+    command = args.what if is_command() else []
+    if args.what and not command:
+        raise Error("--vm counts now, and reads no FILE", "--vm NAME -- COMMAND")
+    with tempfile.TemporaryDirectory(prefix="pv-perf-timeline.") as place:
+        found = argparse.Namespace(
+            vm=args.vm, connect=args.connect, seconds=args.seconds, command=command,
+            c=args.I * 10**6, F=None, call_graph=None, passive=[], all=False, only=[],
+            excepted=[], symbols=[], limit=1024, patience=PATIENCE, strict=False,
+            o=os.path.join(place, "session"))
+        record.check(found)
+        session = record.record(found, Events([args.e], [], found.c))
+        return machines.read(session.path, args.I / 1000)
+
+
 def take(args):
     """(title, [Run])"""
+    if args.I < 1:
+        raise Error(f"-I {args.I}: an interval has at least 1 ms")
+    if args.vm:
+        runs, notes = count_machines(args)
+        for note in notes:
+            print(f"pv-perf: {note}", file=sys.stderr)
+        return printable(args.title or " ".join(args.what) or
+                         ", ".join(run.name for run in runs)), runs
+    if not args.what:
+        raise Error("there is nothing to draw", "-- COMMAND, --vm NAME, or FILE")
     if not is_command():
         files = [split(word) for word in args.what]
         names = [name for name, _ in files]
