@@ -106,8 +106,13 @@ compile leaf work
 record several -F 500 -e cpu-clock -e '{task-clock,page-faults}:S' \
 	--guest-event context-switches --vm ssh:one -- ./work
 is "a session of four events ends well" $? 0
-# Without the window, report has all samples.
-edit several 's["window"] = None'
+# uncounted DIR: remove what the host knows of a session, so that report has all samples
+uncounted() {
+	edit "$1" 's["window"] = s["host"]["counted"] = None
+for e in s["more"]: e["counted"] = None'
+}
+cp -r several whole
+uncounted several
 for event in cpu-clock task-clock page-faults; do
 	more "the host has samples of $event" "$(sampled several host $event | cut -d' ' -f1)" 100
 	more "the guest has samples of $event" "$(sampled several one $event | cut -d' ' -f1)" 100
@@ -123,7 +128,7 @@ none "each sample of a group's member is a sample of the group's leader" \
 within "the counts of a group's member in its samples are what the CPUs have counted" \
 	"$(sampled several host page-faults | cut -d' ' -f2)" \
 	"$(/usr/bin/python3 -c 'import json
-s = json.load(open("several/session.json"))
+s = json.load(open("whole/session.json"))
 print(sum(next(e for e in s["more"] if e["event"] == "page-faults")["counted"].values()))')" 10
 is "the host has no sample of an event of guests only" \
 	"$(sampled several host context-switches)" "0 0"
@@ -142,10 +147,21 @@ has "report says that the host cannot check an event of guests only" \
 is "report refuses an event that the session does not have" $? 1
 has "report names the events that the session has" \
 	'Remedy: --event cpu-clock, task-clock, page-faults, context-switches' out
+cp -r several lost
+edit lost 's["domains"][0]["lost"] = 1000'
+is "the lost samples of a session are divided between its events" "$(
+	for event in cpu-clock task-clock page-faults; do
+		"$pv_perf" report --event $event --json lost | /usr/bin/python3 -c '
+import json, sys
+d = json.load(sys.stdin)["tables"]["domains"]
+own = [r for r in d if r["domain"].startswith("host ")]
+lost = sum(r["events"] for r in d if r["domain"].startswith("lost"))
+print(lost * sum(r["samples"] for r in own) / sum(r["events"] for r in own))'
+	done | awk '{ n += $1 } END { print (n > 990 && n <= 1000 ? 1000 : n) }')" 1000
 "$pv_perf" diff --event page-faults several several >out
 has "diff compares the event that is chosen" '^page-faults per second, by domain' out
 record terms -F 500 -e cpu-clock/period=3000000/,page-faults/name=faults/ -- ./work
-edit terms 's["window"] = None'
+uncounted terms
 is "an event with a period of its own has this period" \
 	"$(zcat terms/host.samples.gz | grep -o ' [0-9]* cpu-clock/*[^ ]*:' | awk '{ print $1 }' |
 		sort -u)" 3000000

@@ -118,10 +118,11 @@ class Accounts:
     def balance(self, domain):
         """The events of a domain, with an estimate of those whose samples perf lost."""
         title, sampled = domain.title(), self.sampled(domain.title())
-        if domain.lost and sampled.samples:
+        lost = domain.lost_of(sampled.samples)
+        if lost:
             # A lost sample has the mean number of events of the other samples.
-            rest = domain.lost * sampled.events // sampled.samples
-            self.missing.append((f"lost: {title}", rest, domain.lost, "~"))
+            rest = lost * sampled.events // sampled.samples
+            self.missing.append((f"lost: {title}", rest, lost, "~"))
             if domain.kind != "host":
                 self.costs[domain.name][GUEST] += rest
             return sampled.events + rest

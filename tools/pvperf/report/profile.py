@@ -96,7 +96,10 @@ class Profile:
         """Counts a sample.  Returns the number of its Group, or None if it is left out."""
         wanted = self.wanted(sample.event)
         if not wanted:
-            self.notes["other"] += wanted is not None
+            if wanted is None:
+                self.domain.others += 1
+            else:
+                self.notes["other"] += 1
             return None
         if sample.period > self.most:
             self.notes["impossible"] += 1
@@ -249,7 +252,7 @@ class Profile:
         the number that the guest has said, with its lost samples, and the number that is
         possible."""
         said, samples = self.said, self.said_samples
-        whole = said + (self.domain.lost * said // samples if samples else 0)
+        whole = said + (self.domain.lost_of(samples) * said // samples if samples else 0)
         counted = self.domain.counted
         if self.domain.kind != "guest" or counted is None or whole <= counted:
             return whole, whole

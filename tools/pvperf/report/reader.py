@@ -88,8 +88,6 @@ def explain(profile, lines, parser, streams):
             note(domain, doubt, text)
     explain_symbols(profile)
     for key, count in profile.notes.items():
-        if not count:
-            continue
         doubt, text = COUNTED[key]
         note(domain, doubt, text.format(f"{count:,}"))
     if domain.clock is None and profile.session.window:

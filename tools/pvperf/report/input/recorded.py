@@ -122,6 +122,7 @@ class Domain:
         self.samples = get_file(where, "samples")
         self.symbols = get_file(where, "symbols")
         self.maps = get_file(where, "maps")
+        self.others = 0             # samples of the session's other events
         self.notes = []             # texts that say what is wrong with the domain
         self.doubtful = False       # may its numbers be wrong?
         self.claims(where)
@@ -146,6 +147,11 @@ class Domain:
             self.notes.append(f"session.json: {printable(str(error))}")
             self.doubtful = True
             return None
+
+    def lost_of(self, samples):
+        """How many of the lost samples were of an event, if perf loses all events alike.
+        samples: the number of the event's samples."""
+        return self.lost * samples // (samples + self.others) if samples else 0
 
     def is_elsewhere(self):
         """Is the VMM of this guest unknown?  Then the guest may be on another host, and its
