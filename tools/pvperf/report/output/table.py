@@ -68,7 +68,9 @@ def costs(accounts):
 def report(accounts, others, args):
     """All tables."""
     top = 20 if args.top is None else args.top
-    parts = [three(accounts, args, top), costs(accounts)] if accounts.areas else []
+    parts = []
+    if accounts.areas or not accounts.session.only_guests:
+        parts = [three(accounts, args, top), costs(accounts)]
     if others.areas:
         whole, event = others.whole(), others.session.event
         parts += [table("guests of other hosts, or with an unknown VMM", event,
