@@ -10,6 +10,7 @@
 
 #include <linux/cc_platform.h>
 #include <linux/debugfs.h>
+#include <linux/fs.h>
 #include <linux/kvm_para.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
@@ -109,6 +110,26 @@ static int kvm_pmu_overflows_get(void *data, u64 *val)
 
 DEFINE_DEBUGFS_ATTRIBUTE(kvm_pmu_overflows_fops, kvm_pmu_overflows_get, NULL,
 			 "%llu\n");
+
+/*
+ * The area of the CPU that reads, raw: pv-perf qualify looks for the host's addresses among
+ * the branches, which kvm_pmu_branch() would drop.  Nothing keeps the host from changing the
+ * area meanwhile.
+ */
+static ssize_t kvm_pmu_area_show(struct file *file, char __user *to, size_t size, loff_t *at)
+{
+	const struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, raw_smp_processor_id());
+
+	return simple_read_from_buffer(to, size, at, cpu->host.area,
+				       sizeof(*cpu->host.area));
+}
+
+static const struct file_operations kvm_pmu_area_fops = {
+	.owner	= THIS_MODULE,
+	.open	= simple_open,
+	.read	= kvm_pmu_area_show,
+	.llseek	= default_llseek,
+};
 
 #ifdef MODULE
 static long kvm_pmu_reset_host(void)
@@ -277,6 +298,7 @@ static int __init kvm_pmu_init(void)
 	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file_unsafe("overflows", 0400, kvm_pmu_debugfs, NULL,
 				   &kvm_pmu_overflows_fops);
+	debugfs_create_file("area", 0400, kvm_pmu_debugfs, NULL, &kvm_pmu_area_fops);
 	return 0;
 
 destroy_areas:

@@ -213,6 +213,19 @@ GUEST_TEST(overflows_are_in_debugfs)
 	unload();
 }
 
+GUEST_TEST(the_area_is_in_debugfs)
+{
+	struct guest_perf_area area = { };
+	loff_t at = 0;
+
+	run(0);
+	EXPECT_EQ(sizeof(area), debugfs_area->read(NULL, (char *)&area, sizeof(area), &at));
+	EXPECT_EQ(sizeof(area), area.size);
+	EXPECT_EQ(area.epoch, this_kvm_pmu_cpu()->host.area->epoch);
+	EXPECT_EQ(0, debugfs_area->read(NULL, (char *)&area, sizeof(area), &at));
+	unload();
+}
+
 static void not_loaded(struct __test_metadata *_metadata, int error, const char *why)
 {
 	EXPECT_EQ(error, stand_in_init());

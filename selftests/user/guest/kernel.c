@@ -667,6 +667,19 @@ long static_call_nothing(void)
 /* Files */
 
 const struct debugfs_file *debugfs_overflows;
+const struct file_operations *debugfs_area;
+
+ssize_t simple_read_from_buffer(void *to, size_t size, loff_t *at, const void *from,
+				size_t available)
+{
+	CHECK(*at >= 0);
+	if ((size_t)*at >= available)
+		return 0;
+	size = min_t(size_t, size, available - *at);
+	memcpy(to, (const char *)from + *at, size);
+	*at += size;
+	return size;
+}
 
 int sysfs_emit(char *buf, const char *format, ...)
 {

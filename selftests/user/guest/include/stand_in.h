@@ -341,6 +341,7 @@ extern int this_cpu;
 extern cpumask_t cpus_online;
 
 #define smp_processor_id()	this_cpu
+#define raw_smp_processor_id()	smp_processor_id()
 #define DECLARE_PER_CPU(type, name)	extern typeof(type) name[NR_CPUS]
 #define DEFINE_PER_CPU(type, name)	typeof(type) name[NR_CPUS]
 #define per_cpu(name, cpu)	((name)[cpu])
@@ -817,7 +818,27 @@ extern const struct debugfs_file *debugfs_overflows;
 #define debugfs_create_dir(name, parent)	((struct dentry *)NULL)
 #define debugfs_create_file_unsafe(name, mode, dir, data, fops) \
 	((void)(debugfs_overflows = (fops)))
-#define debugfs_remove_recursive(dir)	((void)(debugfs_overflows = NULL))
+#define debugfs_remove_recursive(dir)	\
+	((void)(debugfs_overflows = NULL, debugfs_area = NULL))
+
+struct file;
+
+struct file_operations {
+	struct module *owner;
+	int (*open)(void);
+	ssize_t (*read)(struct file *file, char *to, size_t size, loff_t *at);
+	int (*llseek)(void);
+};
+
+extern const struct file_operations *debugfs_area;
+
+#define simple_open	NULL
+#define default_llseek	NULL
+#define debugfs_create_file(name, mode, dir, data, fops) \
+	((void)(debugfs_area = (fops)))
+
+ssize_t simple_read_from_buffer(void *to, size_t size, loff_t *at, const void *from,
+				size_t available);
 
 #include "perf_core.h"
 
