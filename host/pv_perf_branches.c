@@ -42,6 +42,20 @@ module_param_named(pv_perf_branches, pv_perf_branches_param, bool, 0444);
 MODULE_PARM_DESC(pv_perf_branches,
 		 "give guests' samples the branches that led to them, on AMD CPUs that record these and not VMRUN (default N)");
 
+/*
+ * A CPU for which this is shown.  The administrator's file of module options may come to a
+ * host with another CPU, or its microcode may change: then nothing is shown any more.
+ */
+static unsigned int pv_perf_branches_cpu;
+module_param(pv_perf_branches_cpu, uint, 0444);
+MODULE_PARM_DESC(pv_perf_branches_cpu,
+		 "CPUID signature (leaf 1, EAX) of a CPU model for which pv-perf qualify has shown that branch records have no address of the host: as pv_perf_branches=1, but only on this model with the microcode pv_perf_branches_microcode (default 0: no model)");
+
+static unsigned int pv_perf_branches_microcode;
+module_param(pv_perf_branches_microcode, uint, 0444);
+MODULE_PARM_DESC(pv_perf_branches_microcode,
+		 "revision of the microcode for pv_perf_branches_cpu");
+
 /* LastBranchStackSelect: branches that are not recorded. */
 #define PV_PERF_LBR_SELECT_MASK		0x1ffU
 #define PV_PERF_LBR_SELECT_KERNEL	0x001U
@@ -53,8 +67,16 @@ MODULE_PARM_DESC(pv_perf_branches,
 #define PV_PERF_LBR_TO_RESERVED		BIT_ULL(61)
 #define PV_PERF_LBR_FROM_MISPREDICT	BIT_ULL(63)
 
+static bool pv_perf_branches_are_shown(void)
+{
+	return pv_perf_branches_cpu && pv_perf_branches_cpu == cpuid_eax(1) &&
+	       pv_perf_branches_microcode == boot_cpu_data.microcode;
+}
+
 /**
  * pv_perf_branches_probe - how many branches does the CPU record?
+ *
+ * Has the parameter pv_perf_branches show whether guests may have branches.
  *
  * Return: at most KVM_PERF_MAX_BRANCHES; 0 if it records none, or guests may have none.
  */
@@ -62,7 +84,11 @@ unsigned int pv_perf_branches_probe(void)
 {
 	union cpuid_0x80000022_ebx ebx;
 
-	if (!pv_perf_branches_param || !boot_cpu_has(X86_FEATURE_AMD_LBR_V2))
+	if (!boot_cpu_has(X86_FEATURE_AMD_LBR_V2))
+		return 0;
+
+	pv_perf_branches_param |= pv_perf_branches_are_shown();
+	if (!pv_perf_branches_param)
 		return 0;
 
 	ebx.full = cpuid_ebx(EXT_PERFMON_DEBUG_FEATURES);

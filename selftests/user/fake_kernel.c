@@ -24,7 +24,8 @@ __thread struct task_struct *current;
 static __thread int acting_cpu;
 static __thread bool irqs_off;
 
-struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD, 48, 0x31 };
+struct cpuinfo_x86 boot_cpu_data = { 0x17, X86_VENDOR_AMD, 48, 0x31, 0x8301055 };
+u32 cpu_signature = 0x830f10;
 bool cpu_has_perfctr_core = true, cpu_has_perfctr_nb, cpu_has_hybrid;
 bool cpu_has_pdcm, cpu_has_tsx_force_abort, cpu_has_lbr_v2;
 unsigned int cpu_branches = NR_BRANCHES;
@@ -63,6 +64,9 @@ u32 cpuid_eax(u32 leaf)
 {
 	if (leaf == 0xa)
 		return pmu_capability.bit_width_gp << 16 | pmu_capability.version;
+
+	if (leaf == 1)
+		return cpu_signature;
 
 	CHECK(leaf == 0x1a);
 	return (u32)kind_cores[kind_of(smp_processor_id())] << 24 | 1;

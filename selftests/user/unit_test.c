@@ -4655,6 +4655,43 @@ static u64 selected(void)
 }
 
 /* Which branches are recorded, and when. */
+/* Loads KVM with evidence for a CPU and its microcode; returns what guests may have. */
+static unsigned int branches_with(u32 cpu, u32 microcode)
+{
+	unsigned int nr;
+
+	*param_pv_perf_branches_cpu = cpu;
+	*param_pv_perf_branches_microcode = microcode;
+	setup();
+	nr = pv_perf_host.pmu.branches;
+	is("the parameter pv_perf_branches says whether guests may have branches",
+	   *param_pv_perf_branches, !!nr);
+	teardown();
+	*param_pv_perf_branches = false;
+	return nr;
+}
+
+static void test_branches_shown(void)
+{
+	u32 microcode = boot_cpu_data.microcode;
+
+	cpu_has_lbr_v2 = true;
+	is("branches on the CPU and microcode for which they are shown",
+	   branches_with(cpu_signature, microcode), NR_BRANCHES);
+	is("no branches on another CPU model",
+	   branches_with(cpu_signature + 1, microcode), 0);
+	is("no branches with newer microcode",
+	   branches_with(cpu_signature, microcode - 1), 0);
+	is("no branches with older microcode",
+	   branches_with(cpu_signature, microcode + 1), 0);
+	is("no branches if they are shown for no CPU", branches_with(0, microcode), 0);
+	cpu_has_lbr_v2 = false;
+	is("no branches on a CPU without branch records, whatever is shown",
+	   branches_with(cpu_signature, microcode), 0);
+	*param_pv_perf_branches_cpu = 0;
+	*param_pv_perf_branches_microcode = 0;
+}
+
 static void test_branches_wanted(void)
 {
 	const u64 user = KVM_PERF_ATTR_BRANCH_USER, cond = KVM_PERF_ATTR_BRANCH_COND;
@@ -7208,6 +7245,7 @@ int main(void)
 	test_modes();
 	test_nmi();
 	test_open_branches();
+	test_branches_shown();
 	test_branches_wanted();
 	test_branches_stopped();
 	test_branches_decoded();

@@ -89,6 +89,8 @@ extern unsigned int *const param_pv_perf_rdpmc;
 extern bool *const param_pv_perf_rdpmc_default;
 extern unsigned int *const param_pv_perf_counts;
 extern bool *const param_pv_perf_branches;
+extern unsigned int *const param_pv_perf_branches_cpu;
+extern unsigned int *const param_pv_perf_branches_microcode;
 
 void fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
@@ -338,6 +340,7 @@ struct cpuinfo_x86 {
 	int x86_vendor;
 	int x86_virt_bits;
 	int x86_model;
+	u32 microcode;
 };
 
 extern struct cpuinfo_x86 boot_cpu_data;
@@ -375,6 +378,8 @@ u64 native_read_pmc(int ecx);
 void wrmsr(u32 msr, u32 low, u32 high);
 /* Registers of the CPU's last branch record stack. */
 extern unsigned int cpu_branches;
+/* CPUID leaf 1, EAX */
+extern u32 cpu_signature;
 #define cpuid_ebx(leaf)							\
 	(CHECK((leaf) == EXT_PERFMON_DEBUG_FEATURES), cpu_branches << 4)
 u64 *lbr_msr(u32 msr);
