@@ -833,13 +833,81 @@ static void tell_host_hybrid(void)
 		       "the guest's administrator names a kind: Documentation/guest-user.rst.\n");
 }
 
+/*
+ * What has been shown of this host's CPU
+ */
+
+#define QUALIFIED	"/etc/modprobe.d/pv-perf-qualified.conf"
+
+/* The rest of the file's first line that begins with @prefix, or NULL. */
+static const char *rest_of_line(const char *path, const char *prefix)
+{
+	static char line[512];
+	size_t length = strlen(prefix);
+	FILE *file = fopen(path, "r");
+	bool found = false;
+
+	if (!file)
+		return NULL;
+	while (!found && fgets(line, sizeof(line), file))
+		found = !strncmp(line, prefix, length);
+	fclose(file);
+	line[strcspn(line, "\n")] = '\0';
+	return found ? line + length : NULL;
+}
+
+static uint32_t number_of_line(const char *path, const char *prefix)
+{
+	const char *rest = rest_of_line(path, prefix);
+
+	return rest ? strtoul(rest, NULL, 0) : 0;
+}
+
+static uint32_t microcode(void)
+{
+	return number_of_line("/proc/cpuinfo", "microcode\t: ");
+}
+
+/* The kernel compares the same numbers: pv_perf_branches_are_shown(). */
+static bool is_qualified(void)
+{
+	return exists(QUALIFIED) &&
+	       number_of_line(QUALIFIED, "# signature: ") == cpuid(1, 'a') &&
+	       number_of_line(QUALIFIED, "# microcode: ") == microcode();
+}
+
+/* Only on a host whose administrator has installed a report. */
+static void check_qualified(void)
+{
+	if (!exists(QUALIFIED) ||
+	    check("qualified", is_qualified(), "the installed report of pv-perf qualify is of this CPU"))
+		return;
+	advise("It is of a CPU with signature %#x and microcode %#x.",
+	       number_of_line(QUALIFIED, "# signature: "),
+	       number_of_line(QUALIFIED, "# microcode: "));
+	advise("This CPU has %#x and %#x, so what the report had turned on is off.\n"
+	       "With no VM running: pv-perf qualify && pv-perf qualify --install pv-perf-qualify.json\n"
+	       "Or remove " QUALIFIED, cpuid(1, 'a'), microcode());
+}
+
+static void tell_host_qualified(void)
+{
+	if (is_qualified())
+		printf("\nOn this CPU, pv-perf qualify has said: %s\n",
+		       rest_of_line(QUALIFIED, "# result: ") ? : "nothing");
+	else
+		printf("\nThe pair has been tested only on emulated CPUs of AMD and Intel. pv-perf qualify\n"
+		       "tests it on this CPU. Documentation/bringup.rst says what to verify.\n");
+}
+
 /* AMD APM volume 3, CPUID: leaf 8000_0022H, EAX bit 1. */
 static void tell_host_branches(void)
 {
 	if (is_amd() && cpuid(0x80000000, 'a') >= 0x80000022 &&
 	    cpuid(0x80000022, 'a') >> 1 & 1)
 		printf("\nThis CPU records branches. Guests' samples %s (perf record -b): kvm is\n"
-		       "loaded with%s pv_perf_branches=1. Read Documentation/bringup.rst first.\n",
+		       "loaded with%s pv_perf_branches=1. pv-perf qualify shows whether this CPU keeps\n"
+		       "the host's addresses out of them: Documentation/qualify.rst.\n",
 		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
 		       "have branches" : "have no branches",
 		       is_yes(MODULE "kvm/parameters/pv_perf_branches") ?
@@ -864,6 +932,7 @@ static void check_host(bool can_install)
 		good &= check_signatures();
 	if (!check_host_module() || !check_mediated() || !check_host_feature())
 		return;
+	check_qualified();
 	if (!good)
 		return;
 
@@ -880,8 +949,7 @@ static void check_host(bool can_install)
 	tell_host_counts();
 	tell_host_hybrid();
 	tell_host_branches();
-	printf("\nThe pair has been tested only on emulated CPUs of AMD and Intel.\n"
-	       "Documentation/bringup.rst says what to verify on this CPU.\n");
+	tell_host_qualified();
 }
 
 /*

@@ -132,6 +132,63 @@ is "a report replaces a symbolic link and does not write to the link's target" \
 	"$(cat precious; grep -c sentence linked.json)" "precious
 1"
 
+# What a report turns on. A report is a file that somebody may have sent.
+is "a report turns branches on for its own CPU and microcode only" \
+	"$(qualify_module '
+from pvperf.qualify import evidence
+cpu = {"name": "x", "vendor": "AuthenticAMD", "family": "25", "model": "17", "stepping": "1",
+       "microcode": "0xa101148", "in a VM": False}
+
+def text(here=None, **verdicts):
+    checks = {"counts": ("Counts", "works", ""),
+              **{n: (n, v.replace("_", " "), "") for n, v in verdicts.items()}}
+    report = {"identity": output.identity(cpu), "sentence": "It works.", "checks": checks}
+    try:
+        return evidence.text_for(report, {**cpu, **(here or {})}).splitlines()[-1]
+    except evidence.Error as error:
+        return str(error).splitlines()[0]
+
+for line in (text(branches="works"), text(branches="not_there"), text(branches="not_tried"),
+             text(), text(branches="works", rate="differs"), text(counts="not_tried"),
+             text({"microcode": "0xa101149"}, branches="works"),
+             text({"model": "18"}, branches="works"), text({"in a VM": True}, branches="works"),
+             text({"vendor": "GenuineIntel"}, branches="works")):
+    print(line)')" "options kvm pv_perf_branches_cpu=0xa10f11 pv_perf_branches_microcode=0xa101148
+# result: It works.
+# result: It works.
+# result: It works.
+in the report, checks differ: rate
+in the report, no check works
+the report is of another CPU: microcode 0xa101148, here 0xa101149
+the report is of another CPU: model 17, here 18
+the report is of another CPU: in a VM False, here True
+the report is of another CPU: vendor AuthenticAMD, here GenuineIntel"
+is "the signature of a CPU is that of CPUID" \
+	"$(qualify_module '
+from pvperf.qualify import evidence
+for family, model, stepping in ((25, 17, 1), (23, 49, 0), (6, 158, 9), (26, 2, 1)):
+    print(hex(evidence.signature({"family": str(family), "model": str(model),
+                                  "stepping": str(stepping)})))')" "0xa10f11
+0x830f10
+0x906e9
+0xb00f21"
+python3 - >report.json <<-'END'
+	import json
+	cpu = {"name": "x", "vendor": "y", "family": "1", "model": "1", "stepping": "1",
+	    "microcode": "0x1", "in a VM": False}
+	print(json.dumps({"format": 1, "cpu": cpu, "kernel": {"release": "6.1"}, "costs": {},
+	    "sentence": "It works.\noptions kvm pv_perf_rdpmc=7",
+	    "checks": [{"name": "counts", "title": "", "verdict": "works", "why": ""}]}))
+END
+is "no text of a report becomes a line of the file of options" \
+	"$(qualify_module '
+from pvperf.qualify import evidence
+evidence.PATH = "options"
+evidence.host.cpu = lambda: json.load(open("report.json"))["cpu"]
+import json
+evidence.install("report.json")
+print(open("options").read().count("\noptions"))' | tail -n 1)" 0
+
 is "the README has the table of reports" \
 	"$(sed -n '/^<!-- reports/,/^<!-- end/p' "$tree/results/real/README.md" | sed '1d;$d')" \
 	"$(shopt -s nullglob; "$tree/tools/pv-perf" qualify --table "$tree"/results/real/*.json)"

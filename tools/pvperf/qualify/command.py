@@ -10,7 +10,7 @@ import signal
 import sys
 
 from pvperf.error import Error
-from pvperf.qualify import build, guard, guest, host, modules, output, verdicts
+from pvperf.qualify import build, evidence, guard, guest, host, modules, output, verdicts
 from pvperf.qualify.helper import Helper, run_checks
 
 HELP = "test whether the pair works on this CPU (ten minutes, as root; no VM may run)"
@@ -21,9 +21,14 @@ checks natively and in a guest of its own, which has neither disk nor network, a
 the kernel's own modules again. Installs nothing: a reboot at any time restores everything.
 Says what it will do, and asks, before it begins."""
 
-# The guests of qualify may use RDPMC, but only while these modules are loaded.
+# The guests of qualify may use RDPMC and record branches, but only while these modules are
+# loaded.
 OPTIONS = ["pv_perf=1", "enable_pmu=0"]
 RDPMC = ["pv_perf_rdpmc=3", "pv_perf_rdpmc_default=1"]
+BRANCHES = ["pv_perf_branches=1"]
+
+RECORDS = 10000000
+RECORDS_IN_VM = 20000
 
 # A folder on a disk, in which programs may be executed.
 FOLDER = "/var/tmp/pv-perf-qualify"
@@ -45,6 +50,8 @@ def add_command(commands):
     a("--built", metavar="DIR", help="use the modules and programs that --build has built")
     a("--back", action="store_true",
       help="only restore KVM after a run that was killed")
+    a("--install", metavar="FILE",
+      help="only turn on what this report shows, on this CPU model alone")
     a("--compare", nargs=2, metavar="FILE",
       help="only print the differences of two reports")
     a("--table", nargs="*", metavar="FILE",
@@ -95,6 +102,12 @@ def ask(args):
         raise Error("nothing was changed")
 
 
+def stop_at(args, name):
+    """Stops this process if --stop-at names this step, to test what ends it here."""
+    if args.stop_at == name:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
 class Work:
     """The steps of the worker process, and its results for the report."""
 
@@ -119,11 +132,10 @@ class Work:
         self.reasons[name] = why
 
     def step(self, name):
-        """Begins a step.  --stop-at stops the process here, to test the other process."""
+        """Begins a step."""
         self.save()
         say(f"  {name}")
-        if self.args.stop_at == name:
-            os.kill(os.getpid(), signal.SIGSTOP)
+        stop_at(self.args, name)
 
     def save(self):
         with open(self.results + ".new", "w") as f:
@@ -148,11 +160,13 @@ class Work:
         self.step("unload")
         modules.unload()
         self.step("unloaded")
-        self.load(RDPMC)
+        self.load(RDPMC + BRANCHES)
         self.step("loaded")
         helper = Helper(self.built, lambda names: self.guest(names, ""))
         self.run_guest("pair, RDPMC", self.names + self.costs * ["costs"], helper,
-                       append=f"qualify.options={self.args.driver_options}", result="guest")
+                       append=f"qualify.options={self.args.driver_options} "
+                       f"qualify.records={self.records()}", result="guest")
+        helper.spin_no_more()
         self.data["seen"] = helper.seen
         if self.costs:
             self.step("second load")
@@ -163,10 +177,14 @@ class Work:
         self.save()
         return 0
 
+    def records(self):
+        """The number of branch records to look at.  An emulated CPU takes long for them."""
+        return RECORDS_IN_VM if self.facts["cpu"]["in a VM"] else RECORDS
+
     def load(self, options):
         modules.set_watchdog("0")
-        modules.load_ours(self.built, OPTIONS + options +
-                          self.args.kvm_options.split())
+        modules.load_ours(self.built, OPTIONS + options + self.args.kvm_options.split(),
+                          lambda name: stop_at(self.args, name))
 
     def run_native(self):
         # "counts" also runs if --checks leaves it out: other checks compare with it.
@@ -202,6 +220,7 @@ class Work:
 
 def report(args, facts, path, back):
     """Writes the report of the worker's results; returns the exit status."""
+    stop_at(args, "report")
     with open(path) as f:
         data = json.load(f)
     ended = data["ended"].get("guest")
@@ -261,7 +280,7 @@ def qualify(args):
     done = []
 
     def undo():
-        modules.back(say)
+        modules.back(say, lambda name: stop_at(args, name))
         done.append(True)
 
     try:
@@ -293,7 +312,10 @@ def run(args):
         return 0
     check_names(args)
     if os.geteuid():
-        raise Error("only root may replace KVM's modules", "run this as root")
+        raise Error("only root may replace KVM's modules and write their options",
+                    "run this as root")
+    if args.install:
+        return evidence.install(args.install)
     if args.back:
         lock = modules.Lock()
         modules.back(say)

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 
+from pvperf.qualify import guard
 from pvperf.qualify.modules import read
 from pvperf.record import vmm
 
@@ -46,7 +47,7 @@ class Helper:
     def __init__(self, built, another=None):
         """another(names): makes a second Guest with these checks."""
         self.built, self.another = built, another
-        self.seen, self.thread = {}, None
+        self.seen, self.thread, self.spinners = {}, None, []
         self.rate = read(RATE)
 
     def do(self, what, guest):
@@ -60,6 +61,18 @@ class Helper:
         elif what == "rate free":
             self.seen[what] = overflows(guest.pid)
             set_rate(self.rate)
+        elif what == "spin":
+            self.spinners = [guard.start([os.path.join(self.built, "checks"), "spin"])
+                             for _ in os.sched_getaffinity(0)]
+        elif what == "spin no more":
+            self.spin_no_more()
+
+    def spin_no_more(self):
+        """Also called when the guest has ended."""
+        for process in self.spinners:
+            process.kill()
+            process.wait()
+        self.spinners = []
 
     def begin(self, what, guest):
         """Answers, works while the guest runs, and answers again at the end."""
@@ -72,7 +85,7 @@ class Helper:
             if what == "move":
                 self.seen["moves"] = move(guest.pid)
             elif what == "beside":
-                self.seen["beside"] = run_checks(self.built, ["counts", "sampling"])
+                self.seen["beside"] = run_checks(self.built, ["counts", "sampling", "wide"])
             elif what == "two guests":
                 with self.another(["counts", "sampling"]) as guest2:
                     self.seen["second guest"] = guest2.run(Helper(self.built))[0]

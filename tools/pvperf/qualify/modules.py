@@ -152,7 +152,7 @@ def load_stock(wanted):
             command("modprobe", module, *words[module])
 
 
-def back(say=print):
+def back(say=print, step=lambda name: None):
     """Restores KVM as STATE describes it.  If a step was interrupted, does it again."""
     state = noted()
     if not state:
@@ -166,6 +166,7 @@ def back(say=print):
             raise Error(f"the modules of pv-perf qualify are still loaded: {error}",
                         "end the VMs that have been started meanwhile, and run "
                         "pv-perf qualify --back; or reboot") from None
+        step("back")
         load_stock(wanted)
     set_watchdog(state["watchdog"])
     if loaded() != wanted:
@@ -177,7 +178,7 @@ def back(say=print):
         f"{m}, build id {what['build id'][:12]}" for m, what in wanted.items()))
 
 
-def load_ours(folder, options):
+def load_ours(folder, options, step):
     """Loads the modules in folder in place of the kernel's own."""
     unload()
     # insmod does not load the modules that they depend on.
@@ -185,4 +186,5 @@ def load_ours(folder, options):
     if vendor() == "kvm_amd":
         command("modprobe", "ccp")
     command("insmod", f"{folder}/kvm/kvm.ko", *options)
+    step("half loaded")
     command("insmod", f"{folder}/kvm/{vendor().replace('_', '-')}.ko")

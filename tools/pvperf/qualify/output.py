@@ -94,6 +94,14 @@ def write(name, report):
             f.write(text.encode("utf-8", "replace"))
 
 
+# The facts that identify a CPU model and its behaviour.
+IDENTITY = ("vendor", "family", "model", "stepping", "microcode", "in a VM")
+
+
+def identity(cpu):
+    return {name: printable(str(cpu.get(name))) for name in IDENTITY}
+
+
 def load(path):
     """Reads an untrusted report.  The returned values are there, and of the right type."""
     try:
@@ -106,6 +114,7 @@ def load(path):
             raise Error(f"{path}: its format is {printable(str(report['format']))}, not 1")
         return {
             "cpu": printable(report["cpu"]["name"]),
+            "identity": identity(report["cpu"]),
             "kernel": printable(report["kernel"]["release"]),
             "sentence": printable(report["sentence"]),
             "checks": {printable(c["name"]):

@@ -171,17 +171,25 @@ def judge_move(_, guest, seen):
               f"{moves} moves of the vCPU's thread: {runs(guest)}")
 
 
+def is_whole_wide(wide):
+    """Is this count of all CPUs possible?  No CPU executes 20 instructions in a nanosecond."""
+    most = wide["cpus"] * wide["seconds"] * 2e10
+    return wide["loop"] <= wide["count"] <= most
+
+
 def judge_beside(native_counts, guest, seen):
     host = {json.loads(rest)["check"]: json.loads(rest)
             for word, rest in seen.get("beside", []) if word == "result"}
     good = not guest["wrong"] and guest["least"] == guest["instructions"] and \
         "counts" in host and host["counts"] == native_counts and \
         "sampling" in host and \
-        abs(host["sampling"]["samples"] - expected_samples(host["sampling"])) <= 1
+        abs(host["sampling"]["samples"] - expected_samples(host["sampling"])) <= 1 and \
+        "wide" in host and is_whole_wide(host["wide"])
     text = "the host has counted nothing"
-    if len(host) == 2 and "instructions" in host["counts"]:
-        text = f"the host beside it: {loop(host['counts'])}, and " \
-            f"{host['sampling'].get('samples')} samples"
+    if len(host) == 3 and "instructions" in host["counts"]:
+        text = f"the host beside it: {loop(host['counts'])}, " \
+            f"{host['sampling'].get('samples')} samples, and {host['wide'].get('count')} " \
+            f"instructions of all CPUs with a loop of {host['wide'].get('loop')}"
     return by(good, f"{runs(guest)}; {text}")
 
 
@@ -206,6 +214,22 @@ def judge_lost(_, guest, seen):
     if not guest["marked"] and not guest["unmarked"]:
         return UNTRIED, text
     return by(not guest["unmarked"] and guest["right afterwards"] == 10, text)
+
+
+def judge_branches(native, guest, _):
+    text = (f"{guest['records']} records of {guest['overflows']} overflows, {guest['kernel']} "
+            f"of them with addresses of the guest's kernel; {guest['foreign']} with an address "
+            f"that is not the guest's, {guest['foreign kernel']} of these in a kernel; "
+            f"{guest['branches']} branches in {guest['samples']} samples of a loop (host: "
+            f"{native['branches']} in {native['samples']}), {guest['outside']} of them outside "
+            f"of the loop (host: {native['outside']})")
+    expected = native["branches"] / native["samples"] * guest["samples"]
+    if guest["foreign"] or guest["branches"] < 0.9 * expected or not guest["samples"] or \
+            guest["outside"] > native["outside"]:
+        return DIFFERS, text
+    if guest["records"] < guest["wanted"] or not guest["kernel"]:
+        return UNTRIED, f"fewer records than the {guest['wanted']} that are needed: {text}"
+    return WORKS, text
 
 
 CHECKS = [
@@ -252,6 +276,9 @@ CHECKS = [
           judge_beside),
     Check("two_guests", "Two guests count at the same time",
           "Guests disturb each other's counts.", judge_two_guests),
+    Check("branches", "Branch records have no address of the host",
+          "A guest learns addresses of the host, or its samples have wrong branches: leave "
+          "kvm.pv_perf_branches off.", judge_branches),
     Check("lost", "Counters that the host takes are marked",
           "When the host needs all counters, a guest's counts are too low, and perf does "
           "not say so.", judge_lost, needs_native=False),
@@ -263,7 +290,6 @@ REFERENCE = {"beside": "counts", "two_guests": "counts"}
 # Features that no check tries yet.
 NOT_YET = {
     "filter": ("The event filter holds", "QEMU has no option that sets one"),
-    "branches": ("Branch records have no address of the host", "there is no such check"),
     "nested": ("A nested guest counts exactly", "there is no such check"),
     "suspend": ("A guest that was suspended counts exactly", "there is no such check"),
 }

@@ -24,6 +24,8 @@ void begin_on_host(const char *what);
 bool host_is_done(void);
 /* The number at the begin of a file; -1 if the file cannot be opened. */
 long number_in(const char *path);
+/* The number behind the word that begins with @before in the guest's command line, or 0. */
+long number_of_command_line(const char *before);
 /* Prints the figures of the check as a line of JSON. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 /* Ends a check that cannot be made; the text is the reason. */
@@ -68,6 +70,8 @@ void run_yield(int fd, unsigned long n);
 
 /* The index of the instruction at an address in run_block()'s loop, or -1. */
 int block_index(uint64_t ip);
+/* Is this the address of the branch in run_tight()'s loop? */
+bool is_tight_branch(uint64_t ip);
 
 struct ring {
 	struct perf_event_mmap_page *page;
@@ -79,11 +83,27 @@ struct sample {
 	uint64_t ip;
 };
 
+/* A branch, as in struct perf_branch_entry and in struct guest_perf_branch. */
+struct branch {
+	uint64_t from;
+	uint64_t to;
+	uint64_t info;
+};
+
+#define MAX_BRANCHES	32
+
+struct branch_sample {
+	uint64_t nr;
+	struct branch branch[MAX_BRANCHES];
+};
+
 #define RING_PAGES	64
 
 void map_ring(struct ring *ring, int fd);
 void unmap_ring(struct ring *ring);
 bool next_record(struct ring *ring, struct sample *sample);
+/* The next sample with a branch stack; skips other records. */
+bool next_branch_sample(struct ring *ring, struct branch_sample *sample);
 
 double seconds(void);
 double cpu_seconds(void);
@@ -106,7 +126,10 @@ void check_move(void);
 void check_beside(void);
 void check_two_guests(void);
 void check_lost(void);
+void check_wide(void);
+void check_branches(void);
 void check_costs(void);
 void hog(void);
+void spin(void);
 
 #endif

@@ -232,6 +232,40 @@ void check_lost(void)
 	    runs, marked, unmarked, after);
 }
 
+#define WIDE_RUNS	100
+
+/*
+ * Counts user mode on all CPUs, of this kernel alone and not of its guests.  So the host has
+ * events beside a guest's on the CPU that runs the guest.
+ */
+void check_wide(void)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_HARDWARE,
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+		.exclude_guest = 1,
+	};
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN), fds[1024], cpu, i;
+	double began = seconds();
+	uint64_t count = 0;
+
+	if (cpus > (int)ARRAY_SIZE(fds))
+		cpus = ARRAY_SIZE(fds);
+	for (cpu = 0; cpu < cpus; cpu++)
+		fds[cpu] = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, 0);
+	for (i = 0; i < WIDE_RUNS; i++)
+		run_tight(-1, PASSES);
+	for (cpu = 0; cpu < cpus; cpu++) {
+		if (fds[cpu] >= 0)
+			count += read_one(fds[cpu]);
+	}
+	say("\"count\": %lu, \"loop\": %d, \"cpus\": %d, \"seconds\": %.4f", count,
+	    WIDE_RUNS * PASSES * TIGHT, cpus, seconds() - began);
+}
+
 /* On the host, takes all counters of all CPUs until the input ends. */
 void hog(void)
 {
@@ -252,4 +286,13 @@ void hog(void)
 	fflush(stdout);
 	while (read(0, &c, 1) == 1)
 		;
+}
+
+/* On the host, executes branches of all kinds until it is killed. */
+void spin(void)
+{
+	void (*volatile call)(int fd, unsigned long n) = run_tight;
+
+	for (;;)
+		call(-1, 1000);
 }

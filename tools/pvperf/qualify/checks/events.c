@@ -75,7 +75,9 @@ __attribute__((noinline)) void run_##name(int fd, unsigned long n)		\
 /* Each instruction has three bytes, so that an address gives its index. */
 extern const char block_begin[], block_end[];
 
-LOOP(tight, "")
+extern const char tight_begin[];
+
+LOOP(tight, ".globl tight_begin; tight_begin:")
 LOOP(block, ".globl block_begin, block_end; block_begin:"
 	    ".rept 998; inc %%r8; .endr; block_end:")
 LOOP(cpuid, "xor %%eax, %%eax; cpuid", , "rbx")
@@ -89,6 +91,12 @@ int block_index(uint64_t ip)
 	if (ip < (uintptr_t)block_begin || ip > (uintptr_t)block_end + 3)
 		return -1;
 	return (ip - (uintptr_t)block_begin) / 3;
+}
+
+bool is_tight_branch(uint64_t ip)
+{
+	/* JNZ follows DEC, which has three bytes. */
+	return ip == (uintptr_t)tight_begin + 3;
 }
 
 void map_ring(struct ring *ring, int fd)
@@ -129,6 +137,30 @@ bool next_record(struct ring *ring, struct sample *sample)
 		copy_out(ring, ring->tail + sizeof(header), &sample->ip,
 			 sizeof(sample->ip));
 	ring->tail += header.size;
+	__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* For PERF_SAMPLE_IP | PERF_SAMPLE_BRANCH_STACK: the address, a number, and the branches. */
+bool next_branch_sample(struct ring *ring, struct branch_sample *sample)
+{
+	struct perf_event_header header;
+	uint64_t begin;
+
+	do {
+		begin = ring->tail;
+		if (begin == __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE))
+			return false;
+		copy_out(ring, begin, &header, sizeof(header));
+		ring->tail += header.size;
+	} while (header.type != PERF_RECORD_SAMPLE);
+
+	begin += sizeof(header) + sizeof(uint64_t);
+	copy_out(ring, begin, &sample->nr, sizeof(sample->nr));
+	if (sample->nr > MAX_BRANCHES)
+		impossible("a sample has %lu branches", sample->nr);
+	copy_out(ring, begin + sizeof(sample->nr), sample->branch,
+		 sample->nr * sizeof(sample->branch[0]));
 	__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
 	return true;
 }

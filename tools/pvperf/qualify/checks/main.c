@@ -3,7 +3,8 @@
  * checks [NAME,NAME]
  *
  * Runs these checks, each in its own process.  Without names, runs all checks that are
- * possible here.  "checks hog" takes all counters until its input ends.
+ * possible here.  "checks hog" takes all counters until its input ends.  "checks spin" only
+ * executes branches, for ever.
  *
  * If the program is process 1, it is in a guest of pv-perf qualify.  It loads the driver,
  * takes the names from qualify.checks=NAME,NAME in the kernel's command line, and ends the
@@ -54,6 +55,9 @@ static const struct {
 	{ "move", check_move, true },
 	{ "beside", check_beside, true },
 	{ "two_guests", check_two_guests, true },
+	{ "wide", check_wide, false },
+	{ "branches", check_branches, false },
+	/* Last: for a second, the guest's driver remembers that counters were missing. */
 	{ "lost", check_lost, true },
 	{ "costs", check_costs, false },
 };
@@ -146,6 +150,13 @@ static char *word_of_command_line(const char *before)
 	return word;
 }
 
+long number_of_command_line(const char *before)
+{
+	char *word = word_of_command_line(before);
+
+	return word ? strtol(word, NULL, 0) : 0;
+}
+
 static void load_driver(void)
 {
 	char *options = word_of_command_line("qualify.options=");
@@ -232,6 +243,9 @@ int main(int argc, char **argv)
 		names = word_of_command_line("qualify.checks=");
 	} else if (argc > 1 && !strcmp(argv[1], "hog")) {
 		hog();
+		return 0;
+	} else if (argc > 1 && !strcmp(argv[1], "spin")) {
+		spin();
 		return 0;
 	} else if (argc > 1) {
 		names = argv[1];
