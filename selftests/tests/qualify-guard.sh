@@ -132,6 +132,23 @@ is "a report replaces a symbolic link and does not write to the link's target" \
 	"$(cat precious; grep -c sentence linked.json)" "precious
 1"
 
+is "one foreign address differs, and too few records are no evidence" \
+	"$(qualify_module '
+native = {"branches": 160, "samples": 10, "outside": 0}
+whole = native | {"records": 20, "wanted": 20, "overflows": 2, "kernel": 5, "foreign": 0,
+                  "foreign kernel": 0}
+for wrong in ({}, {"foreign": 1}, {"foreign": 1, "foreign kernel": 1}, {"records": 19},
+              {"kernel": 0}, {"branches": 100}, {"samples": 0}, {"outside": 1}):
+    print(verdicts.judge_branches(native, whole | wrong, {})[0])' | uniq -c | tr -s " ")" " 1 works
+ 2 differs
+ 2 not tried
+ 3 differs"
+is "the count of all CPUs has the host's loop, and is possible" \
+	"$(qualify_module '
+for count in (999, 1000, 5000, 40 * 10 ** 9, 1 << 46):
+    print(int(verdicts.is_whole_wide({"loop": 1000, "cpus": 2, "seconds": 1, "count": count})),
+          end="")')" 01110
+
 # What a report turns on. A report is a file that somebody may have sent.
 is "a report turns branches on for its own CPU and microcode only" \
 	"$(qualify_module '

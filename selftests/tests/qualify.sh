@@ -34,26 +34,30 @@ from pvperf.qualify import verdicts
 print(*(c.name for c in verdicts.CHECKS))"
 }
 
-# The machine's addresses are 16 hexadecimal digits.
+# The kernel's addresses begin with ffff.
 identifies() {
-	grep -oE "$(hostname)|[0-9a-f]{12,}" report.json report.html
+	grep -oE "$(hostname)|ffff[0-9a-f]{8,}" report.json report.html
 }
 
 check_run() {
-	local before began name want
+	local before began took name want
 
+	hostname not-to-be-told
 	before=$(loaded_kvm)
-	touch began
+	touch /began
+	pause 0.1
 	began=$(cut -d. -f1 /proc/uptime)
 	pv-perf qualify --yes --built "$built" -o report >out 2>&1
 	is "qualify succeeds" $? 0
+	took=$(($(cut -d. -f1 /proc/uptime) - began))
 	sed 's/^/# /' out
-	within "qualify ends within 15 minutes of the machine's time, in s" \
-		$(($(cut -d. -f1 /proc/uptime) - began)) 450 100
+	echo "# took $took s of the machine's time"
+	ok "qualify ends within 15 minutes of the machine's time" [ $took -le 900 ]
 	is "the kernel's own KVM is loaded again, with its parameters" "$(loaded_kvm)" "$before"
 	ok "qualify leaves no process" quiet
-	none "qualify leaves no files but its report" "$(changed_since began |
-		grep -v -e "^$PWD/" -e '^/var/log' -e '\.pyc$')"
+	touch /control
+	is "qualify leaves no files but its report" "$(changed_since /began | grep -v '\.pyc$')" \
+		/control
 	for name in $(all_checks); do
 		want=works
 		! not_there | grep -qx "$name" || want="not there"
@@ -73,6 +77,7 @@ check_run() {
 # branches
 loads() {
 	modprobe -r kvm_amd kvm
+	modprobe -a irqbypass ccp
 	# shellcheck disable=SC2046 # words
 	insmod "$built/kvm/kvm.ko" pv_perf=1 $(sed -n 's/^options kvm //p' "$@") &&
 		insmod "$built/kvm/kvm-amd.ko" &&
@@ -105,7 +110,8 @@ check_evidence() {
 
 if [ -n "${VM_LEVEL-}" ]; then
 	cd "$VM_SCRATCH" || exit 1
-	dpkg --force-depends -i "$tree"/build/deb/pv-perf{,-doctor}_*.deb >dpkg.out 2>&1
+	# The trigger of man-db would read all manual pages.
+	dpkg --force-depends --no-triggers -i "$tree"/build/deb/pv-perf{,-doctor}_*.deb >dpkg.out 2>&1
 	is "the packages are installed" $? 0
 	# The kernel as Debian has it: Bochs takes minutes to unpack that.
 	[ "$VM_CPU" = intel ] || boot_kernel "image/boot/vmlinuz-$(uname -r)"
