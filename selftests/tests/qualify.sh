@@ -6,7 +6,7 @@
 # VM_CPU=zen4 LINE=6.12 has such a CPU.
 # vm: none
 # tier: all
-# machines: amd intel
+# machines: amd intel zen4
 # needs: machine deb
 # packages: qemu-system-x86
 # seconds: 400, on intel 1500
