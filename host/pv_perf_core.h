@@ -42,7 +42,7 @@ void __pv_perf_follow_kind(struct kvm_vcpu *vcpu);
 /* The vCPU's events continue on this CPU, whose kind may differ from the last CPU's. */
 static inline void pv_perf_follow_kind(struct kvm_vcpu *vcpu)
 {
-	if (static_branch_unlikely(&pv_perf_hybrid))
+	if (pv_perf_is_hybrid())
 		__pv_perf_follow_kind(vcpu);
 }
 

@@ -65,12 +65,14 @@ static void pv_perf_adapt_periods(struct pv_perf_vcpu *here)
  */
 static bool pv_perf_enter_first(struct pv_perf_vcpu *here)
 {
-	if (here->at_entry & PV_PERF_AT_ENTRY_KIND &&
-	    here->kind != this_cpu_read(pv_perf_cpu_kind))
-		return false;
+	if (pv_perf_is_hybrid()) {
+		if (here->kind != this_cpu_read(pv_perf_cpu_kind))
+			return false;
+		if (!(here->at_entry & PV_PERF_AT_ENTRY_FREQ))
+			return true;
+	}
 
-	if (here->at_entry & PV_PERF_AT_ENTRY_FREQ)
-		pv_perf_adapt_periods(here);
+	pv_perf_adapt_periods(here);
 	return true;
 }
 

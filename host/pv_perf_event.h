@@ -91,6 +91,7 @@ struct pv_perf_kind {
  * @own: the host has a PMU that can count guest execution alone.  If not, this host's own
  *	hypervisor may offer what guests may count
  * @kept: counters that the host keeps, unless the administrator says how many
+ * @writable: a counter of any CPU can be written, all of its 48 bits
  * @rdpmc: does the host let guests read counters: KVM_PERF_RDPMC_*
  */
 struct pv_perf_host {
@@ -98,6 +99,7 @@ struct pv_perf_host {
 	struct guest_perf_query pmu;
 	bool own;
 	unsigned int kept;
+	bool writable;
 	u32 rdpmc;
 };
 
@@ -150,10 +152,12 @@ struct pv_perf_area {
  * struct pv_perf_pmcs - counters of a CPU that events have
  * @used: the counters, by perf's numbers; fixed ones from INTEL_PMC_IDX_FIXED on
  * @nr_events: number of these events
+ * @pmu: their PMU
  */
 struct pv_perf_pmcs {
 	u64 used;
 	unsigned int nr_events;
+	struct pmu *pmu;
 };
 
 /**

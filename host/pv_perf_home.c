@@ -170,7 +170,7 @@ static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
 	return PV_PERF_AT_ENTRY_EVENTS |
 	       (pv_perf_counts_one_mode(event) ? PV_PERF_AT_ENTRY_MODES : 0) |
 	       (pv_perf_counts_kernel(event) ? PV_PERF_AT_ENTRY_NMI : 0) |
-	       (static_branch_unlikely(&pv_perf_hybrid) ? PV_PERF_AT_ENTRY_KIND : 0) |
+	       (pv_perf_is_hybrid() ? PV_PERF_AT_ENTRY_KIND : 0) |
 	       (pv_perf_has_freq(event) ? PV_PERF_AT_ENTRY_FREQ : 0) |
 	       (pv_perf_has_rdpmc(event) ? PV_PERF_AT_ENTRY_RDPMC : 0) |
 	       (pv_perf_has_branches(event) ? PV_PERF_AT_ENTRY_BRANCHES : 0);

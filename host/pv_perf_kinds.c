@@ -305,7 +305,7 @@ struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
 				       struct pv_perf_vcpu *here,
 				       perf_overflow_handler_t overflow)
 {
-	if (static_branch_unlikely(&pv_perf_hybrid))
+	if (pv_perf_is_hybrid())
 		return pv_perf_backing_get_hybrid(event, here->kind, overflow);
 
 	return pv_perf_backing_create(event, here->kind, overflow);
@@ -357,7 +357,7 @@ static void pv_perf_backing_keep(struct pv_perf_event *event,
  */
 void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing)
 {
-	if (static_branch_unlikely(&pv_perf_hybrid))
+	if (pv_perf_is_hybrid())
 		pv_perf_backing_keep(event, backing);
 	else
 		perf_event_release_kernel(backing);
@@ -373,7 +373,7 @@ void pv_perf_backing_put_all(struct pv_perf_event *event)
 {
 	perf_event_release_kernel(event->backing);
 	event->backing = NULL;
-	if (static_branch_unlikely(&pv_perf_hybrid))
+	if (pv_perf_is_hybrid())
 		pv_perf_release_kept(event, NULL);
 }
 

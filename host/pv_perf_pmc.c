@@ -298,33 +298,31 @@ static bool pv_perf_is_watchdog(const struct perf_event *event)
 }
 
 /* noinline, like pv_perf_clear_general(): most VM entries skip it. */
-static noinline bool pv_perf_pmc_add_others(struct pmu *pmu, unsigned int others,
+static noinline bool pv_perf_pmc_add_others(unsigned int others,
 					    struct pv_perf_pmcs *pmcs)
 {
 	struct perf_event *event;
 
-	event = list_first_entry_or_null(pv_perf_cpu_pinned(pmu),
+	event = list_first_entry_or_null(pv_perf_cpu_pinned(pmcs->pmu),
 					 struct perf_event, active_list);
-	return others == 1 && event && event->pmu == pmu &&
+	return others == 1 && event && event->pmu == pmcs->pmu &&
 	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
 }
 
 /**
  * pv_perf_pmc_add_watchdog - are all other events of this CPU the NMI watchdog?
  * @layout: the counters that there are
- * @pmu: the PMU
  * @pmcs: from pv_perf_pmc_add(), for all events of the vCPU; gets the watchdog's
  *	counter, too
  *
  * Return: true if they are, and guests may see its counter, or if there are none.
  */
 bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
-			      struct pmu *pmu, struct pv_perf_pmcs *pmcs)
+			      struct pv_perf_pmcs *pmcs)
 {
-	unsigned int others = pv_perf_nr_active(pmu) - pmcs->nr_events;
+	unsigned int others = pv_perf_nr_active(pmcs->pmu) - pmcs->nr_events;
 
-	return !others || (layout->watchdog &&
-			   pv_perf_pmc_add_others(pmu, others, pmcs));
+	return !others || (layout->watchdog && pv_perf_pmc_add_others(others, pmcs));
 }
 
 static u32 pv_perf_general_msr(unsigned int i)
@@ -442,7 +440,7 @@ static bool pv_perf_pmc_is_unchanged(const struct pv_perf_event *event)
  * pv_perf_pmc_unchanged - are all events of a vCPU as they were seen?
  * @layout: the counters that there are
  * @here: the vCPU, which may read counters if they are, its enter_lock held; its pmcs are
- *	set to the counters of its events, and the watchdog's
+ *	of the last look, and are set to the counters of its events, and the watchdog's
  *
  * Return: whether they are, and this CPU has no other event.
  */
@@ -470,10 +468,7 @@ bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 
 	here->pmcs.used = used;
 	here->pmcs.nr_events = nr_events;
-	/* All events that count here are of one PMU. */
-	event = list_first_entry(&here->events, struct pv_perf_event, node);
-	return pv_perf_pmc_add_watchdog(layout, here->kind->pmu ? : event->backing->pmu,
-					&here->pmcs);
+	return pv_perf_pmc_add_watchdog(layout, &here->pmcs);
 }
 
 /**

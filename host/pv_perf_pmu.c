@@ -168,6 +168,18 @@ static bool pv_perf_find_counters(void)
 	return pv_perf_pmu_splits_guest(&cap);
 }
 
+static bool pv_perf_counters_are_writable(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < pv_perf_nr_kinds; i++) {
+		if (!pv_perf_kinds[i].pmcs.writable)
+			return false;
+	}
+
+	return true;
+}
+
 struct pv_perf_host pv_perf_host __read_mostly;
 
 /**
@@ -183,6 +195,7 @@ void pv_perf_pmu_init(void)
 	host.wanted = pv_perf_is_wanted() && !pv_perf_is_displaced();
 	if (host.wanted) {
 		host.own = pv_perf_find_counters() && pv_perf_query_cpu(&host.pmu);
+		host.writable = pv_perf_counters_are_writable();
 		/*
 		 * One counter is for the host's own perf: a guest's events are pinned,
 		 * and the host's would have none as long as the guest has all.  Without

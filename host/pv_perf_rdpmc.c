@@ -55,7 +55,7 @@ static bool pv_perf_rdpmc_prepare_kinds(void)
 
 	for (i = 0; i < pv_perf_nr_kinds; i++) {
 		pmcs = &pv_perf_kinds[i].pmcs;
-		if (!pmcs->known || !pmcs->writable)
+		if (!pmcs->known)
 			return false;
 		pmcs->watchdog = pv_perf_rdpmc_param & PV_PERF_RDPMC_WATCHDOG;
 	}
@@ -79,7 +79,7 @@ u32 pv_perf_rdpmc_host(const struct pv_perf_host *host)
 		return KVM_PERF_RDPMC_NESTED;
 
 	/* With the backdoor, RDPMC reads clocks. */
-	if (!pv_perf_rdpmc_prepare_kinds() || enable_vmware_backdoor)
+	if (!pv_perf_rdpmc_prepare_kinds() || !host->writable || enable_vmware_backdoor)
 		return KVM_PERF_RDPMC_HOST;
 
 	if (!(pv_perf_rdpmc_param & PV_PERF_RDPMC_SHARED) &&
@@ -175,7 +175,6 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 {
 	struct pv_perf_pmcs *pmcs = &here->pmcs;
 	struct pv_perf_event *event;
-	struct pmu *pmu = NULL;
 	bool wanted = false;
 
 	*pmcs = (struct pv_perf_pmcs) { };
@@ -184,13 +183,15 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 			continue;
 		if (!pv_perf_pmc_add(event->backing, pmcs))
 			return false;
-		pmu = event->backing->pmu;
+		pmcs->pmu = event->backing->pmu;
 		wanted |= pv_perf_has_rdpmc(event);
 	}
 
 	/* If the CPU's kind is unknown, KVM cannot clear the counters of others. */
-	return wanted && here->kind->pmcs.known &&
-	       pv_perf_pmc_add_watchdog(&here->kind->pmcs, pmu, pmcs);
+	if (pv_perf_is_hybrid() && !here->kind->pmcs.known)
+		return false;
+
+	return wanted && pv_perf_pmc_add_watchdog(&here->kind->pmcs, pmcs);
 }
 
 /*

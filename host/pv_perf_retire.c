@@ -42,7 +42,7 @@ static void pv_perf_add_retired(struct pv_perf_event *event)
 	u64 period = event->backing->hw.last_period;
 
 	if (pv_perf_backing_add_one(event->backing, pv_perf_has_rdpmc(event),
-				    event->home->kind->pmcs.writable))
+				    pv_perf_host.writable))
 		pv_perf_overflow_in_host(event, period);
 }
 

@@ -31,11 +31,17 @@ void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing
 void pv_perf_backing_put_all(struct pv_perf_event *event);
 bool __pv_perf_backing_is_away(const struct pv_perf_event *event);
 
+/* Has this host several kinds of cores?  Others pay a NOP for the question. */
+static __always_inline bool pv_perf_is_hybrid(void)
+{
+	return static_branch_unlikely(&pv_perf_hybrid);
+}
+
 /* Is its backing event for this kind of core? */
 static inline bool pv_perf_fits_kind(const struct pv_perf_event *event,
 				     const struct pv_perf_kind *kind)
 {
-	return !static_branch_unlikely(&pv_perf_hybrid) ||
+	return !pv_perf_is_hybrid() ||
 	       event->backing->pmu == kind->pmu;
 }
 
@@ -45,14 +51,14 @@ static inline bool pv_perf_fits_kind(const struct pv_perf_event *event,
  */
 static inline bool pv_perf_backing_is_away(const struct pv_perf_event *event)
 {
-	return static_branch_unlikely(&pv_perf_hybrid) &&
+	return pv_perf_is_hybrid() &&
 	       __pv_perf_backing_is_away(event);
 }
 
 /* perf lets a pinned event wait only if this CPU is of another kind. */
 static inline bool pv_perf_backing_waits(const struct perf_event *backing)
 {
-	return static_branch_unlikely(&pv_perf_hybrid) &&
+	return pv_perf_is_hybrid() &&
 	       READ_ONCE(backing->state) == PERF_EVENT_STATE_INACTIVE;
 }
 
@@ -175,7 +181,7 @@ bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
 bool pv_perf_pmc_add(const struct perf_event *backing,
 		     struct pv_perf_pmcs *pmcs);
 bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
-			      struct pmu *pmu, struct pv_perf_pmcs *pmcs);
+			      struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_clear_others(const struct pv_perf_pmc_layout *layout,
 			      const struct pv_perf_pmcs *pmcs);
 void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);

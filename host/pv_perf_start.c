@@ -179,15 +179,15 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 {
 	unsigned int n = pv_perf_counters_used(home, starting);
 
-	/* The thread has come to another kind of core: this is asked again there. */
-	if (pv_perf_backing_waits(backing))
-		return true;
-
 	if (!pv_perf_backing_is_fixed(backing))
 		n += pv_perf_backing_counters(backing);
 
-	return !pv_perf_backing_has_no_counter(backing) &&
-	       !pv_perf_any_newly_lost(home) && n <= most;
+	if (!pv_perf_backing_has_no_counter(backing) &&
+	    !pv_perf_any_newly_lost(home) && n <= most)
+		return true;
+
+	/* The thread has come to another kind of core: this is asked again there. */
+	return pv_perf_backing_waits(backing);
 }
 
 /**

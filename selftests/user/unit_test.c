@@ -5651,7 +5651,7 @@ static void test_retired_rdpmc(void)
 static void test_retired_unwritable(void)
 {
 	setup();
-	pv_perf_kinds[0].pmcs.writable = false;
+	pv_perf_host.writable = false;
 	CHECK(!open_mode(1, 0, 100));
 	CHECK(!open_mode(2, 0, 0));
 	run_guest(90);
@@ -5666,12 +5666,12 @@ static void test_retired_unwritable(void)
 	pmu_capability.bit_width_gp = 40;
 	setup();
 	is("counters of another width are not writable",
-	   pv_perf_kinds[0].pmcs.writable, false);
+	   pv_perf_host.writable, false);
 	teardown();
 	pmu_capability.bit_width_gp = 48;
 	setup();
 	is("counters of 48 bits are writable",
-	   pv_perf_kinds[0].pmcs.writable, true);
+	   pv_perf_host.writable, true);
 	teardown();
 }
 
