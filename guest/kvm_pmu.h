@@ -523,6 +523,7 @@ u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
 enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr);
 bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr);
 bool kvm_pmu_is_hybrid(u32 model);
+bool kvm_pmu_is_for_kind(const struct guest_perf_attr *attr);
 u32 kvm_pmu_raw_model(const struct guest_perf_query *host);
 extern u8 kvm_pmu_core_type;
 const char *kvm_pmu_why_no_rdpmc(void);

@@ -446,9 +446,12 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
  */
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 {
-	/* Do not warn of a parked event, whose count nobody misses. */
-	if (READ_ONCE(backing->state) != KVM_PMU_FREE ||
-	    READ_ONCE(backing->leaving))
+	/*
+	 * Do not warn of a parked event, whose count nobody misses, or of a kind of core
+	 * that does not have the event.
+	 */
+	if ((READ_ONCE(backing->state) != KVM_PMU_FREE ||
+	     READ_ONCE(backing->leaving)) && !kvm_pmu_is_for_kind(&backing->attr))
 		kvm_pmu_warn(KVM_PMU_WARN_LOST);
 	WRITE_ONCE(backing->lost, true);
 	kvm_pmu_pend(cpu, KVM_PMU_GIVE_UP_LOST);

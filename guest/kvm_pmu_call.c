@@ -280,6 +280,17 @@ bool kvm_pmu_is_hybrid(u32 model)
 }
 
 /**
+ * kvm_pmu_is_for_kind - is it a raw event for one kind of cores of a hybrid host?
+ * @attr: what to count
+ *
+ * If its vCPU runs on another kind, it has no counter, whatever others have.
+ */
+bool kvm_pmu_is_for_kind(const struct guest_perf_attr *attr)
+{
+	return attr->model & KVM_PERF_MODEL_KIND && !kvm_pmu_is_hybrid(attr->model);
+}
+
+/**
  * kvm_pmu_raw_model - the CPU model for a new raw event
  * @host: the host's offer
  *

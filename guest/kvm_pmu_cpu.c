@@ -60,8 +60,8 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
  */
 static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 {
+	bool resched = false, of_kind = false, shortage = false;
 	struct kvm_pmu_backing *backing;
-	bool resched = false;
 	unsigned int i;
 
 	for (i = 0; i < cpu->nr_open; i++) {
@@ -73,11 +73,18 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 			backing->lost = false;
 			continue;
 		}
-		kvm_pmu_note_no_counter(cpu, backing);
+		if (kvm_pmu_is_for_kind(&backing->attr)) {
+			of_kind = true;
+		} else {
+			shortage = true;
+			kvm_pmu_note_no_counter(cpu, backing);
+		}
 		kvm_pmu_disable_host(backing);
 		kvm_pmu_settle_count(backing);
 		if (backing->state != KVM_PMU_COUNTING)
 			continue;
+		if (kvm_pmu_is_for_kind(&backing->attr))
+			kvm_pmu_refuse(backing->event);
 		kvm_pmu_set_stopped(backing->event);
 		WRITE_ONCE(backing->state, KVM_PMU_HELD);
 		kvm_pmu_page_changed(cpu, backing->event);
@@ -85,7 +92,9 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 	}
 
 	cpu->limit.proven = kvm_pmu_running(cpu);
-	kvm_pmu_set_limit(cpu, &cpu->limit.proven);
+	/* An event that the kind of core does not have takes no counter from others. */
+	if (shortage || !of_kind)
+		kvm_pmu_set_limit(cpu, &cpu->limit.proven);
 	return resched;
 }
 

@@ -187,6 +187,51 @@ GUEST_TEST_UNLOADED(on_a_hybrid_host_a_raw_event_is_for_one_kind_of_cores)
 	unload();
 }
 
+/* An event of one kind of cores has no counter on another, but others still have theirs. */
+GUEST_TEST_UNLOADED(an_event_of_another_kind_of_core_takes_no_counter_from_others)
+{
+	struct perf_event *of_kind, *others[4];
+	int i, round, lines;
+
+	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
+	load();
+	lines = log_lines;
+	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
+	of_kind = open_task(raw_user(0x1b1), 0);
+	EXPECT_EQ(2, sysfs_file("core_type")->store(NULL, NULL, "0\n", 2));
+	for (i = 0; i < 4; i++)
+		others[i] = open_task(raw_user(0xc0), 1);
+	run(0);
+	work(100);
+	host_set_kind(0, true);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, of_kind->state);
+	/* In the first round the counter is lost, in the second there is none. */
+	for (round = 1; round <= 2; round++) {
+		work(100);
+		run(1);
+		work(1000);
+		for (i = 0; i < 4; i++) {
+			EXPECT_EQ(1000 * round, perf_read(others[i]));
+			EXPECT_EQ(others[i]->time_enabled, others[i]->time_running);
+		}
+		wait_ns(NSEC_PER_SEC / 5);
+		run(0);
+	}
+	EXPECT_EQ(100 * host_weight(&(struct guest_perf_attr) {
+		.type = KVM_PERF_TYPE_RAW, .config = 0x1b1 }), perf_read(of_kind));
+	EXPECT_LT(of_kind->time_running, of_kind->time_enabled);
+	EXPECT_EQ(lines, log_lines);
+	host_set_kind(0, false);
+	wait_ns(NSEC_PER_SEC / 5);
+	run(-1);
+	run(0);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, of_kind->state);
+	perf_close(of_kind);
+	for (i = 0; i < 4; i++)
+		perf_close(others[i]);
+	unload();
+}
+
 GUEST_TEST(configurations_are_remembered_but_not_for_ever)
 {
 	u64 opens;

@@ -139,10 +139,20 @@ static int fixed_of(const struct guest_perf_attr *attr)
 	return i >= 0 && host.query.fixed_counters & BIT(i) ? i : -1;
 }
 
+/* Is it for cores of HOST_CORE_TYPE alone? */
+static bool names_kind(const struct guest_perf_attr *attr)
+{
+	return attr->model & KVM_PERF_MODEL_KIND &&
+	       (attr->model & KVM_PERF_MODEL_KIND) != KVM_PERF_MODEL_HYBRID;
+}
+
 static bool get_counter(struct host_event *event)
 {
 	struct host_vcpu *vcpu = &host.vcpus[event->cpu];
 	int i, fixed = fixed_of(&event->attr);
+
+	if (vcpu->other_kind && names_kind(&event->attr))
+		return false;
 
 	if (fixed >= 0 && !(vcpu->no_fixed & BIT(fixed)) &&
 	    !vcpu->hw[HOST_HW + fixed]) {
@@ -208,6 +218,19 @@ void host_set_counters(int cpu, int n)
 	vcpu->counters = n;
 	for (i = n; i < HOST_HW; i++)
 		take_counter(vcpu, i);
+	host_deliver(cpu);
+}
+
+void host_set_kind(int cpu, bool other)
+{
+	struct host_vcpu *vcpu = &host.vcpus[cpu];
+	int i;
+
+	vcpu->other_kind = other;
+	for (i = 0; i < (int)ARRAY_SIZE(vcpu->hw); i++) {
+		if (other && vcpu->hw[i] && names_kind(&vcpu->hw[i]->attr))
+			take_counter(vcpu, i);
+	}
 	host_deliver(cpu);
 }
 

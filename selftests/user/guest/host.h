@@ -36,6 +36,7 @@ struct host_vcpu {
 	u64 pmc[HOST_HW + KVM_PERF_NR_FIXED_COUNTERS];
 	int counters;		/* general counters that others have not taken */
 	u32 no_fixed;		/* fixed counters that others have taken */
+	bool other_kind;	/* it runs on a core that is not of HOST_CORE_TYPE */
 	bool nmi;		/* pending */
 	u64 nmis;
 };
@@ -82,6 +83,8 @@ void host_exit(int cpu, unsigned int count, u64 n, bool user, u64 ip);
 /* From now on, others leave the guest @n general counters. */
 void host_set_counters(int cpu, int n);
 void host_set_no_fixed(int cpu, u32 fixed);
+/* From now on, a vCPU runs on a core that is of HOST_CORE_TYPE, or not. */
+void host_set_kind(int cpu, bool other);
 /* The host or its perf throttles an event that overflows too often. */
 void host_throttle(int cpu, u32 id);
 void host_unthrottle(int cpu, u32 id);
