@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A guest migrates from a hybrid host to a host with one kind of cores, and back. Named events
+# continue exactly. Raw events do not count on a host of another kind until they are opened
+# again.
+# vm: none
+# tier: intel
+# machines: intel
+# needs: machine bochs memory-initrd
+# programs: mover
+# debug: no
+# seconds: 700
+tree=$(realpath "$(dirname "$0")/../..")
+. "$tree/selftests/tap.sh"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# run PART CPU: run this part on a host with this CPU
+run() {
+	"$vm" host --cpu "$2" --no-icount --timeout 1500 --scratch "$dir" \
+		-- "$tree/selftests/life/other-kinds" "$1" >"$dir/$1.out" 2>&1
+	is "$1 part: the host ends well" $? 0
+	tap_file "on $2" "$dir/$1.out"
+}
+
+run first hybrid
+run second intel
+run third hybrid
+finish
