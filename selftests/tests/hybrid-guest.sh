@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# On a host with two kinds of cores, guests count and sample exactly while their vCPUs
-# move between the kinds.
+# On a host with two or three kinds of cores, guests count and sample exactly while their
+# vCPUs move between the kinds.
 # vm: none
 # tier: intel
 # machines: intel
 # needs: machine bochs
 # programs: hostile loop longloop mover self_monitor
+# lines: 7.3
 # debug: no
-# seconds: 600
+# seconds: 900
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
@@ -68,6 +69,26 @@ moving() {
 	guest_samples
 	guest_raw
 	guest_rdpmc
+	dmesg >dmesg
+	no_warning "the guest's log has no warning" dmesg
+	finish
+}
+
+# Of three kinds, two have the core type 0x20.
+three() {
+	local type=/sys/bus/event_source/devices/cpu/core_type
+	begin
+	guest_counts
+	guest_samples
+	guest_rdpmc
+	echo 0x20 >$type
+	perf stat -x, -o out -e r7ec4:u "$T/loop"
+	is "a raw event of a core type that two kinds have is refused" \
+		"$(awk -F, '/r7ec4/ { print $1 }' out)" "<not supported>"
+	echo 0x40 >$type
+	perf stat -x, --no-scale -o out -e r20c4:u "$T/longloop"
+	within "a raw event of one kind of three counts for a third of the time" \
+		"$(awk -F, '/r20c4/ { print $5 }' out)" 33 60
 	dmesg >dmesg
 	no_warning "the guest's log has no warning" dmesg
 	finish
@@ -146,12 +167,16 @@ end_guest() {
 	tap_file "$1" "$2.tap"
 }
 
+# The CPUs between which guests move
+cpus="0 1"
+
 # moved_guest TITLE PART US VM_OPTION...: a guest whose threads move each US microseconds
 moved_guest() {
 	local title=$1 part=$2 us=$3 mover
 	shift 3
 	start_guest "$part" "$@"
-	"$T/mover" "$qemu" "$us" 0 1 >moves &
+	# shellcheck disable=SC2086 # several words
+	"$T/mover" "$qemu" "$us" $cpus >moves &
 	mover=$!
 	touch moving
 	end_guest "$title" "$part"
@@ -189,6 +214,19 @@ in_host() {
 	finish
 }
 
+on_three() {
+	cd "$VM_SCRATCH" || exit 1
+	sysctl -q kernel.nmi_watchdog=0
+	is "this host has three kinds of cores" \
+		"$(cat /sys/bus/event_source/devices/cpu_{core,atom,lowpower}/cpus | paste -sd' ')" \
+		"0 1 2"
+	cpus="0 1 2"
+	moved_guest "three kinds" three 2000
+	dmesg >dmesg
+	no_warning "the log of a host with three kinds has no warning" dmesg
+	finish
+}
+
 if [ $# -gt 0 ]; then
 	"$@"
 	exit
@@ -196,7 +234,11 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
-ends_well "hybrid host" "$vm" host --cpu hybrid --kvm-opt pv_perf=1 \
-	--kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_rdpmc_default=1 --timeout 1800 -- \
-	"$self" in_host
+on=(--kvm-opt pv_perf=1 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_rdpmc_default=1)
+ends_well "hybrid host" "$vm" host --cpu hybrid "${on[@]}" --timeout 1800 -- "$self" in_host
+# The first line that has PMUs for three kinds
+if needs_line 7.3 "three kinds of cores, Linux 7.3"; then
+	ends_well "host with three kinds of cores" "$vm" host --kernel 7.3 --guest-kernel 6.1 \
+		--cpu hybrid --cores PEL "${on[@]}" --timeout 1800 -- "$self" on_three
+fi
 finish
