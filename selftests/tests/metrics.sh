@@ -138,9 +138,10 @@ is "the agent has the values of pv-perf metrics for now and next boot" \
 	s/.*inst .1 or .*value /next boot /p}' dbpmda.out | paste -sd,)" "$(taken_away)"
 is "the alarm is for the next boot" "$(taken_away)" "now 0,next boot 1"
 has "the agent names the instance of the next boot" '"next boot"' dbpmda.out
+# The agent lets the doctor find out whether this machine is a host or a guest.
 is "the agent has each check of the doctor" \
 	"$(sed -n '/^fetch pvperf.check/,/^instance/p' dbpmda.out | grep -c ' inst \[')" \
-	"$(grep -c '^pv_perf_check' text)"
+	"$(metrics | grep -c '^pv_perf_check')"
 
 # A pmcd of this test's own, with shorter alarms that are printed.
 printf 'pmcd\t2\tdso\tpmcd_init\t%s\npvperf\t467\tpipe\tbinary\t/usr/bin/python3 %s\n' \
