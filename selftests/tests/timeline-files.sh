@@ -55,7 +55,7 @@ for form in csv json; do
 	"$pv_perf" timeline -o gaps.$form.html gaps.$form >out 2>&1
 	is "$form: timeline reads an event whose name has a comma" "$(cat out)" \
 		"gaps.$form.html: 1 events, 5 intervals
-$name: 1 intervals are perf's estimate, in 3 it was not counted"
+$name: 1 intervals are perf's estimate, 3 were not counted"
 	is "$form: the page has the event's count, estimates and gaps" \
 		"$(counted gaps.$form.html "$name")" "1,200 1 3"
 	shoot gaps.$form.html
