@@ -672,7 +672,7 @@ static int model_set_area(int vcpu, gpa_t gpa)
 		return -KVM_EINVAL;
 	if (!model_read(gpa, &size, 4))
 		return -KVM_EFAULT;
-	if (size < 8 || size > 4096)
+	if (size < GUEST_PERF_AREA_SIZE_VER0 || size > 4096)
 		return -KVM_EINVAL;
 	if (!slot || slot->readonly)
 		return -KVM_EFAULT;
