@@ -834,7 +834,7 @@ static void tell_host_hybrid(void)
 }
 
 /*
- * What has been shown of this host's CPU
+ * The installed report of pv-perf qualify
  */
 
 #define QUALIFIED	"/etc/modprobe.d/pv-perf-qualified.conf"
@@ -882,10 +882,10 @@ static void check_qualified(void)
 	if (!exists(QUALIFIED) ||
 	    check("qualified", is_qualified(), "the installed report of pv-perf qualify is of this CPU"))
 		return;
-	advise("It is of a CPU with signature %#x and microcode %#x.",
+	advise("The report is of a CPU with signature %#x and microcode %#x.",
 	       number_of_line(QUALIFIED, "# signature: "),
 	       number_of_line(QUALIFIED, "# microcode: "));
-	advise("This CPU has %#x and %#x, so what the report had turned on is off.\n"
+	advise("This CPU has %#x and %#x, so KVM does not turn on what the report allows.\n"
 	       "With no VM running: pv-perf qualify && pv-perf qualify --install pv-perf-qualify.json\n"
 	       "Or remove " QUALIFIED, cpuid(1, 'a'), microcode());
 }

@@ -149,7 +149,8 @@ for count in (999, 1000, 5000, 40 * 10 ** 9, 1 << 46):
     print(int(verdicts.is_whole_wide({"loop": 1000, "cpus": 2, "seconds": 1, "count": count})),
           end="")')" 01110
 
-# What a report turns on. A report is a file that somebody may have sent.
+# A report turns branch records on for its own CPU alone. Another person may have written the
+# report, so none of its words becomes an option of a module.
 is "a report turns branches on for its own CPU and microcode only" \
 	"$(qualify_module '
 from pvperf.qualify import evidence

@@ -102,7 +102,7 @@ compile() {
 }
 compile leaf work
 
-# Several events, of which one is only in guests, and a group.
+# The session has a group and several other events. Only guests have one of these events.
 record several -F 500 -e cpu-clock -e '{task-clock,page-faults}:S' \
 	--guest-event context-switches --vm ssh:one -- ./work
 is "a session of four events ends well" $? 0
