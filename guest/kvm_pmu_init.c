@@ -116,7 +116,7 @@ DEFINE_DEBUGFS_ATTRIBUTE(kvm_pmu_overflows_fops, kvm_pmu_overflows_get, NULL,
  * the branches, which kvm_pmu_branch() would drop.  Nothing keeps the host from changing the
  * area meanwhile.
  */
-static ssize_t kvm_pmu_area_show(struct file *file, char __user *to, size_t size, loff_t *at)
+static ssize_t kvm_pmu_read_area(struct file *file, char __user *to, size_t size, loff_t *at)
 {
 	const struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, raw_smp_processor_id());
 
@@ -127,7 +127,7 @@ static ssize_t kvm_pmu_area_show(struct file *file, char __user *to, size_t size
 static const struct file_operations kvm_pmu_area_fops = {
 	.owner	= THIS_MODULE,
 	.open	= simple_open,
-	.read	= kvm_pmu_area_show,
+	.read	= kvm_pmu_read_area,
 	.llseek	= default_llseek,
 };
 

@@ -43,8 +43,9 @@ MODULE_PARM_DESC(pv_perf_branches,
 		 "give guests' samples the branches that led to them, on AMD CPUs that record these and not VMRUN (default N)");
 
 /*
- * A CPU for which this is shown.  The administrator's file of module options may come to a
- * host with another CPU, or its microcode may change: then nothing is shown any more.
+ * A CPU model for which pv-perf qualify has shown that this is safe.  The administrator's file
+ * of module options may come to a host with another CPU, or the microcode may change: the
+ * report then says nothing of the CPU.
  */
 static unsigned int pv_perf_branches_cpu;
 module_param(pv_perf_branches_cpu, uint, 0444);

@@ -186,7 +186,7 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 	    !pv_perf_any_newly_lost(home) && n <= most)
 		return true;
 
-	/* The thread has come to another kind of core: this is asked again there. */
+	/* The thread has come to another kind of core: KVM starts the event again there. */
 	return pv_perf_backing_waits(backing);
 }
 
