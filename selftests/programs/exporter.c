@@ -9,9 +9,10 @@
  * @SCRAPES: how often each event is read
  * @SECONDS: time between two readings of an event
  *
- * A child on the last CPU executes instructions for about 10 ms of each half second.  The first
- * event on each CPU is pinned and counts instructions of user mode.  Each eighth of the others
- * counts the same, but has to share counters.
+ * A child on the last CPU executes instructions for 0.5 ms of about 25 ms: such short pieces are
+ * spread evenly over the events that share a counter.  The first event on each CPU is pinned and
+ * counts instructions of user mode.  Each eighth of the others counts the same, but has to share
+ * counters.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -153,10 +154,10 @@ static pid_t start_load(int cpu)
 		_exit(1);
 	for (;;) {
 		begin = now();
-		while (now() < begin + 0.01)
-			for (int i = 0; i < 10000; i++)
+		while (now() < begin + 0.0005)
+			for (int i = 0; i < 1000; i++)
 				__asm__ volatile("");
-		nap(0.25 + 0.5 * rand() / RAND_MAX);
+		nap(0.0125 + 0.025 * rand() / RAND_MAX);
 	}
 }
 

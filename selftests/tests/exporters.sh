@@ -8,7 +8,7 @@
 # machines: amd
 # needs: machine
 # programs: exporter
-# seconds: 300
+# seconds: 120
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
