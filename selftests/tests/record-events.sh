@@ -102,9 +102,11 @@ compile() {
 }
 compile leaf work
 
-# The session has a group and several other events. Only guests have one of these events.
+# The session has a group and several other events. Only guests have one of these events. Each
+# new process has page faults.
 record several -F 500 -e cpu-clock -e '{task-clock,page-faults}:S' \
-	--guest-event context-switches --vm ssh:one -- ./work
+	--guest-event context-switches --vm ssh:one -- \
+	sh -c './work & timeout 1 sh -c "while :; do /bin/true; done"; wait'
 is "a session of four events ends well" $? 0
 # uncounted DIR: remove what the host knows of a session, so that report has all samples
 uncounted() {
