@@ -68,16 +68,18 @@ def work_alone(work, undo, parent):
 def wait(child, seconds, signals=()):
     """The child's exit status; None after this many seconds, or if there are signals."""
     end = time.monotonic() + seconds
-    while True:
+    # Signals first: a signal that came before the child's end must not go unnoticed.
+    while not signals:
         try:
             pid, status = os.waitpid(child, os.WNOHANG)
         except ChildProcessError:       # waitpid() has returned its status already
             return 0
         if pid:
             return os.waitstatus_to_exitcode(status)
-        if signals or time.monotonic() > end:
-            return None
+        if time.monotonic() > end:
+            break
         time.sleep(0.1)
+    return None
 
 
 def stop(child):
