@@ -218,7 +218,7 @@ void check_lost(void)
 		runs++;
 		if (now.running - then.running < now.enabled - then.enabled)
 			marked++;
-		else if (now.count - one < PASSES * TIGHT)
+		else if (now.count < one + PASSES * TIGHT)
 			unmarked++;
 	} while (!host_is_done());
 
@@ -226,7 +226,7 @@ void check_lost(void)
 	for (i = 0; i < 100 && after < 10; i++) {
 		ioctl(fd, PERF_EVENT_IOC_RESET, 0);
 		run_tight(fd, PASSES + 1);
-		after += read_times(fd).count - one >= PASSES * TIGHT;
+		after += read_times(fd).count >= one + PASSES * TIGHT;
 	}
 	say("\"runs\": %lu, \"marked\": %lu, \"unmarked\": %lu, \"right afterwards\": %lu",
 	    runs, marked, unmarked, after);
