@@ -11,6 +11,8 @@
 tree=$(realpath "$(dirname "$0")/../..")
 self=$(realpath "$0")
 . "$tree/selftests/tap.sh"
+. "$tree/selftests/qualify/lib.sh"
+built=$tree/build/tests/hybrid-qualify/built
 
 # of_report EXPRESSION: prints a value of the report r
 of_report() {
@@ -19,8 +21,9 @@ of_report() {
 
 in_host() {
 	cd "$VM_SCRATCH" || exit 1
-	cp "$tree/build/linux-$VM_KERNEL/image/boot/vmlinuz-$(uname -r)" /boot/
-	PV_PERF_KEEP=1 "$tree/tools/pv-perf" qualify --yes --built "$VM_SCRATCH/built" \
+	# The kernel as Debian has it: Bochs takes minutes to unpack that.
+	boot_kernel vmlinux
+	"$tree/tools/pv-perf" qualify --yes --built "$built" \
 		-o report >qualify.out 2>&1
 	is "qualify finds no difference" $? 0
 	sed 's/^/# /' qualify.out
@@ -40,15 +43,7 @@ if [ $# -gt 0 ]; then
 	"$@"
 	exit
 fi
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-kernel=$tree/build/linux-${VM_KERNEL:-6.1}
-mkdir -p built/kvm built/guest
-cp -L "$kernel"/kvm/{kvm,kvm-intel}.ko built/kvm/
-cp -L "$kernel/guest/kvm_pmu.ko" built/guest/
-gcc -O2 -static -D_GNU_SOURCE -o built/checks "$tree"/tools/pvperf/qualify/checks/*.c
-is "the checks are built" $? 0
-ends_well "hybrid host" "$vm" host --cpu hybrid --stock-kvm --scratch "$dir" --timeout 3000 \
-	-- "$self" in_host
+prepare_built "$built"
+cd "${built%/*}" || exit 1
+ends_well "hybrid host" "$vm" host --cpu hybrid --stock-kvm --timeout 3000 -- "$self" in_host
 finish
