@@ -45,8 +45,8 @@ quiet() {
 		! pgrep -f 'pv-perf qualify --yes' >/dev/null
 }
 
-# changed_since FILE: print the files of the root file system that are newer than the file.
-# Only written files can be: to look at all files takes minutes through 9p.
+# changed_since FILE: print the files of the root file system that have changed since the file
+# was touched. Only written files can have: to look at all files takes minutes through 9p.
 changed_since() {
-	find /run/written -newer "$1" ! -type d -printf '/%P\n' | sort
+	find /run/written -cnewer "$1" ! -type d -printf '/%P\n' | sort
 }

@@ -204,8 +204,8 @@ void check_lost(void)
 	int fd = open_user(PERF_COUNT_HW_INSTRUCTIONS, -1, TIMES_FORMAT);
 	unsigned long runs = 0, marked = 0, unmarked = 0, after = 0;
 	struct times then, now;
+	double until;
 	uint64_t one;
-	int i;
 
 	run_tight(fd, 1);
 	one = read_times(fd).count;
@@ -222,8 +222,9 @@ void check_lost(void)
 			unmarked++;
 	} while (!host_is_done());
 
-	/* Afterwards counts are right again, perhaps not at once. */
-	for (i = 0; i < 100 && after < 10; i++) {
+	/* Afterwards counts are right again, once the driver has asked for a counter again. */
+	until = seconds() + 5;
+	while (after < 10 && seconds() < until) {
 		ioctl(fd, PERF_EVENT_IOC_RESET, 0);
 		run_tight(fd, PASSES + 1);
 		after += read_times(fd).count >= one + PASSES * TIGHT;
