@@ -55,6 +55,36 @@ interrupt "SIGTERM to the worker" 143 TERM worker
 interrupt "the worker is killed" 137 KILL worker
 interrupt "the worker crashes" 139 SEGV worker
 
+# kill_guard NAME: the guard is killed, and the worker undoes
+kill_guard() {
+	kill -KILL $guard
+	wait $guard 2>/dev/null
+	begun
+	until_true nobody_left
+	is "$1: the changes are undone once" "$(grep -c undone noted)" 1
+	ok "$1: no process is left" nobody_left
+}
+
+rm -f noted
+"$tree/selftests/qualify/guard-test" noted 60 0.5 >out &
+guard=$!
+until_true begun
+kill -STOP $guard
+until_true grep -q worked noted
+kill_guard "the guard is killed when the work has ended"
+rm -f noted
+"$tree/selftests/qualify/guard-test" noted 60 0 2 >out &
+guard=$!
+until_true grep -q undoing noted
+kill_guard "the guard is killed while it undoes the changes"
+rm -f noted
+"$tree/selftests/qualify/guard-test" noted 60 0 >out
+is "a worker that ends: the status is the worker's" $? 0
+begun
+until_true nobody_left
+is "a worker that ends: the changes are undone once" "$(grep -c undone noted)" 1
+ok "a worker that ends: no process is left" nobody_left
+
 rm -f noted
 "$tree/selftests/qualify/guard-test" noted 2 >out
 is "a worker that takes too long: the status is 124" $? 124

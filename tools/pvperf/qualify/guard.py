@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs work, and undoes it however it ends.
 
-There are two processes.  The worker works.  The guard waits for the worker's end, and then
-undoes the work.  If the guard is killed, the worker gets a signal, and undoes the work
-itself."""
+There are two processes.  The worker works.  When the work has ended, the guard undoes it, and
+then kills the worker.  If the guard is killed before that, the worker undoes the work itself."""
+import contextlib
 import ctypes
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -43,11 +45,12 @@ def leave(number, _):
     sys.exit(128 + number)
 
 
-def work_alone(work, undo, parent):
-    """Runs in the worker, which leads its own process group."""
+def work_alone(work, undo, guard, parent):
+    """Runs in the worker, which leads its own process group, until the guard kills it."""
     os.setsid()
     for number in STOPS:
         signal.signal(number, leave)
+    # Without the guard, the work has to stop.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     status = 1
@@ -56,71 +59,78 @@ def work_alone(work, undo, parent):
             status = work()
     except SystemExit as end:
         status = end.code
-    finally:
-        if os.getppid() != parent:
-            # The guard was killed: end this group's programs, and undo the work here.
-            ignore_stops()
-            os.killpg(0, signal.SIGTERM)
-            undo()
-    return status
+    except Exception as error:      # pylint: disable=broad-exception-caught
+        print(f"pv-perf: {error}", file=sys.stderr)
+    ignore_stops()
+    sys.stdout.flush()
+    # The work may have left QEMU or a compiler.
+    os.killpg(0, signal.SIGTERM)
+    try:
+        guard.sendall(bytes([status if isinstance(status, int) else 1]))
+        guard.recv(1)
+    except OSError:
+        pass
+    # The guard sends nothing: it was killed.
+    undo()
+    sys.stdout.flush()
 
 
-def wait(child, seconds, signals=()):
-    """The child's exit status; None after this many seconds, or if there are signals."""
+def answer(worker, child, seconds, signals=()):
+    """The status that the worker sends or dies with; None after this many seconds, or if there
+    are signals."""
     end = time.monotonic() + seconds
-    # Signals first: a signal that came before the child's end must not go unnoticed.
-    while not signals:
-        try:
-            pid, status = os.waitpid(child, os.WNOHANG)
-        except ChildProcessError:       # waitpid() has returned its status already
-            return 0
-        if pid:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > end:
-            break
-        time.sleep(0.1)
+    while not signals and time.monotonic() < end:
+        # A signal may have come before the worker's end.
+        if not select.select([worker], [], [], 0.1)[0] or signals:
+            continue
+        status = worker.recv(1)
+        if status:
+            return status[0]
+        # The worker has died, and has left what it had started.
+        _, code = os.waitpid(child, 0)
+        signal_group(child, signal.SIGKILL)
+        return 128 - os.waitstatus_to_exitcode(code)
     return None
 
 
-def stop(child):
+def stop(worker, child):
     # A stopped process handles SIGTERM only after SIGCONT.
     signal_group(child, signal.SIGTERM)
     signal_group(child, signal.SIGCONT)
-    if wait(child, PATIENCE) is None:
+    if answer(worker, child, PATIENCE) is None:
         signal_group(child, signal.SIGKILL)
-        wait(child, PATIENCE)
 
 
 def run(work, undo, seconds, say):
     """Runs work() for at most this many seconds, and then undo().  Returns work()'s status."""
     sys.stdout.flush()
     parent = os.getpid()
+    worker, guard = socket.socketpair()
     # Block signals until both processes have their handlers.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     child = os.fork()
     if not child:
-        status = 1
+        worker.close()
         try:
-            status = work_alone(work, undo, parent)
-        except Exception as error:      # pylint: disable=broad-exception-caught
-            print(f"pv-perf: {error}", file=sys.stderr)
+            work_alone(work, undo, guard, parent)
         finally:
-            sys.stdout.flush()
             # pylint: disable-next=protected-access
-            os._exit(status if isinstance(status, int) else 1)
+            os._exit(1)
 
+    guard.close()
     # Only note signals: an exception in a handler could interrupt undo().
     signals = []
     for number in STOPS:
         signal.signal(number, lambda number, _: signals.append(signal.Signals(number).name))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-    status = wait(child, seconds, signals)
+    status = answer(worker, child, seconds, signals)
     ignore_stops()
     if status is None:
         say(f"stopped by {signals[0]}" if signals else f"no end after {seconds} s: stopped")
-        stop(child)
+        stop(worker, child)
         status = 130 if signals else 124
-    # The worker may have left QEMU or a compiler.
-    signal_group(child, signal.SIGKILL)
     undo()
-    return status if status >= 0 else 128 - status
+    signal_group(child, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(child, 0)
+    return status
