@@ -193,7 +193,7 @@ static int kvm_pmu_find_functions(void)
 	void *steal = kvm_pmu_find_function("kvm_steal_clock");
 
 	if (!resched) {
-		pr_info("not loaded: no perf_pmu_resched, as kprobes cannot be used\n");
+		pr_info("not loaded: kprobes cannot be used, so perf_pmu_resched is not found\n");
 		return -ENOENT;
 	}
 

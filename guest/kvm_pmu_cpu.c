@@ -38,7 +38,7 @@ static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
 	[KVM_PMU_WARN_COUNTS] =
 		"the host does not count some events of the hypervisor any more",
 	[KVM_PMU_WARN_MODEL] =
-		"the host's CPU is another model: raw events are not counted until they are opened again, for this one",
+		"the host's CPU is another model: restart programs that use raw events",
 };
 
 /* Stop parked sampling events: with a frequency, the host adapts their period. */

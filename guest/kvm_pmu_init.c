@@ -62,7 +62,7 @@ static int kvm_pmu_query_first(void)
 		pr_info("not loaded: the host answers KVM_PERF_OP_QUERY with %ld\n",
 			ret);
 	else
-		pr_info("not loaded: the host has not KVM_PERF_OP_BATCH\n");
+		pr_info("not loaded: the host does not have KVM_PERF_OP_BATCH: update the host\n");
 	return -ENODEV;
 }
 

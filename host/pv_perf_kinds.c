@@ -127,7 +127,7 @@ static void pv_perf_find_kinds(void)
 	for_each_possible_cpu(cpu)
 		per_cpu(pv_perf_cpu_kind, cpu) = PV_PERF_UNKNOWN_KIND;
 
-	/* With one event, perf does not set each CPU's debug store up for each other. */
+	/* Hold one event, so that perf sets up the CPUs' debug stores only once. */
 	held = pv_perf_backing_create_held(raw_smp_processor_id());
 	cpus_read_lock();
 	for_each_online_cpu(cpu)
@@ -204,7 +204,7 @@ u8 pv_perf_kinds_except(u8 core)
 }
 
 /**
- * pv_perf_has_core - is a core type that of one kind of this host's cores?
+ * pv_perf_has_core - does exactly one kind of this host's cores have a core type?
  * @core: the core type
  *
  * Several kinds may have one type: Arrow Lake-H has two kinds of efficiency cores.
@@ -349,7 +349,7 @@ static void pv_perf_backing_keep(struct pv_perf_event *event,
 }
 
 /**
- * pv_perf_backing_put - a backing event is not the event's any more, or has not become it
+ * pv_perf_backing_put - keep or release a backing event that its event does not use
  * @event: the event, its home locked
  * @backing: the backing event, disabled
  *

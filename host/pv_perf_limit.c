@@ -62,14 +62,14 @@ static void pv_perf_log_without(struct kvm *kvm, enum pv_perf_logged why,
 				const char *has)
 {
 	if (!test_and_set_bit(why, &kvm->arch.pv_perf->logged))
-		pr_info_ratelimited("VM of pid %d has %s, and so no paravirtual events\n",
+		pr_info_ratelimited("VM of pid %d gets no paravirtual events because it uses %s\n",
 				    kvm->userspace_pid, has);
 }
 
 /*
- * The host can serve the VM, and host or VMM let it have events.  Not with dirty rings,
- * because a hypercall might write more than they keep in reserve, and not if the host
- * cannot count the VM's execution.
+ * The host can serve the VM, and host or VMM let it have events.  A VM with dirty rings may
+ * not, because a hypercall might write more than they keep in reserve, nor may a VM whose
+ * execution the host cannot count.
  */
 static bool pv_perf_vm_may(struct kvm *kvm)
 {
@@ -197,8 +197,8 @@ void pv_perf_charge_open(struct kvm_vcpu *vcpu)
  * pv_perf_wait_to_open - have a vCPU wait that has exceeded its open rate
  * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
  *
- * Not in the operation, which cannot give back kvm->srcu: a change of the memory slots
- * would wait for the whole batch.  A signal ends the wait early and leaves the request,
+ * The operation itself must not wait, because it cannot give back kvm->srcu: a change of the
+ * memory slots would wait for the whole batch.  A signal ends the wait early and leaves the request,
  * so the VMM can always stop the vCPU.  The rest of the wait follows when it runs the
  * vCPU again.
  *
@@ -329,7 +329,8 @@ bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu)
  * pv_perf_rate_time - when events that were stopped may go on
  * @vcpu: the vCPU, by its own thread
  *
- * With the whole tolerance there again: else the events would soon be stopped again.
+ * They go on when the vCPU has its whole tolerance again.  Otherwise the host would soon stop
+ * them again.
  *
  * Return: time of CLOCK_MONOTONIC in ns, or 0 if they may go on now.
  */

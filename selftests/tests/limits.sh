@@ -154,7 +154,7 @@ has "a guest of a VM with dirty rings logs the host's error" \
 	'not loaded: the host answers KVM_PERF_OP_QUERY with -1000' out
 dmesg >dmesg
 has "the host's log says that a VM has dirty rings" \
-	'has dirty rings, and so no paravirtual events' \
+	'gets no paravirtual events because it uses dirty rings' \
 	dmesg
 
 # shellcheck disable=SC2016 # $T is the guest's

@@ -603,13 +603,14 @@ static void test_charge(void)
 static void test_unknown_id(void)
 {
 	setup();
-	is("CLOSE", call(KVM_PERF_OP_CLOSE, 7), -KVM_ENOENT);
-	is("ENABLE", call(KVM_PERF_OP_ENABLE, 7), -KVM_ENOENT);
-	is("DISABLE", call(KVM_PERF_OP_DISABLE, 7), -KVM_ENOENT);
-	is("READ", call(KVM_PERF_OP_READ, 7), -KVM_ENOENT);
+	is("CLOSE of an id that is not open", call(KVM_PERF_OP_CLOSE, 7), -KVM_ENOENT);
+	is("ENABLE of an id that is not open", call(KVM_PERF_OP_ENABLE, 7), -KVM_ENOENT);
+	is("DISABLE of an id that is not open", call(KVM_PERF_OP_DISABLE, 7), -KVM_ENOENT);
+	is("READ of an id that is not open", call(KVM_PERF_OP_READ, 7), -KVM_ENOENT);
 	is("READ all without events",
 	   call(KVM_PERF_OP_READ, KVM_PERF_ID_ALL), -KVM_ENOENT);
-	is("SET_PERIOD", call3(KVM_PERF_OP_SET_PERIOD, 7, 1, 0), -KVM_ENOENT);
+	is("SET_PERIOD of an id that is not open",
+	   call3(KVM_PERF_OP_SET_PERIOD, 7, 1, 0), -KVM_ENOENT);
 	is("SET_LEFT", call3(KVM_PERF_OP_SET_LEFT, 7, 1, 0), -KVM_ENOENT);
 	teardown();
 }
@@ -642,7 +643,7 @@ static void test_counting(void)
 	is("READ all on a vCPU without events",
 	   call(5, KVM_PERF_ID_ALL), -KVM_ENOENT);
 	on(0);
-	is("DISABLE", call(KVM_PERF_OP_DISABLE, 1), 0);
+	is("DISABLE of an open event succeeds", call(KVM_PERF_OP_DISABLE, 1), 0);
 	run_guest(1000);
 	call(KVM_PERF_OP_READ, 1);
 	is("a disabled event does not count", r->count, 111);
@@ -3051,7 +3052,7 @@ static void test_sampling(void)
 
 	/* DISABLE delivers none; CLOSE drops them. */
 	run_guest(1000);
-	is("DISABLE", call(4, 1), 0);
+	is("DISABLE of an event with an overflow succeeds", call(4, 1), 0);
 	is("DISABLE delivers no overflow", r->overflows, 1);
 	is("after DISABLE, the vCPU gets the NMI", enter_guest(), 1);
 	call(3, 1);

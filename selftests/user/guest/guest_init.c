@@ -258,13 +258,13 @@ GUEST_TEST_UNLOADED(not_loaded_in_encrypted_memory)
 GUEST_TEST_UNLOADED(not_loaded_without_batches)
 {
 	host.query.features &= ~KVM_PERF_FEATURE_BATCH;
-	not_loaded(_metadata, -ENODEV, "has not KVM_PERF_OP_BATCH");
+	not_loaded(_metadata, -ENODEV, "does not have KVM_PERF_OP_BATCH");
 }
 
 GUEST_TEST_UNLOADED(not_loaded_without_kprobes)
 {
 	missing_function = "perf_pmu_resched";
-	not_loaded(_metadata, -ENOENT, "no perf_pmu_resched");
+	not_loaded(_metadata, -ENOENT, "perf_pmu_resched is not found");
 }
 
 GUEST_TEST_UNLOADED(not_loaded_without_a_pmu)
