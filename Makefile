@@ -56,7 +56,7 @@ help:
 	@echo '                    packages. TESTS="stat record" runs only these tests: selftests/README'
 	@echo 'make test-quick     the tests that need no emulated machine (5 minutes); installs nothing'
 	@echo 'make test-all       all tests of AMD machines, and the shortest of the Intel machine (1 hour).'
-	@echo '                    LONG=1: tests also do what takes long and rarely finds anything (+50 min)'
+	@echo '                    LONG=1: tests also run slow parts, which rarely find a fault (+50 min)'
 	@echo 'make test-intel     all tests that run on the emulated Intel machine (80 minutes)'
 	@echo 'make matrix         every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check          checkpatch, W=1 and sparse on all C (1 minute)'
@@ -85,7 +85,7 @@ help:
 	@echo
 	@echo 'make series         write the patches for mainline Linux and QEMU, in build/series'
 	@echo 'make series-check   build each patch and a kernel with all patches, boot that kernel, and run KVM'\''s'
-	@echo '                    tests on it (30 minutes)'
+	@echo '                    tests on it (an hour)'
 	@echo
 	@echo 'make qemu           build the emulated AMD machine (5 minutes)'
 	@echo 'make bochs          build the emulated Intel machine (10 minutes)'
