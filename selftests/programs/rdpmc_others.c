@@ -5,8 +5,8 @@
  * these counters of its CPU by RDPMC, which a program with a mapped event may execute.
  *
  * A round reads each counter but the program's own, makes system calls, and reads the
- * counters again.  If perf has changed the event's page meanwhile, the round does not
- * count, because the program's own counter may have changed.  Prints in how many rounds a
+ * counters again.  If perf has changed the event's page meanwhile, or the page has no index,
+ * the round does not count, because the program cannot know its own counter.  Prints in how many rounds a
  * counter moved or was not 0, and shows the first of these.  Exits with 1 if there was
  * such a round, or no round at all.  After a round that does not count, the next one makes
  * fewer system calls: on a slow machine another task might interrupt each round.
@@ -97,12 +97,19 @@ enum round {
 	NR_ROUNDS,
 };
 
-static enum round one_round(unsigned int calls, bool say)
+static enum round one_round(int fd, unsigned int calls, bool say)
 {
-	uint64_t before[MAX_COUNTERS], after[MAX_COUNTERS];
+	uint64_t before[MAX_COUNTERS], after[MAX_COUNTERS], count;
 	uint32_t lock = page ? page->lock : 0, own = own_index();
 	enum round result = NOTHING;
 	unsigned int i;
+
+	if (page && !own) {
+		/* After read(), the page may have an index again. */
+		if (read(fd, &count, sizeof(count)) < 0)
+			perror("read");
+		return VOID;
+	}
 
 	for (i = 0; i < nr_counters; i++)
 		before[i] = rdpmc(counters[i]);
@@ -122,14 +129,14 @@ static enum round one_round(unsigned int calls, bool say)
 		else if (result == NOTHING)
 			result = HELD;
 		if (say)
-			printf("counter %#x: %llu, after %u system calls %llu\n",
-			       counters[i], (unsigned long long)before[i],
+			printf("counter %#x (own: index %u): %llu, after %u system calls %llu\n",
+			       counters[i], own, (unsigned long long)before[i],
 			       calls, (unsigned long long)after[i]);
 	}
 	return result;
 }
 
-static int look(double seconds)
+static int look(int fd, double seconds)
 {
 	double end = now() + seconds;
 	unsigned long rounds[NR_ROUNDS] = { 0 }, bad = 0;
@@ -137,7 +144,7 @@ static int look(double seconds)
 	enum round result;
 
 	while (now() < end) {
-		result = one_round(calls, bad < 3);
+		result = one_round(fd, calls, bad < 3);
 		rounds[result]++;
 		bad = rounds[HELD] + rounds[MOVED];
 		calls = result == VOID ? calls - (calls - MIN_CALLS) / 4 : CALLS;
@@ -167,7 +174,7 @@ int main(int argc, char *argv[])
 {
 	bool child = argc > 1 && !strcmp(argv[1], "-f");
 	double seconds;
-	int status, i;
+	int status, fd, i;
 
 	if (argc < 2 + child || argc > 2 + child + MAX_COUNTERS) {
 		fprintf(stderr, "usage: rdpmc_others [-f] SECONDS ECX...\n");
@@ -177,7 +184,7 @@ int main(int argc, char *argv[])
 	for (i = 2 + child; i < argc; i++)
 		counters[nr_counters++] = strtoul(argv[i], NULL, 0);
 	signal(SIGSEGV, fault);
-	count_self();
+	fd = count_self();
 	if (seconds)
 		leave_out_absent();
 	if (!nr_counters && seconds) {
@@ -185,12 +192,12 @@ int main(int argc, char *argv[])
 		return 2;
 	}
 	if (!child)
-		return seconds ? look(seconds) : until_revoked();
+		return seconds ? look(fd, seconds) : until_revoked();
 
 	fflush(stdout);
 	if (!fork()) {
 		page = NULL;
-		return look(seconds);
+		return look(fd, seconds);
 	}
 	wait(&status);
 	return WEXITSTATUS(status);
