@@ -16,12 +16,14 @@
  * cap_user_rdpmc, and the program needs read().  The host does not tell when a counter
  * can be read again; the read() finds out.
  */
+#include <linux/hash.h>
 #include <linux/irq_work.h>
 #include <linux/jump_label.h>
 #include <linux/mmap_lock.h>
 #include <linux/mmu_context.h>
 #include <linux/mutex.h>
 #include <linux/perf_event.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/tracepoint.h>
@@ -69,13 +71,28 @@ bool kvm_pmu_user_allowed(void)
 	return kvm_pmu_user_possible() && !READ_ONCE(kvm_pmu_user_off);
 }
 
-/* May the task execute RDPMC in user mode?  A child inherits the permission. */
+#define KVM_PMU_MAPPING_BITS	6
+
+/* By the hash of a memory map: how many of them are about to get the permission. */
+static atomic_t kvm_pmu_user_mapping[1 << KVM_PMU_MAPPING_BITS];
+
+static atomic_t *kvm_pmu_mapping_of(const struct mm_struct *mm)
+{
+	return &kvm_pmu_user_mapping[hash_ptr(mm, KVM_PMU_MAPPING_BITS)];
+}
+
+/*
+ * May the task execute RDPMC in user mode, or may it soon?  A child inherits the
+ * permission.
+ */
 static bool kvm_pmu_task_reads(const struct task_struct *task)
 {
 	const struct mm_struct *mm = task->mm;
 
-	return mm && atomic_read(&mm->context.perf_rdpmc_allowed) &&
-	       !READ_ONCE(kvm_pmu_user_off);
+	/* Acquire: if the permission is not about to be given any more, it is seen. */
+	return mm && !READ_ONCE(kvm_pmu_user_off) &&
+	       (atomic_read_acquire(kvm_pmu_mapping_of(mm)) ||
+		atomic_read(&mm->context.perf_rdpmc_allowed));
 }
 
 static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
@@ -222,11 +239,31 @@ void kvm_pmu_user_init_event(struct perf_event *event)
 		event->hw.flags |= KVM_PMU_USER_READ;
 }
 
+/*
+ * A context switch to another thread of the program sets CR4.PCE by the permission, after
+ * kvm_pmu_user_switch() has looked.  So each switch that begins from now on takes the
+ * program for one that reads, and those under way, which have interrupts off, end before
+ * the program gets the permission.
+ */
+static void kvm_pmu_user_permit(struct mm_struct *mm)
+{
+	atomic_t *mapping = kvm_pmu_mapping_of(mm);
+
+	atomic_inc(mapping);
+	synchronize_rcu();
+	atomic_inc(&mm->context.perf_rdpmc_allowed);
+	on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_user_changed, NULL, 1);
+	/* Release: pairs with the acquire of kvm_pmu_task_reads(). */
+	atomic_dec_return_release(mapping);
+}
+
 /**
  * kvm_pmu_event_mapped - let a program execute RDPMC in user mode
  * @event: an event that it has mapped
  * @mm: its memory map, locked for writing, so that no other call for it returns before
  *	all CPUs let the program read
+ *
+ * The first mapping of a program waits for a grace period of RCU.
  */
 void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm)
 {
@@ -234,8 +271,10 @@ void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm)
 		return;
 
 	mmap_assert_write_locked(mm);
-	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1)
-		on_each_cpu_mask(mm_cpumask(mm), kvm_pmu_user_changed, NULL, 1);
+	if (atomic_read(&mm->context.perf_rdpmc_allowed))
+		atomic_inc(&mm->context.perf_rdpmc_allowed);
+	else
+		kvm_pmu_user_permit(mm);
 }
 
 /**

@@ -4,6 +4,9 @@
  */
 #include "guest.h"
 
+#include <pthread.h>
+#include <semaphore.h>
+
 #include "kvm_pmu.h"
 
 static void load_rdpmc(bool user)
@@ -133,6 +136,90 @@ GUEST_TEST_UNLOADED(no_counter_of_others_runs_while_a_program_reads)
 	perf_close(mine);
 	perf_close(others);
 	unload();
+}
+
+/*
+ * A thread comes to CPU 1, after a task whose counter runs there.  Another thread of its
+ * program maps an event on CPU 0 meanwhile, which may wait for CPU 1.
+ */
+static struct perf_event *mine, *others;
+static pthread_t mapper;
+static sem_t paused, go;
+
+static void prepare_threads(void)
+{
+	guest_init();
+	load_rdpmc(true);
+	tasks[3].mm = &mms[0];
+	mine = open_task(raw_user(0xc1), 0);
+	others = open_task(raw(0xc2), 1);
+	run(0);
+	perf_task_switch(1, &tasks[1]);
+	user_work(1, 10);
+}
+
+static void wait_for_cpu_1(void)
+{
+	sem_post(&paused);
+	sem_wait(&go);
+	this_cpu = 0;
+}
+
+static void *map_on_cpu_0(void *unused)
+{
+	this_cpu = 0;
+	rcu_wait = wait_for_cpu_1;
+	perf_mmap(mine, &mms[0]);
+	rcu_wait = NULL;
+	sem_post(&paused);
+	return NULL;
+}
+
+/* One thread runs at a time. */
+static void begin_to_map(void)
+{
+	int was = this_cpu;
+
+	CHECK(!pthread_create(&mapper, NULL, map_on_cpu_0, NULL));
+	sem_wait(&paused);
+	this_cpu = was;
+}
+
+static void switch_to_thread(void)
+{
+	perf_task_switch(1, &tasks[3]);
+}
+
+static bool may_execute_rdpmc(const struct task_struct *task)
+{
+	return task->mm && atomic_read(&task->mm->context.perf_rdpmc_allowed);
+}
+
+static void check_threads(void)
+{
+	if (may_execute_rdpmc(&tasks[3]))
+		CHECK(!host_enabled(1));
+	sem_post(&go);
+	if (mine->rb) {
+		CHECK(!pthread_join(mapper, NULL));
+		CHECK(may_execute_rdpmc(&tasks[3]));
+		CHECK(!host_enabled(1));
+	}
+	this_cpu = 0;
+	perf_close(mine);
+	perf_close(others);
+	unload();
+	sem_init(&paused, 0, 0);
+	sem_init(&go, 0, 0);
+}
+
+GUEST_TEST_UNLOADED(a_thread_comes_while_another_maps_an_event)
+{
+	at_point = begin_to_map;
+	sem_init(&paused, 0, 0);
+	sem_init(&go, 0, 0);
+	EXPECT_LT(5, with_nmi_at_each_point(prepare_threads, switch_to_thread,
+					    check_threads));
 }
 
 static int set_rdpmc(const char *text)

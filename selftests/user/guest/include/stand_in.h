@@ -208,9 +208,10 @@ typedef struct {
 typedef atomic64_t local64_t;
 
 #define atomic_read(v)		READ_ONCE((v)->counter)
+#define atomic_read_acquire(v)	atomic_read(v)
 #define atomic_inc(v)		((void)__sync_add_and_fetch(&(v)->counter, 1))
 #define atomic_dec(v)		((void)__sync_sub_and_fetch(&(v)->counter, 1))
-#define atomic_inc_return(v)	__sync_add_and_fetch(&(v)->counter, 1)
+#define atomic_dec_return_release(v)	__sync_sub_and_fetch(&(v)->counter, 1)
 #define atomic_dec_and_test(v)	(!__sync_sub_and_fetch(&(v)->counter, 1))
 #define atomic64_read(v)	READ_ONCE((v)->counter)
 #define atomic64_add(i, v)	((void)__sync_fetch_and_add(&(v)->counter, i))
@@ -437,7 +438,15 @@ extern u64 clock_ns;
 #define rdtsc_ordered()		(clock_ns / 1000)
 #define tsc_khz			1000u
 #define msleep(ms)		wait_ns((ms) * NSEC_PER_MSEC)
-#define synchronize_rcu()	((void)0)
+
+/* If not NULL, waits until no CPU has interrupts off. */
+extern void (*rcu_wait)(void);
+
+static inline void synchronize_rcu(void)
+{
+	if (rcu_wait)
+		rcu_wait();
+}
 
 /* Moves the clock, and runs ticks and timers of all CPUs. */
 void wait_ns(u64 ns);
@@ -541,6 +550,7 @@ struct mm_struct {
 };
 
 #define mm_cpumask(mm)		(&(mm)->cpus)
+#define hash_ptr(p, bits)	((unsigned long)(p) / sizeof(*(p)) % (1u << (bits)))
 
 struct pt_regs {
 	unsigned long ax, dx, di, si;
