@@ -83,16 +83,16 @@ static atomic_t *kvm_pmu_mapping_of(const struct mm_struct *mm)
 
 /*
  * May the task execute RDPMC in user mode, or may it soon?  A child inherits the
- * permission.
+ * permission.  Whatever the file rdpmc says: while it changes, some CPUs may still have
+ * CR4.PCE, or have it already.
  */
 static bool kvm_pmu_task_reads(const struct task_struct *task)
 {
 	const struct mm_struct *mm = task->mm;
 
 	/* Acquire: if the permission is not about to be given any more, it is seen. */
-	return mm && !READ_ONCE(kvm_pmu_user_off) &&
-	       (atomic_read_acquire(kvm_pmu_mapping_of(mm)) ||
-		atomic_read(&mm->context.perf_rdpmc_allowed));
+	return mm && (atomic_read_acquire(kvm_pmu_mapping_of(mm)) ||
+		      atomic_read(&mm->context.perf_rdpmc_allowed));
 }
 
 static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)

@@ -227,6 +227,52 @@ static int set_rdpmc(const char *text)
 	return sysfs_file("rdpmc")->store(NULL, sysfs_file("rdpmc"), text, strlen(text));
 }
 
+/* While root writes to the file, other tasks run, and then a program that has executed RDPMC. */
+static unsigned long revoked;
+
+static void prepare_to_revoke(void)
+{
+	guest_init();
+	load_rdpmc(true);
+	mine = open_task(raw_user(0xc1), 0);
+	others = open_task(raw(0xc2), 1);
+	run(0);
+	perf_mmap(mine, &mms[0]);
+	revoked = cr4_updates;
+}
+
+static void write_0(void)
+{
+	set_rdpmc("0");
+}
+
+static void switch_and_come_back(void)
+{
+	if (this_cpu || irqs_off())
+		return;
+
+	run(1);
+	run(0);
+	/* The switch has set CR4.PCE. */
+	if (!rdpmc_never.enabled && cr4_updates == revoked)
+		CHECK(host_enabled(0) == 1);
+}
+
+static void check_revoked(void)
+{
+	CHECK(rdpmc_never.enabled == 1);
+	perf_close(mine);
+	perf_close(others);
+	unload();
+}
+
+GUEST_TEST_UNLOADED(a_program_comes_back_while_the_file_is_written)
+{
+	at_point = switch_and_come_back;
+	EXPECT_LT(5, with_nmi_at_each_point(prepare_to_revoke, write_0,
+					     check_revoked));
+}
+
 static const char *show(const char *name)
 {
 	static char page[PAGE_SIZE];
