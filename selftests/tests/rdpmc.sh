@@ -3,12 +3,12 @@
 # A guest reads counters by RDPMC, in its kernel and in user mode. Counts are as exact as the
 # host's, also while the host profiles. A guest reads only its own counters, and only if the
 # host and the VMM allow it. With LONG=1 the host profiles for minutes of the machine's time,
-# and programs read for three times as long.
+# programs read for three times as long, and a thread reads while another thread maps an event.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=1 --kvm-opt pv_perf_counts=0 --timeout 5400
 # tier: test
 # machines: amd intel
 # needs: build/pv-perf-doctor
-# programs: loop longloop longerloop papi_read rdpmc rdpmc_others self_monitor
+# programs: loop longloop longerloop papi_read rdpmc rdpmc_others rdpmc_threads self_monitor
 # packages: libpapi-dev strace
 # seconds: 350, on intel 880
 . "$VM_TREE/selftests/tap.sh"
@@ -225,7 +225,24 @@ in_guest() {
 	finish
 }
 
+# In a guest with two vCPUs.
+two_threads() {
+	echo 2 >/proc/sys/kernel/perf_event_paranoid
+	taskset -c 1 perf stat -x, -o root -e r00c0:k,r00c2:k sh -c \
+		'until [ -e threads.end ]; do sleep 0.001; done' &
+	until_true pgrep -x sleep >/dev/null
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$T/rdpmc_threads" 10 4 >threads
+	is "a thread without an event reads no counter while another thread maps an event" $? 0
+	touch threads.end
+	wait
+	sed 's/^/# /' threads
+	more "beside the two threads, root's tasks count instructions of the kernel" \
+		"$(count r00c0:k root)" 1000000
+	finish
+}
+
 if [ "$VM_LEVEL" = guest ]; then
+	[ "${1-}" != two_threads ] || two_threads
 	in_guest
 fi
 
@@ -263,6 +280,11 @@ touch residue.ready
 wait $guest
 is "the guest ends well" $? 0
 tap_file guest guest.tap
+if long; then
+	"$vm" guest --cpus 2 --accel-opt pv-perf-rdpmc=on -- "$0" two_threads >threads.tap 2>&1
+	is "the guest with two vCPUs ends well" $? 0
+	tap_file "two vCPUs" threads.tap
+fi
 
 # Without pv_perf_rdpmc=5 a guest has no RDPMC beside the NMI watchdog, which counts the host's
 # cycles.  The driver keeps the guest's first counter for less than a second.
