@@ -81,15 +81,16 @@ static long kvm_pmu_try(struct kvm_pmu_probe *probe)
  */
 static bool kvm_pmu_close_all_unused(void)
 {
-	static unsigned long next = INITIAL_JIFFIES;
+	static unsigned long last = INITIAL_JIFFIES - KVM_PMU_CLOSE_UNUSED;
 
 	lockdep_assert_held(&kvm_pmu_config_mutex);
 
-	if (time_before(jiffies, next) && !perfmon_capable())
+	/* Not time_before(): the last time may be more than half a wrap ago. */
+	if (jiffies - last < KVM_PMU_CLOSE_UNUSED && !perfmon_capable())
 		return false;
 
 	on_each_cpu_cond(kvm_pmu_keeps_unused, kvm_pmu_close_unused, NULL, true);
-	next = jiffies + KVM_PMU_CLOSE_UNUSED;
+	last = jiffies;
 	return true;
 }
 

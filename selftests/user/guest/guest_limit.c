@@ -522,21 +522,41 @@ GUEST_TEST_UNLOADED(who_opens_too_many_disturbs_other_cpus_ten_times_a_second)
 	unload();
 }
 
-GUEST_TEST_UNLOADED(what_others_keep_for_later_makes_room)
+/* A user without CAP_PERFMON opens an event while another CPU keeps all events for later. */
+static int open_beside_unused(u64 config)
 {
-	int i;
+	int i, error;
 
-	host.query.max_events = 4;
-	load();
 	for (i = 0; i < 4; i++)
 		events[i] = open_cpu(raw_user(0xc0 + 4 * i), 1);
 	for (i = 0; i < 4; i++)
 		perf_disable(events[i]);
-	EXPECT_EQ(4, host_open());
+	CHECK(host_open() == 4);
 	may_perfmon = false;
-	EXPECT_EQ(0, open_error(raw_user(0x1000)));
+	error = open_error(raw_user(config));
 	may_perfmon = true;
 	close_some(4);
+	return error;
+}
+
+GUEST_TEST_UNLOADED(what_others_keep_for_later_makes_room)
+{
+	host.query.max_events = 4;
+	load();
+	EXPECT_EQ(0, open_beside_unused(0x1000));
+	unload();
+}
+
+/* On 32 bits with HZ=1000, jiffies are half a wrap further after 25 days. */
+GUEST_TEST_UNLOADED(what_others_keep_for_later_makes_room_weeks_later)
+{
+	host.query.max_events = 4;
+	load();
+	EXPECT_EQ(0, open_beside_unused(0x1000));
+	EXPECT_EQ(-ENOSPC, open_beside_unused(0x1001));
+	wait_ns(2 * NSEC_PER_SEC);
+	jiffies_ahead += LONG_MAX + 1000ul;
+	EXPECT_EQ(0, open_beside_unused(0x1002));
 	unload();
 }
 

@@ -354,6 +354,7 @@ void cpu_up(int cpu)
 /* Time */
 
 u64 clock_ns;
+unsigned long jiffies_ahead;
 void (*rcu_wait)(void);
 
 static struct timer_list *timers;

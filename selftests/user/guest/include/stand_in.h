@@ -429,7 +429,11 @@ extern struct syscore_ops *system_ops;
 
 extern u64 clock_ns;
 
-#define jiffies			(INITIAL_JIFFIES + (unsigned long)(clock_ns / TICK_NSEC))
+/* A test may add to it, so that jiffies wrap. */
+extern unsigned long jiffies_ahead;
+
+#define jiffies								\
+	(INITIAL_JIFFIES + jiffies_ahead + (unsigned long)(clock_ns / TICK_NSEC))
 #define get_jiffies_64()	((u64)jiffies)
 #define time_before(a, b)	((long)((a) - (b)) < 0)
 #define time_after64(a, b)	((s64)((b) - (a)) < 0)
