@@ -83,19 +83,6 @@ static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
 }
 
 /**
- * pv_perf_event_lock - lock an event's home
- * @event: from pv_perf_event_get()
- *
- * Return: the event, for pv_perf_event_put_locked(); or NULL if it was closed, and the
- * reference is given back.
- */
-struct pv_perf_event *pv_perf_event_lock(struct pv_perf_event *event)
-{
-	pv_perf_lock_home(event, false);
-	return pv_perf_event_locked(event);
-}
-
-/**
  * pv_perf_event_get_locked_killable - find an open event and lock it
  * @kvm: the VM
  * @id: the event's id
@@ -134,7 +121,11 @@ struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
 {
 	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
 
-	return event ? pv_perf_event_lock(event) : NULL;
+	if (!event)
+		return NULL;
+
+	pv_perf_lock_home(event, false);
+	return pv_perf_event_locked(event);
 }
 
 /**

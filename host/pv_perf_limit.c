@@ -179,7 +179,9 @@ static s64 pv_perf_rate_ns(u64 n, unsigned int hz)
 /**
  * pv_perf_charge_open - count an operation against the vCPU's open rate
  * @vcpu: the vCPU, by its own thread: opens an event, moves one here, or changes one of
- *	another vCPU
+ *	another thread
+ *
+ * Does not sleep; home->lock may be held.
  *
  * RCU frees closed and moved events in anybody's time, and a change interrupts another
  * CPU: limit both.  A vCPU that exceeds the rate waits before it enters the guest

@@ -86,21 +86,18 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 }
 
 /*
- * To change an event of another vCPU's thread, perf interrupts the CPU that ran the
- * thread last, also if it runs another VM now.  So the rate of moves limits such
- * changes.
+ * To change an event of another thread, perf interrupts the CPU that ran the thread last,
+ * also if it runs another VM now.  So the rate of moves limits such changes.  The thread
+ * is another vCPU's, or the vCPU's own from before the VMM changed its thread.
  */
 static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id)
 {
-	struct pv_perf_event *event = pv_perf_event_get(vcpu->kvm, id);
+	struct pv_perf_event *event = pv_perf_event_get_locked(vcpu->kvm, id);
 
-	if (!event)
-		return NULL;
-
-	if (READ_ONCE(event->home) != vcpu->arch.pv_perf)
+	if (event && event->backing->hw.target != current)
 		pv_perf_charge_open(vcpu);
 
-	return pv_perf_event_lock(event);
+	return event;
 }
 
 /**

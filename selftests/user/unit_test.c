@@ -2705,6 +2705,49 @@ static void test_change_rate(void)
 	teardown();
 }
 
+/*
+ * The VMM changes a vCPU's thread.  A disabled event stays with the former thread, whose
+ * CPU a change of the event interrupts.
+ */
+static void test_change_rate_of_former_thread(void)
+{
+	struct task_struct *former;
+	u64 start;
+	int i;
+
+	setup();
+	open_sampling(1, 1000);
+	former = tasks[0];
+	tasks[0] = task_create(0);
+	on(0);
+	pv_perf_vcpu_run(vcpus[0]);
+	is("the disabled event is on the former thread",
+	   event(1)->backing->hw.target == former, true);
+	start = clock_ns;
+	for (i = 0; i < 550; i++) {
+		CHECK(!call3(7, 1, 1000 + i, 0) && !call3(10, 1, 10, 0));
+		enter_guest();
+	}
+	is("1,100 changes of an event on the former thread take 0.1 seconds",
+	   is_100_ms(clock_ns - start), true);
+	start = clock_ns;
+	for (i = 0; i < 1000; i++) {
+		CHECK(!call(KVM_PERF_OP_DISABLE, 1));
+		enter_guest();
+	}
+	is("1,000 DISABLEs of an event on the former thread take 0.1 seconds",
+	   is_100_ms(clock_ns - start), true);
+	is("ENABLE moves the event to the new thread", call(KVM_PERF_OP_ENABLE, 1), 0);
+	enter_guest();
+	start = clock_ns;
+	for (i = 0; i < 1000; i++)
+		CHECK(!call3(7, 1, 1000 + i, 0));
+	enter_guest();
+	is("changes of an event on the new thread take no time", clock_ns - start, 0);
+	task_put(former);
+	teardown();
+}
+
 /* The VMM interrupts a vCPU that waits. */
 static void test_wait_signal(void)
 {
@@ -7237,6 +7280,7 @@ int main(void)
 	test_open_rate();
 	test_move_rate();
 	test_change_rate();
+	test_change_rate_of_former_thread();
 	test_wait_signal();
 	test_rate();
 	test_rate_after_rest();
