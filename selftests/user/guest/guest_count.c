@@ -217,6 +217,21 @@ GUEST_TEST(unused_counters_stop_and_close)
 	unload();
 }
 
+/* The last CPU is a nohz_full one. */
+GUEST_TEST(unused_counters_stop_and_close_on_a_cpu_without_a_tick)
+{
+	struct perf_event *event = open_cpu(raw_user(0xc0), nr_cpu_ids - 1);
+
+	perf_disable(event);
+	EXPECT_EQ(1, host_enabled(nr_cpu_ids - 1));
+	wait_ns(NSEC_PER_SEC / 4);
+	EXPECT_EQ(0, host_enabled(nr_cpu_ids - 1));
+	wait_ns(NSEC_PER_SEC * 3 / 2);
+	EXPECT_EQ(0, host_open());
+	perf_close(event);
+	unload();
+}
+
 /* More configurations than records: the driver closes events and opens them again. */
 GUEST_TEST(many_configurations)
 {

@@ -394,12 +394,18 @@ void timer_delete_sync(struct timer_list *timer)
 	timer->pending = false;
 }
 
+/* A CPU without a tick does not run them. */
+static bool is_deferred(const struct timer_list *timer)
+{
+	return timer->flags & TIMER_DEFERRABLE && tick_nohz_full_cpu(timer->cpu);
+}
+
 static struct timer_list *next_timer(void)
 {
 	struct timer_list *timer;
 
 	for (timer = timers; timer; timer = timer->next) {
-		if (!time_before(jiffies, timer->expires))
+		if (!time_before(jiffies, timer->expires) && !is_deferred(timer))
 			return timer;
 	}
 
