@@ -267,6 +267,18 @@ GUEST_TEST_UNLOADED(not_loaded_without_kprobes)
 	not_loaded(_metadata, -ENOENT, "perf_pmu_resched is not found");
 }
 
+/* A change of a function's code interrupts all CPUs. */
+GUEST_TEST_UNLOADED(functions_are_found_without_a_change_to_them)
+{
+	host.query.rdpmc = KVM_PERF_RDPMC_ALLOWED;
+	/* The driver arms a probe of its own there. */
+	missing_function = "machine_kexec";
+	load();
+	EXPECT_EQ(0, open_error(sampling(0xc0, 100)));
+	EXPECT_EQ(NULL, armed_function);
+	unload();
+}
+
 GUEST_TEST_UNLOADED(not_loaded_without_a_pmu)
 {
 	register_error = -ENOMEM;

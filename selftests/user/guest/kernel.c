@@ -559,6 +559,7 @@ nmi_handler_t nmi_handler;
 bool nmi_register_fails, tracepoint_fails;
 const char *missing_function;
 struct kprobe *kexec_probe;
+const char *armed_function;
 struct kretprobe *page_probe, *fixup_probe;
 struct notifier_block *reboot_notifier;
 struct tracepoint sched_switch_tracepoint = { "sched_switch" };
@@ -637,6 +638,8 @@ int register_kprobe(struct kprobe *probe)
 		if (strcmp(functions[i].name, probe->symbol_name))
 			continue;
 		probe->addr = functions[i].address;
+		if (!(probe->flags & KPROBE_FLAG_DISABLED))
+			armed_function = probe->symbol_name;
 		if (probe->pre_handler)
 			kexec_probe = probe;
 		return 0;

@@ -701,6 +701,8 @@ struct kretprobe {
 
 /* A function that this kernel does not have, for a test. */
 extern const char *missing_function;
+/* The function at which a kprobe was armed last: the kernel has changed its code. */
+extern const char *armed_function;
 extern struct kprobe *kexec_probe;
 extern struct kretprobe *page_probe, *fixup_probe;
 
