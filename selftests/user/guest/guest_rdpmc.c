@@ -353,6 +353,28 @@ GUEST_TEST_UNLOADED(another_cpu_has_the_page_written)
 	unload();
 }
 
+/* The driver frees the call's memory only when the call is done. */
+GUEST_TEST_UNLOADED(unloads_while_another_cpu_is_to_write_the_page)
+{
+	struct perf_event *event;
+	bool on;
+
+	load_rdpmc(true);
+	perf_task_switch(1, &tasks[0]);
+	event = open_task(raw_user(0xc1), 0);
+	perf_mmap(event, &mms[0]);
+	calls_are_late = true;
+	on = irq_off();
+	perf_event_update_userpage(event);
+	irq_on(on);
+	perf_close(event);
+	EXPECT_TRUE(calls_are_late);
+	unload();
+	/* AddressSanitizer finds a call that comes too late. */
+	calls_are_late = false;
+	run_interrupts(1);
+}
+
 GUEST_TEST_UNLOADED(a_host_that_does_not_allow_it)
 {
 	struct perf_event *event;

@@ -106,6 +106,8 @@ cpumask_t cpus_online = { BIT(NR_CPUS) - 1 };
 int nmi_depth[NR_CPUS];
 int nr_ipis;
 
+bool calls_are_late;
+
 static bool off[NR_CPUS];
 static struct irq_work *works;
 /* Calls for another CPU, which runs them as soon as its interrupts are on. */
@@ -155,7 +157,7 @@ static void interrupts(void)
 		off[this_cpu] = false;
 	}
 
-	csd = calls[this_cpu];
+	csd = calls_are_late ? NULL : calls[this_cpu];
 	if (csd) {
 		calls[this_cpu] = NULL;
 		off[this_cpu] = true;
@@ -431,6 +433,7 @@ void wait_ns(u64 ns)
 	u64 end = clock_ns + ns, next;
 	int cpu;
 
+	calls_are_late = false;
 	for (;;) {
 		next = (clock_ns / TICK_NSEC + 1) * TICK_NSEC;
 		if (next > end)

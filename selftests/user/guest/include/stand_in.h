@@ -390,6 +390,8 @@ void on_each_cpu_mask(const cpumask_t *mask, void (*func)(void *info),
 		      void *info, int wait);
 void on_each_cpu_cond(bool (*cond)(int cpu, void *info),
 		      void (*func)(void *info), void *info, bool wait);
+/* Asynchronous calls come when time has passed. */
+extern bool calls_are_late;
 /* The number of calls of other CPUs. */
 extern int nr_ipis;
 
