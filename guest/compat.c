@@ -12,6 +12,7 @@
 #include <linux/kvm_para.h>
 #include <linux/percpu.h>
 #include <linux/slab.h>
+#include <linux/stop_machine.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
@@ -218,14 +219,9 @@ static int kvm_pmu_find_functions(void)
 /*
  * Before 6.2 the perf context of a task points to the pmu that it was made for until
  * the task ends, and the next pmu uses the context, too.  So the pmu must outlive the
- * module, with a pmu_disable_count, which unregistering frees, and without functions of
- * the module: perf's functions for a pmu that has none replace them.  Because
- * pmu_enable then does nothing, the next pmu flushes for each event by itself.  The
- * value of pmu_disable_count does not matter: all unregistered pmus share one.
+ * module, without functions of the module: perf's functions for a pmu that has none replace
+ * them.  Because pmu_enable then does nothing, the next pmu flushes for each event by itself.
  */
-static int __percpu *kvm_pmu_spare_count;
-static bool kvm_pmu_spare_used;
-
 static int kvm_pmu_nothing_event_init(struct perf_event *event)
 {
 	return -ENOENT;
@@ -244,34 +240,50 @@ int kvm_pmu_compat_init(void)
 	if (ret)
 		return ret;
 
-	kvm_pmu_spare_count = alloc_percpu(int);
-	if (!kvm_pmu_spare_count)
-		return -ENOMEM;
-
 	/* perf_pmu_register() fills in the missing functions. */
 	ret = perf_pmu_register(&kvm_pmu_nothing, "kvm_pmu_nothing", -1);
-	if (!ret)
-		perf_pmu_unregister(&kvm_pmu_nothing);
-	return ret;
+	if (ret)
+		return ret;
+
+	perf_pmu_unregister(&kvm_pmu_nothing);
+	/* See kvm_pmu_leave_contexts(): it needs fixed_percpu_data. */
+	if (IS_ENABLED(CONFIG_X86_32))
+		__module_get(THIS_MODULE);
+	return 0;
 }
 
 void kvm_pmu_compat_exit(void)
 {
-	if (!kvm_pmu_spare_used)
-		free_percpu(kvm_pmu_spare_count);
 }
 
-void kvm_pmu_compat_unregister(struct pmu *pmu)
+/*
+ * All CPUs are stopped, so none is between pmu_disable and pmu_enable.
+ *
+ * perf_pmu_unregister() frees pmu_disable_count while contexts still use it.  So let it be
+ * the start of each CPU's area, which is NULL for free_percpu(): fixed_percpu_data.gs_base,
+ * which nothing uses.  perf adds 1 to it and takes 1 off again.
+ */
+static int kvm_pmu_leave_contexts(void *data)
 {
-	perf_pmu_unregister(pmu);
-	pmu->pmu_disable_count = kvm_pmu_spare_count;
-	kvm_pmu_spare_used = true;
+	struct pmu *pmu = data;
+
+	pmu->pmu_disable_count = NULL;
 	pmu->pmu_enable = kvm_pmu_nothing.pmu_enable;
 	pmu->pmu_disable = kvm_pmu_nothing.pmu_disable;
 	pmu->start_txn = kvm_pmu_nothing.start_txn;
 	pmu->commit_txn = kvm_pmu_nothing.commit_txn;
 	pmu->cancel_txn = kvm_pmu_nothing.cancel_txn;
 	pmu->sched_task = NULL;
+	return 0;
+}
+
+void kvm_pmu_compat_unregister(struct pmu *pmu)
+{
+	int __percpu *count = pmu->pmu_disable_count;
+
+	stop_machine(kvm_pmu_leave_contexts, pmu, NULL);
+	free_percpu(count);
+	perf_pmu_unregister(pmu);
 	/* The driver does not know whether such a task is left. */
 	kmemleak_not_leak(pmu);
 }
