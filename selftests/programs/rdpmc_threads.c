@@ -83,7 +83,8 @@ int main(int argc, char *argv[])
 	pthread_t thread;
 	int nr, i;
 
-	if (argc != 3 || (nr = atoi(argv[2])) < 1 || nr > MAX_COUNTERS) {
+	nr = argc == 3 ? atoi(argv[2]) : 0;
+	if (nr < 1 || nr > MAX_COUNTERS) {
 		fprintf(stderr, "usage: rdpmc_threads SECONDS NR\n");
 		return 2;
 	}
