@@ -73,12 +73,13 @@ nothing_left() {
 	[ -z "$(left)" ]
 }
 
-# record DIR ARGUMENT...
+# record DIR ARGUMENT...: of cpu-clock, if no -e names another event
 record() {
-	local folder=$1
+	local folder=$1 event=(-e cpu-clock)
 	shift
+	[[ " $* " != *" -e "* ]] || event=()
 	rm -rf "$folder"
-	"$pv_perf" record -e cpu-clock -F 200 -o "$folder" "$@" >"$folder.out" 2>&1
+	"$pv_perf" record "${event[@]}" -F 200 -o "$folder" "$@" >"$folder.out" 2>&1
 }
 
 # field DIR PYTHON: print an expression of s, the session.json of DIR, and of d, the session's
