@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* build: -static -pthread */
 /*
- * rdpmc_threads SECONDS NR: while one thread, on CPU 0, maps an event of its own and unmaps
- * it, again and again, another thread, on CPU 1, sleeps shortly and then reads the first NR
+ * rdpmc_threads SECONDS ECX...: while one thread, on CPU 0, maps an event of its own and
+ * unmaps it, again and again, another thread, on CPU 1, sleeps shortly and then reads these
  * counters of its CPU by RDPMC.  That thread has no event, so all counters that it can read
  * are others'.  Prints how often it could read one, and shows the first readings that were
  * not 0.  Exits with 1 if there were any, or if it could read no counter at all.
@@ -15,8 +15,6 @@
 #include <stdbool.h>
 
 #include "self.h"
-
-#define MAX_COUNTERS	16
 
 static const struct timespec nap = { 0, 100000 };
 static volatile bool stop;
@@ -81,11 +79,10 @@ int main(int argc, char *argv[])
 	uint64_t value;
 	double end;
 	pthread_t thread;
-	int nr, i;
+	int i;
 
-	nr = argc == 3 ? atoi(argv[2]) : 0;
-	if (nr < 1 || nr > MAX_COUNTERS) {
-		fprintf(stderr, "usage: rdpmc_threads SECONDS NR\n");
+	if (argc < 3) {
+		fprintf(stderr, "usage: rdpmc_threads SECONDS ECX...\n");
 		return 2;
 	}
 	signal(SIGSEGV, fault);
@@ -94,11 +91,12 @@ int main(int argc, char *argv[])
 	end = now() + atof(argv[1]);
 	for (; now() < end; rounds++) {
 		nanosleep(&nap, NULL);
-		for (i = 0; i < nr; i++) {
+		for (i = 2; i < argc; i++) {
 			value = 0;
-			able += rdpmc(i, &value);
+			able += rdpmc(strtoul(argv[i], NULL, 0), &value);
 			if (value && held++ < 3)
-				printf("counter %d: %#llx\n", i, (unsigned long long)value);
+				printf("counter %s: %#llx\n", argv[i],
+				       (unsigned long long)value);
 		}
 	}
 	stop = true;

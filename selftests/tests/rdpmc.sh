@@ -231,7 +231,8 @@ two_threads() {
 	taskset -c 1 perf stat -x, -o root -e r00c0:k,r00c2:k sh -c \
 		'until [ -e threads.end ]; do sleep 0.001; done' &
 	until_true pgrep -x sleep >/dev/null
-	setpriv --reuid=65534 --regid=65534 --clear-groups "$T/rdpmc_threads" 10 4 >threads
+	# shellcheck disable=SC2086 # several words
+	setpriv --reuid=65534 --regid=65534 --clear-groups "$T/rdpmc_threads" 10 $own >threads
 	is "a thread without an event reads no counter while another thread maps an event" $? 0
 	touch threads.end
 	wait
