@@ -252,10 +252,6 @@ int kvm_pmu_compat_init(void)
 	return 0;
 }
 
-void kvm_pmu_compat_exit(void)
-{
-}
-
 /*
  * All CPUs are stopped, so none is between pmu_disable and pmu_enable.
  *
@@ -313,10 +309,6 @@ void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
 int kvm_pmu_compat_init(void)
 {
 	return kvm_pmu_find_functions();
-}
-
-void kvm_pmu_compat_exit(void)
-{
 }
 
 /*

@@ -18,7 +18,6 @@
 #include <asm/apic.h>
 
 int kvm_pmu_compat_init(void);
-void kvm_pmu_compat_exit(void);
 void kvm_pmu_compat_unregister(struct pmu *pmu);
 
 /* These say in the log why the module does not load. */

@@ -308,7 +308,6 @@ unregister_nmi:
 destroy_counters:
 #ifdef MODULE
 	kvm_pmu_compat_exit_user();
-	kvm_pmu_compat_exit();
 #endif
 	kvm_pmu_cpus_destroy();
 	return ret;
@@ -329,7 +328,6 @@ static void __exit kvm_pmu_exit(void)
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	kvm_pmu_areas_destroy();
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
-	kvm_pmu_compat_exit();
 	kvm_pmu_cpus_destroy();
 	kvm_pmu_config_destroy();
 }
