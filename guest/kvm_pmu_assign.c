@@ -93,14 +93,14 @@ void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 /**
  * kvm_pmu_refuse - note that the host does not count an event; it may count others
  * @event: the event, which is not tried again for a second; if it is for one kind of
- *	cores, to which the vCPU may come back, for 0.1 seconds
+ *	cores, until the next tick, because the vCPU may come back to this kind
  */
 void kvm_pmu_refuse(struct perf_event *event)
 {
 	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
 
-	WRITE_ONCE(config->retry, jiffies + (kvm_pmu_is_for_kind(&config->attr) ?
-					     KVM_PMU_LIMIT : HZ));
+	WRITE_ONCE(config->retry,
+		   jiffies + (kvm_pmu_is_for_kind(&config->attr) ? 1 : HZ));
 	WRITE_ONCE(config->refused, true);
 }
 
