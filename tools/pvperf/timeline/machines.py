@@ -95,9 +95,13 @@ def read(folder, step):
     session = Session(folder)
     if session.start is None:
         # This host has no tracepoints, by which the session knows when all machines counted.
-        for sample in samples(session, session.domains[0]):
+        host = session.domains[0]
+        for sample in samples(session, host) if host.samples else ():
             session.start = sample.time - step
             break
+        else:
+            raise Error("the host has no samples, so nobody knows when the session began",
+                        "record it again")
     number = int(session.seconds / step)
     if number > INTERVALS:
         raise Error(f"there are {number:,} intervals: a page has at most {INTERVALS:,}",
