@@ -241,7 +241,7 @@ start_guest $system dies 1 &
 left_in_web >left
 is "pv-perf leaves no file and no process in a guest" "$(cat left)" "nothing else"
 is "pv-perf leaves only the session on the host" "$(ls -A all | tr '\n' ' '; pidof perf)" \
-	"$(echo {db,host,web}.{maps,samples}.gz old.kallsyms session.json) "
+	"$(echo {db,host}.{maps,samples}.gz old.kallsyms session.json web.{maps,samples}.gz) "
 is "all domains have the status ok" "$(field all "[x['status'] for x in s['domains']]")" \
 	"['ok', 'ok', 'ok', 'ok']"
 is "no sample is lost" "$(field all "sum(x['lost'] for x in s['domains'])")" 0
