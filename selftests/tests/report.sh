@@ -233,7 +233,12 @@ cat >odd.py <<-'END'
 END
 cat >odd.c <<-'END'
 	#include <time.h>
-	void NAME(void) { for (clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;) ; }
+	void NAME(void)
+	{
+		/* Most of the time in this function itself, not in clock(). */
+		for (clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;)
+			for (volatile int i = 0; i < 10000; i++) ;
+	}
 	int main(void) { NAME(); return 0; }
 END
 evil=$'x\n   '$forged$'\n1/1 [000] K 1.000000000: 999999999 cpu-clock: "f"\n\tx'
