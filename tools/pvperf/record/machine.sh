@@ -353,7 +353,7 @@ join_names() {
 			symbol = substr(line, 1, RSTART - 1)
 			line = substr(line, RSTART + RLENGTH)
 			# The same name as in the JSON.
-			sub(/^\/.*\//, "", line)
+			sub(/^\/(.*\/)?/, "", line)
 			return "\n\t" address quoted(symbol) quoted(line)
 		}
 		# The address is the one in OBJECT.
