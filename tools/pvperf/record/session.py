@@ -321,7 +321,8 @@ class Session:
         return os.path.join(self.path, d.samples)
 
     def take(self, d, name, patience):
-        guests = d is self.host and self.passive
+        # A timer that counts expires while a guest runs, too.
+        guests = self.options.events.timer or d is self.host and self.passive
         size = d.script_samples(patience, *(WITH_GUESTS if guests else []))
         limit = self.options.limit << 20
         if size > limit:
