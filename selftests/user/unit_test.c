@@ -6771,29 +6771,35 @@ static void test_turn_races(void)
 	teardown();
 }
 
-/* Threads with the same hash. */
+/* Of more threads than there are hashes, two have the same. */
 static void test_thread_hash(void)
 {
-	struct task_struct *other[16384];
-	unsigned long a, b;
+	struct task_struct *task[1025], *with[1024] = { }, *other;
+	unsigned long hash;
 	int n = 0;
 
 	setup();
+	for (;;) {
+		CHECK(n < ARRAY_SIZE(task));
+		task[n] = task_create(1);
+		hash = hash_long((unsigned long)task[n], 10);
+		other = with[hash];
+		if (other)
+			break;
+		with[hash] = task[n++];
+	}
+	current = other;
 	start_on(0, 1, 0);
-	a = hash_long((unsigned long)tasks[0], 10);
-	do {
-		CHECK(n < ARRAY_SIZE(other));
-		other[n] = task_create(1);
-		b = hash_long((unsigned long)other[n++], 10);
-	} while (a != b);
-	current = other[n - 1];
+	current = task[n];
 	run_on(1, 10);
-	on(0);
+	current = other;
 	run_on(0, 5);
 	is("a thread with another thread's hash does not stop that thread's vCPU",
 	   count_on(0, 1), 5);
-	while (n--)
-		task_put(other[n]);
+	on(0);
+	do
+		task_put(task[n]);
+	while (n--);
 	teardown();
 }
 
