@@ -12,7 +12,14 @@
  *	    pv_perf_event_read()	pv_perf_read(), pv_perf_write_record()
  *	    pv_perf_event_disable()	perf_event_disable(), and as READ
  *	    pv_perf_event_close()	perf_event_release_kernel()
+ *
+ * Most READs of one event do not have to sleep, and are complete at the exit:
+ *
+ *	pv_perf_read_at_exit()
+ *	  pv_perf_event_read_irqoff()	pv_perf_write_record()
  */
+#include <linux/export.h>
+#include <linux/srcu.h>
 #include <linux/string.h>
 
 #include "compat.h"
@@ -24,8 +31,11 @@
 #include "pv_perf_seam.h"
 #include "pv_perf_top.h"
 #include "pv_perf_trace.h"
+#include "hyperv.h"
 #include "lapic.h"
+#include "trace.h"
 #include "x86.h"
+#include "xen.h"
 
 static int pv_perf_read_attr(struct kvm *kvm, gpa_t gpa,
 			     struct guest_perf_attr *attr)
@@ -410,6 +420,13 @@ static int pv_perf_op(struct kvm_vcpu *vcpu, unsigned long nr,
 	return pv_perf_run(vcpu, &op);
 }
 
+/* Do not count KVM_PERF_OP, which does not exist natively. */
+static void pv_perf_skip_retired(struct kvm_vcpu *vcpu)
+{
+	if (vcpu->arch.pv_perf_retires)
+		vcpu->arch.pv_perf->skip_retired = true;
+}
+
 /**
  * pv_perf_hypercall - KVM_PERF_OP
  * @vcpu: the vCPU that made it, at CPL 0
@@ -428,9 +445,69 @@ unsigned long pv_perf_hypercall(struct kvm_vcpu *vcpu, unsigned long op,
 {
 	int ret = pv_perf_op(vcpu, op, a1, a2, a3);
 
-	/* Do not count KVM_PERF_OP, which does not exist natively. */
-	if (vcpu->arch.pv_perf_retires)
-		vcpu->arch.pv_perf->skip_retired = true;
+	pv_perf_skip_retired(vcpu);
 	trace_kvm_pv_perf_op(vcpu->vcpu_id, op, a1, a2, ret);
 	return ret;
 }
+
+/*
+ * Would KVM have pv_perf_hypercall() run it, and complete the instruction as usual?  As
+ * KVM's virtual PMU counts the instruction, it may sleep on Linux 6.1.
+ */
+static bool pv_perf_may_run_irqoff(struct kvm_vcpu *vcpu)
+{
+	return !is_guest_mode(vcpu) && !kvm_x86_call(get_cpl)(vcpu) &&
+	       !(kvm_get_rflags(vcpu) & X86_EFLAGS_TF) &&
+	       !kvm_xen_hypercall_enabled(vcpu->kvm) &&
+	       !kvm_hv_hypercall_enabled(vcpu) &&
+	       !pv_perf_has_vpmu(vcpu) && pv_perf_is_offered(vcpu);
+}
+
+/* KVM looks the event filter up as it completes the instruction: kvm->srcu is held. */
+static void pv_perf_complete_read(struct kvm_vcpu *vcpu, u32 id)
+{
+	unsigned long a2 = kvm_rdx_read(vcpu), a3 = kvm_rsi_read(vcpu);
+
+	trace_kvm_hypercall(KVM_PERF_OP, KVM_PERF_OP_READ, id, a2, a3);
+	trace_kvm_pv_perf_op(vcpu->vcpu_id, KVM_PERF_OP_READ, id, a2, 0);
+	vcpu->stat.hypercalls++;
+	kvm_register_write_raw(vcpu, VCPU_REGS_RAX, 0);
+	pv_perf_skip_retired(vcpu);
+	kvm_skip_emulated_instruction(vcpu);
+}
+
+/**
+ * pv_perf_read_at_exit - run a READ of one event right at the exit of its hypercall
+ * @vcpu: the vCPU, which has left the guest for a hypercall, and whose next instruction is
+ *	known; with interrupts off, kvm->srcu not held
+ *
+ * Spares the vCPU the way out of the run loop and in again.  The host runs nothing
+ * else, so all events have the counters that they had, and no pv_perf_enter() is needed.
+ * pv_perf_hypercall() runs a READ that fails, or would have to wait.
+ *
+ * Return: true if the hypercall is complete, and the caller is to enter.
+ */
+bool pv_perf_read_at_exit(struct kvm_vcpu *vcpu)
+{
+	unsigned long id = kvm_rcx_read(vcpu);
+	bool done;
+	int idx;
+
+	lockdep_assert_irqs_disabled();
+
+	if (kvm_rax_read(vcpu) != KVM_PERF_OP ||
+	    kvm_rbx_read(vcpu) != KVM_PERF_OP_READ || id >= KVM_PERF_ID_ALL ||
+	    upper_32_bits(kvm_rdx_read(vcpu)) ||
+	    !pv_perf_may_reenter(vcpu, 0) || !pv_perf_may_run_irqoff(vcpu))
+		return false;
+
+	idx = srcu_read_lock(&vcpu->kvm->srcu);
+	done = pv_perf_event_read_irqoff(vcpu, id);
+	if (done)
+		pv_perf_complete_read(vcpu, id);
+	srcu_read_unlock(&vcpu->kvm->srcu, idx);
+
+	lockdep_assert_irqs_disabled();
+	return done;
+}
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_read_at_exit);

@@ -25,6 +25,7 @@ void pv_perf_note_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
 void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu);
+bool pv_perf_read_at_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value);
 void pv_perf_read_branches(struct kvm_vcpu *vcpu);
 void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,

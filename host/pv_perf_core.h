@@ -24,6 +24,7 @@ void pv_perf_release_pmu(struct pv_perf_vm *vm);
 int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id);
 int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count);
 int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count);
+bool pv_perf_event_read_irqoff(struct kvm_vcpu *vcpu, u32 id);
 int pv_perf_event_read_all(struct kvm_vcpu *vcpu);
 int pv_perf_event_set_period(struct kvm_vcpu *vcpu, u32 id, u64 period);
 int pv_perf_event_set_left(struct kvm_vcpu *vcpu, u32 id, u64 *left);
@@ -150,6 +151,7 @@ static inline bool pv_perf_may_be_stopped(const struct pv_perf_event *event)
 /* pv_perf_limit.c */
 
 bool pv_perf_is_offered(struct kvm_vcpu *vcpu);
+bool pv_perf_has_vpmu(struct kvm_vcpu *vcpu);
 unsigned int pv_perf_max_events_per_vcpu(struct kvm *kvm);
 unsigned int pv_perf_events_allowed(struct kvm *kvm);
 unsigned int pv_perf_rate_allowed(struct kvm *kvm);

@@ -277,14 +277,10 @@ bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu)
 	lockdep_assert_irqs_disabled();
 
 	/*
-	 * Other pending work comes first, and has requests.  This request cannot be for
-	 * a vCPU that has to wait (pv_perf_wait_to_open()), which would not have entered
-	 * the guest.
+	 * This request cannot be for a vCPU that has to wait (pv_perf_wait_to_open()),
+	 * which would not have entered the guest.
 	 */
-	if (READ_ONCE(vcpu->requests) !=
-	    BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK) || !here ||
-	    vcpu->arch.nmi_pending || vcpu->guest_debug ||
-	    here->counts.wanted || IS_ENABLED(CONFIG_PREEMPT_RT))
+	if (!pv_perf_may_reenter(vcpu, BIT_ULL(KVM_REQ_PV_PERF & KVM_REQUEST_MASK)))
 		return false;
 
 	nmi = pv_perf_deliver_irqoff(vcpu);

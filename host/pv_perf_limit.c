@@ -15,6 +15,8 @@
 #include <linux/moduleparam.h>
 
 #include "pv_perf_core.h"
+#include "x86.h"
+#include "pmu.h"
 
 static unsigned int pv_perf_max_events = 64;
 module_param(pv_perf_max_events, uint, 0644);
@@ -98,6 +100,15 @@ static bool pv_perf_vm_may(struct kvm *kvm)
 bool pv_perf_is_offered(struct kvm_vcpu *vcpu)
 {
 	return pv_perf_in_cpuid(vcpu) && pv_perf_vm_may(vcpu->kvm);
+}
+
+/**
+ * pv_perf_has_vpmu - has the vCPU KVM's virtual PMU, whose counters RDPMC reads?
+ * @vcpu: the vCPU
+ */
+bool pv_perf_has_vpmu(struct kvm_vcpu *vcpu)
+{
+	return vcpu->kvm->arch.enable_pmu && vcpu_to_pmu(vcpu)->version;
 }
 
 /**

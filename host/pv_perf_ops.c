@@ -5,6 +5,8 @@
  * All may sleep.  Operations that take a vCPU run on its thread with kvm->srcu held
  * for reading.  Errors are -E*, which are the contract's -KVM_E* by value.
  */
+#include <linux/rcupdate.h>
+#include <linux/uaccess.h>
 
 #include "pv_perf_core.h"
 #include "pv_perf_memory.h"
@@ -172,6 +174,48 @@ int pv_perf_event_read(struct kvm *kvm, u32 id, u64 *count)
 	ret = pv_perf_read_locked(event, count);
 	pv_perf_event_put_locked(event);
 	return ret;
+}
+
+/* The event's home is this vCPU's, and locked. */
+static bool pv_perf_read_irqoff(struct pv_perf_event *event)
+{
+	bool done;
+
+	if (pv_perf_why(event) & PV_PERF_LOST)
+		return false;
+
+	pagefault_disable();
+	done = !pv_perf_update_record(event, 0, false, NULL);
+	pagefault_enable();
+
+	return done;
+}
+
+/**
+ * pv_perf_event_read_irqoff - pv_perf_event_read() where nothing may sleep
+ * @vcpu: the vCPU, on its own thread, with interrupts off and kvm->srcu held for reading
+ * @id: the event's id
+ *
+ * Return: whether the event was read.  If not, it is another vCPU's, it does not count
+ * here, or its lock or the page of its record would have to be waited for.
+ */
+bool pv_perf_event_read_irqoff(struct kvm_vcpu *vcpu, u32 id)
+{
+	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event;
+	bool done;
+
+	if (!mutex_trylock(&here->lock))
+		return false;
+
+	/* An event of this home stays open while the lock is held, another may not. */
+	rcu_read_lock();
+	event = xa_load(&vcpu->kvm->arch.pv_perf->events, id);
+	done = event && event->home == here && event->backing && pv_perf_read_irqoff(event);
+	rcu_read_unlock();
+	mutex_unlock(&here->lock);
+
+	return done;
 }
 
 /**

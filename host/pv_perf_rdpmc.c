@@ -99,12 +99,6 @@ unsigned int pv_perf_rdpmc_unasked(void)
 	return pv_perf_rdpmc_default;
 }
 
-/* KVM's virtual PMU, whose counters RDPMC reads. */
-static bool pv_perf_has_vpmu(struct kvm_vcpu *vcpu)
-{
-	return vcpu->kvm->arch.enable_pmu && vcpu_to_pmu(vcpu)->version;
-}
-
 /**
  * pv_perf_rdpmc_vcpu - may a vCPU read counters?
  * @vcpu: the vCPU, by its own thread

@@ -31,6 +31,23 @@ enum pv_perf_when {
 
 void pv_perf_deliver(struct kvm_vcpu *vcpu, enum pv_perf_when when);
 
+/**
+ * pv_perf_may_reenter - may a vCPU enter again right at its exit?
+ * @vcpu: the vCPU, with interrupts off
+ * @requests: of @vcpu->requests, those that the caller serves
+ *
+ * Other pending work comes first.  Where interrupts are off, nothing may take a lock that
+ * sleeps on PREEMPT_RT.
+ */
+static inline bool pv_perf_may_reenter(const struct kvm_vcpu *vcpu, u64 requests)
+{
+	const struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+
+	return READ_ONCE(vcpu->requests) == requests && here &&
+	       !vcpu->arch.nmi_pending && !vcpu->guest_debug &&
+	       !here->counts.wanted && !IS_ENABLED(CONFIG_PREEMPT_RT);
+}
+
 /* pv_perf_vm.c */
 
 int pv_perf_vcpu_prepare(struct kvm_vcpu *vcpu);

@@ -226,6 +226,39 @@ void handle_requests(struct kvm_vcpu *vcpu)
 	} while (pv_perf_handle_request(vcpu) && !current->signalled);
 }
 
+int kvm_skip_emulated_instruction(struct kvm_vcpu *vcpu)
+{
+	pv_perf_instruction_retired(vcpu);
+	return 1;
+}
+
+static bool run_at_exit(struct kvm_vcpu *vcpu)
+{
+	unsigned long flags;
+	bool done;
+
+	local_irq_save(flags);
+	done = pv_perf_read_at_exit(vcpu);
+	local_irq_restore(flags);
+
+	return done;
+}
+
+long run_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2, u64 a3)
+{
+	vcpu->arch.exit.rax = KVM_PERF_OP;
+	vcpu->arch.exit.rbx = op;
+	vcpu->arch.exit.rcx = a1;
+	vcpu->arch.exit.rdx = a2;
+	vcpu->arch.exit.rsi = a3;
+	if (!run_at_exit(vcpu)) {
+		vcpu->arch.exit.rax = pv_perf_hypercall(vcpu, op, a1, a2, a3);
+		kvm_skip_emulated_instruction(vcpu);
+	}
+
+	return vcpu->arch.exit.rax;
+}
+
 int kvm_cpu_has_injectable_intr(struct kvm_vcpu *vcpu)
 {
 	return vcpu->arch.has_interrupt;

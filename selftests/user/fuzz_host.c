@@ -1389,12 +1389,10 @@ static void hypercall(int vcpu)
 	want = model_call(vcpu, op, a[0], a[1], a[2]);
 	alloc_faults = (struct faults){ .fail_at = no_allocation };
 	read_hook = host_read;
-	got = pv_perf_hypercall(vcpus[vcpu], op, a[0], a[1], a[2]);
+	got = run_hypercall(vcpus[vcpu], op, a[0], a[1], a[2]);
 	read_hook = NULL;
 	change.read = 0;
 	alloc_faults.fail_at = 0;
-	/* KVM completes the hypercall, which does not count. */
-	pv_perf_instruction_retired(vcpus[vcpu]);
 	if (got != want || trace)
 		fprintf(stderr, "vCPU %d: %llu 0x%llx 0x%llx 0x%llx: %ld, model %ld\n",
 			vcpu, op, a[0], a[1], a[2], got, want);

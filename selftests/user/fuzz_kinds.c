@@ -79,11 +79,7 @@ static u8 get(void)
 
 static long call(u64 op, u64 a1)
 {
-	long ret = pv_perf_hypercall(vcpu, op, a1, 0, 0);
-
-	/* The hypercall itself, which is not counted. */
-	pv_perf_instruction_retired(vcpu);
-	return ret;
+	return run_hypercall(vcpu, op, a1, 0, 0);
 }
 
 static int kind_now(void)

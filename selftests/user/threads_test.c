@@ -76,9 +76,7 @@ static unsigned int rnd(struct thread *t, unsigned int n)
 
 static long call(struct thread *t, u64 op, u64 a1, u64 a2, u64 a3)
 {
-	long ret = pv_perf_hypercall(t->vcpu, op, a1, a2, a3);
-
-	pv_perf_instruction_retired(t->vcpu);
+	long ret = run_hypercall(t->vcpu, op, a1, a2, a3);
 
 	if (!ret)
 		t->done[op]++;

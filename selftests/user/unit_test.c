@@ -100,10 +100,7 @@ static struct kvm_vcpu *here(void)
 
 static long call3(u64 op, u64 a1, u64 a2, u64 a3)
 {
-	long ret = pv_perf_hypercall(here(), op, a1, a2, a3);
-
-	pv_perf_instruction_retired(here());
-	return ret;
+	return run_hypercall(here(), op, a1, a2, a3);
 }
 
 static long call(u64 op, u64 a1)
@@ -794,10 +791,7 @@ static void test_follow(void)
 /* Any vCPU may run on any thread. */
 static long call_on(int vcpu, u64 op, u64 a1)
 {
-	long ret = pv_perf_hypercall(vcpus[vcpu], op, a1, 0, 0);
-
-	pv_perf_instruction_retired(vcpus[vcpu]);
-	return ret;
+	return run_hypercall(vcpus[vcpu], op, a1, 0, 0);
 }
 
 static void run_on(int vcpu, u64 n)
@@ -3201,6 +3195,87 @@ static void test_nmi_exit(void)
 	is("the exit keeps the limited event's request",
 	   kvm_test_request(KVM_REQ_PV_PERF, vcpus[0]), true);
 	*param_pv_perf_max_rate = 100000;
+	teardown();
+}
+
+/* Returns whether a READ is run right at its exit.  KVM counts other hypercalls itself. */
+static bool read_at_exit(u64 id)
+{
+	u64 before = here()->stat.hypercalls;
+
+	call(KVM_PERF_OP_READ, id);
+	return here()->stat.hypercalls != before;
+}
+
+static void test_read_at_exit(void)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	r = &mem->record[1];
+	open_id(1);
+	is("READ of a disabled event is not run at the exit", read_at_exit(1), false);
+	call(KVM_PERF_OP_ENABLE, 1);
+	run_guest(100);
+	kvm->memslots.slot[0].dirty[RECORD(1) >> PAGE_SHIFT] = false;
+	is("READ is run at the exit", read_at_exit(1), true);
+	is("the record has the count", r->count, 100);
+	is("READ at the exit succeeds", here()->arch.exit.rax, 0);
+	is("the record's page is dirty",
+	   kvm->memslots.slot[0].dirty[RECORD(1) >> PAGE_SHIFT], true);
+	is("the hypercall itself is not counted", (read_at_exit(1), r->count), 100);
+
+	/* All others are run as any hypercall, with the same result. */
+	here()->guest_debug = 1;
+	is("not for a debugged guest", read_at_exit(1), false);
+	here()->guest_debug = 0;
+	here()->arch.exit.rflags = X86_EFLAGS_TF;
+	is("not if a trap follows the instruction", read_at_exit(1), false);
+	here()->arch.exit.rflags = 0;
+	here()->arch.nmi_pending = 1;
+	is("not while an NMI is pending", read_at_exit(1), false);
+	here()->arch.nmi_pending = 0;
+	kvm_make_request(KVM_REQ_PV_PERF, here());
+	is("not if anything is requested", read_at_exit(1), false);
+	kvm_check_request(KVM_REQ_PV_PERF, here());
+	here()->arch.cpl = 3;
+	is("not from user mode", read_at_exit(1), false);
+	here()->arch.cpl = 0;
+	here()->arch.guest_mode = true;
+	is("not for a nested guest", read_at_exit(1), false);
+	here()->arch.guest_mode = false;
+	here()->arch.hv_hypercalls = true;
+	is("not if hypercalls are Hyper-V's", read_at_exit(1), false);
+	here()->arch.hv_hypercalls = false;
+	kvm->xen_hypercalls = true;
+	is("not if hypercalls are Xen's", read_at_exit(1), false);
+	kvm->xen_hypercalls = false;
+	kvm->arch.enable_pmu = true;
+	here()->arch.pmu.version = 1;
+	is("not of a vCPU with KVM's virtual PMU", read_at_exit(1), false);
+	kvm->arch.enable_pmu = false;
+	here()->arch.pmu.version = 0;
+	is("not of an id that is not open", read_at_exit(2), false);
+	is("not of all events", read_at_exit(KVM_PERF_ID_ALL), false);
+	is("not of an id with more than 32 bits", read_at_exit(BIT_ULL(32) | 1), false);
+	mutex_lock(&here()->arch.pv_perf->lock);
+	here()->arch.exit.rcx = 1;
+	is("not while the lock is taken", pv_perf_event_read_irqoff(here(), 1), false);
+	mutex_unlock(&here()->arch.pv_perf->lock);
+	kvm->memslots.generation++;
+	is("not after a change of memory slots", read_at_exit(1), false);
+	is("but then again", read_at_exit(1), true);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = true;
+	is("not while the record's page is absent", read_at_exit(1), false);
+	kvm->memslots.slot[0].absent[RECORD(1) >> PAGE_SHIFT] = false;
+	take_counters(tasks[0], NR_COUNTERS);
+	is("not of an event that has lost its counter", read_at_exit(1), false);
+	take_counters(tasks[0], 0);
+	enter_guest();
+	on(1);
+	call(KVM_PERF_OP_QUERY, GPA(param));
+	is("not of another vCPU's event", read_at_exit(1), false);
+	on(0);
 	teardown();
 }
 
@@ -6326,6 +6401,8 @@ static void setup_faults(void)
 	CHECK(!call(3, 1));
 	CHECK(!call(3, 2));
 	run_guest(10);
+	/* A READ would be tried twice. */
+	here()->guest_debug = 1;
 }
 
 /*
@@ -7313,6 +7390,7 @@ int main(void)
 	test_stopped_period();
 	test_sampling();
 	test_nmi_exit();
+	test_read_at_exit();
 	test_rdpmc_allowed();
 	test_rdpmc_intercepted();
 	test_rdpmc();

@@ -617,6 +617,7 @@ struct kvm {
 	struct kvm_memslots memslots;
 	struct kvm_vcpu *vcpus[MAX_VCPUS];
 	u64 denied_event;	/* of the PMU event filter; 0: none */
+	bool xen_hypercalls;
 	u32 denied_fixed;	/* the filter's bitmap of denied fixed counters */
 	struct {
 		struct pv_perf_vm *pv_perf;
@@ -654,6 +655,7 @@ struct kvm_vcpu {
 			u64 halt_poll_fail_ns;
 		} generic;
 		u64 irq_injections;
+		u64 hypercalls;
 	} stat;
 	struct {
 		struct {
@@ -686,7 +688,13 @@ struct kvm_vcpu {
 			gpa_t gpa;
 			u64 rip;
 			u64 rax;
+			u64 rbx;
+			u64 rcx;
+			u64 rdx;
+			u64 rsi;
+			u64 rflags;
 		} exit;
+		bool hv_hypercalls;
 	} arch;
 };
 
@@ -729,6 +737,21 @@ void handle_requests(struct kvm_vcpu *vcpu);
 	 *(intr) = (vcpu)->arch.exit.intr_info, *(error) = 0)
 #define kvm_rip_read(vcpu)		((vcpu)->arch.exit.rip)
 #define kvm_rax_read(vcpu)		((vcpu)->arch.exit.rax)
+#define VCPU_REGS_RAX			0
+#define kvm_register_write_raw(vcpu, reg, value)			\
+	(CHECK((reg) == VCPU_REGS_RAX), (vcpu)->arch.exit.rax = (value))
+#define kvm_rbx_read(vcpu)		((vcpu)->arch.exit.rbx)
+#define kvm_rcx_read(vcpu)		((vcpu)->arch.exit.rcx)
+#define kvm_rdx_read(vcpu)		((vcpu)->arch.exit.rdx)
+#define kvm_rsi_read(vcpu)		((vcpu)->arch.exit.rsi)
+#define trace_kvm_hypercall(nr, a0, a1, a2, a3)				\
+	((void)(nr), (void)(a0), (void)(a1), (void)(a2), (void)(a3))
+#define kvm_get_rflags(vcpu)		((vcpu)->arch.exit.rflags)
+#define kvm_xen_hypercall_enabled(kvm)	((kvm)->xen_hypercalls)
+#define kvm_hv_hypercall_enabled(vcpu)	((vcpu)->arch.hv_hypercalls)
+int kvm_skip_emulated_instruction(struct kvm_vcpu *vcpu);
+/* KVM_PERF_OP, as KVM runs it: first where nothing may sleep. */
+long run_hypercall(struct kvm_vcpu *vcpu, u64 op, u64 a1, u64 a2, u64 a3);
 #define kvm_vcpu_gfn_to_memslot(vcpu, gfn) gfn_to_memslot((vcpu)->kvm, gfn)
 #define kvm_is_visible_memslot(slot)	((slot) && !(slot)->internal)
 /* If the guest may execute RDPMC, it reads right counts, and only its own. */
