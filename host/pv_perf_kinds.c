@@ -204,6 +204,17 @@ u8 pv_perf_kinds_except(u8 core)
 }
 
 /**
+ * pv_perf_kind_lacks - is it known that a kind of core does not have an event?
+ * @event: the event, its home locked
+ * @kind: the kind
+ */
+bool pv_perf_kind_lacks(const struct pv_perf_event *event,
+			const struct pv_perf_kind *kind)
+{
+	return pv_perf_is_hybrid() && event->absent & pv_perf_kind_bit(kind);
+}
+
+/**
  * pv_perf_has_core - does exactly one kind of this host's cores have a core type?
  * @core: the core type
  *

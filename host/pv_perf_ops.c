@@ -76,6 +76,9 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 	ret = pv_perf_check_rate(vcpu, event);
 	if (!ret && event->home != vcpu->arch.pv_perf)
 		ret = pv_perf_check_room(vcpu);
+	/* Before it is charged: a guest may ask at each tick, for each task. */
+	if (!ret && pv_perf_kind_lacks(event, vcpu->arch.pv_perf->kind))
+		ret = -EBUSY;
 	if (ret) {
 		pv_perf_event_put_locked(event);
 		return ret;

@@ -23,6 +23,8 @@ extern unsigned int pv_perf_nr_kinds;
 void pv_perf_kinds_init(const struct x86_pmu_capability *cap);
 const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu);
 u8 pv_perf_kinds_except(u8 core);
+bool pv_perf_kind_lacks(const struct pv_perf_event *event,
+			const struct pv_perf_kind *kind);
 bool pv_perf_has_core(u8 core);
 struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
 				       struct pv_perf_vcpu *here,

@@ -6947,7 +6947,9 @@ static u64 counted_now(u32 id)
 
 static void test_hybrid_offer(void)
 {
+	u64 start;
 	u32 named;
+	int i;
 
 	setup();
 	is("a hybrid host offers as many counters as each of its kinds has",
@@ -6975,6 +6977,12 @@ static void test_hybrid_offer(void)
 	   -KVM_ENOSPC);
 	is("one that names a kind opens", do_open(), 0);
 	is("on the other kind it has no counter: EBUSY", call(3, 2), -KVM_EBUSY);
+	start = clock_ns;
+	for (i = 0; i < 2200; i++) {
+		CHECK(call(3, 2) == -KVM_EBUSY);
+		enter_guest();
+	}
+	is("a guest that keeps asking for it there does not have to wait", clock_ns - start, 0);
 	to_cpu(EFFICIENCY_CPU);
 	enter_counting();
 	is("on its own kind it has one", call(3, 2), 0);
