@@ -160,7 +160,7 @@ update_kernel() {
 		"${old%source*}" "kernel $version "
 	set_version "$new"
 	said "a newer image" \
-		0 "Linux $release is $new, and its KVM is built from: kernel $version " \
+		0 "Linux $release is $new, and its KVM was built from: kernel $version " \
 		"its image is $new, its headers are $version" -- \
 		in_debian dpkg -i /srv/linux-image_new.deb
 	is "modules for the older kernel do not hide the newer kernel's KVM" "$(place kvm)" \
