@@ -5,8 +5,9 @@
 The server writes its port to the file "port". It writes each accepted profile to
 NUMBER.pb.gz and the request's parameters to NUMBER.json. The file "refused" has refused
 requests with the reason. If the file "answer" exists, the server answers with the status
-in the file, and with its second word as Location. If "answer" has the word "nonsense",
-the answer is not HTTP; for "drops" the answer is one byte every 0.1 s, without an end.
+in the file, with its second word as Location, and repeats the token. If "answer" has the word
+"nonsense", the answer is not HTTP; for "drops" the answer is one byte every 0.1 s, without an
+end.
 """
 import contextlib
 import email.parser
@@ -128,6 +129,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if words[1:]:
                 self.send_header("Location", words[1])
             self.end_headers()
+            self.wfile.write(f"not from you, {self.headers['Authorization']}".encode())
             return
         try:
             query, profile = check(self.path, self.headers, body)

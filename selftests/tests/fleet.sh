@@ -124,6 +124,9 @@ is "a profile that the server refuses waits" \
 	"$(ls profiles/unsent | wc -l) $(state unsent)" "1 1"
 has "the service says that the server has not taken the profile" \
 	'has not taken .*status 503' service.out
+has "no message has the token, which the server has repeated" \
+	'status 503: not from you, Bearer \*\*\*' service.out
+none "nor has the audit log" "$(grep token-of-the-test log/audit.log)"
 echo "302 $url/elsewhere" >receiver/answer
 service --windows 1
 none "the service does not follow a redirection to another URL" \
@@ -165,15 +168,15 @@ is "only VMs that are in the audit log are recorded" "$(part "
 s.pv_perf = lambda *words: print(*[w for w in words if w.startswith(('--only', '--except'))]) or (0, '')
 s.record(['web1', 'db[*]'])")" "--only=web1 --only=db[[][*]]"
 is "a report that is killed leaves no file among the profiles" "$(
-	mkdir -p profiles/window
-	echo '{"began": "2026-01-01T00:00:00+00:00"}' >profiles/window/session.json
+	mkdir -p profiles/.window
+	echo '{"began": "2026-01-01T00:00:00+00:00"}' >profiles/.window/session.json
 	part "
 s.pv_perf = lambda *words: print(words[2]) or (1, '')
 try:
     s.publish()
 except command.Error:
-    pass")" "$PWD/profiles/window/20260101T000000Z.pb.gz"
-rm -r profiles/window
+    pass")" "$PWD/profiles/.window/20260101T000000Z.pb.gz"
+rm -r profiles/.window
 is "if a line of the audit log does not fit, the service fails and removes the partial line" \
 	"$(part "
 resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
@@ -194,6 +197,29 @@ class Popen(subprocess.Popen):
         s.end()
 subprocess.Popen, sys.argv[0] = Popen, 'sleeps.py'
 print(s.pv_perf()[0])")" -15
+
+is "a full disk, or a damaged list of unsent profiles, does not end the service" "$(
+	touch profiles/unsent/20200101T000000Z.pb.gz.json
+	part "
+def full(*args):
+    raise OSError(28, 'No space left on device')
+s.window, store.write_json = lambda: None, full
+s.once()
+print(s.profiles.to_send())")" "pv-perf: $PWD/state/service.json: No space left on device
+[]"
+mkdir -m 1777 shared
+is "the service takes no folder of others" "$(part "
+try:
+    store.Profiles('$PWD/shared', 1)
+except command.Error as error:
+    print(str(error).splitlines()[0])") $(stat -c %a shared)" \
+	"$PWD/shared is not a folder of root's alone 1777"
+for address in http://:s3cret@srv/ ftp://u:s3cret@srv/ 'http://srv/?key=s3cret'; do
+	configure 100 '*' "$address"
+	service --check
+	is "an address with a secret is refused, and no message has it" \
+		"$? $(grep -c s3cret service.out) $(grep -c token_file service.out)" "1 0 1"
+done
 
 # The budget in MB: profiles may take half of it.
 configure 10 '*' "$url"
@@ -269,7 +295,7 @@ sed -i 's/^seconds.*/seconds = 60/' service.conf
 DEBUGINFOD_URLS=http://127.0.0.1:1 /usr/bin/python3 -B pv-perf service \
 	--config service.conf >service.out 2>&1 &
 service=$!
-until_true test -e profiles/window/.host/recording
+until_true test -e profiles/.window/.host/recording
 cat "/proc/$(pgrep -P $service | head -n 1)/environ" >environment
 kill $service
 wait $service

@@ -78,7 +78,7 @@ class Service:
         self.audit = store.Audit(settings.files.audit)
         self.profiles = store.Profiles(settings.files.profiles,
                                        settings.budget.mb * (1 << 20) // 2)
-        self.work = os.path.join(settings.files.profiles, "window")
+        self.work = os.path.join(settings.files.profiles, ".window")
         self.ending = threading.Event()
         self.child = None
         self.state = {"version": 1, "windows": 0, "failed": 0, "sent": 0, "refused": 0,
@@ -212,16 +212,26 @@ class Service:
             say(why)
         else:
             self.state["last"] = time.time()
-        for name in self.profiles.make_room():
-            self.audit.add("removed", profile=name, why="[budget] mb")
-        self.send()
+        try:
+            for name in self.profiles.make_room():
+                self.audit.add("removed", profile=name, why="[budget] mb")
+            self.send()
+        except OSError as error:
+            say(f"{self.settings.files.profiles}: {error.strerror}")
         reap(10)
         cost = cpu_seconds() - before
-        self.state.update(windows=self.state["windows"] + 1,
-                          cpu_seconds=self.state["cpu_seconds"] + cost,
-                          unsent=len(self.profiles.to_send()), bytes=self.profiles.size())
-        store.write_json(self.settings.files.state, self.state)
+        self.write_state(cost)
         return cost
+
+    def write_state(self, cost):
+        """Without a state, doctor and metrics say for how long there was no window."""
+        try:
+            self.state.update(windows=self.state["windows"] + 1,
+                              cpu_seconds=self.state["cpu_seconds"] + cost,
+                              unsent=len(self.profiles.to_send()), bytes=self.profiles.size())
+            store.write_json(self.settings.files.state, self.state)
+        except OSError as error:
+            say(f"{self.settings.files.state}: {error.strerror}")
 
     def run(self, windows):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -31,10 +31,11 @@ def yes_or_no(word):
 
 def address(word):
     parts = urllib.parse.urlsplit(word)
-    if word and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError(f"{word} is not an address of http or https")
-    if parts.username or parts.query or parts.fragment:
+    # A message with the word might show a secret.
+    if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("it may have only host, port and path; secrets go in token_file")
+    if word and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("it is not an address of http or https")
     return word.rstrip("/")
 
 
@@ -80,7 +81,8 @@ def read(path):
                             f"chown root {path}; chmod go-w {path}")
             parser.read_file(f)
     except OSError as error:
-        raise Error(f"{path}: {error.strerror}", "see Documentation/fleet.rst") from None
+        raise Error(f"{path}: {error.strerror}", "cp /usr/share/doc/pv-perf/examples/"
+                    f"service.conf {path}, and edit it") from None
     except (configparser.Error, UnicodeDecodeError) as error:
         raise Error(f"{path}: {error}") from None
     found = types.SimpleNamespace()

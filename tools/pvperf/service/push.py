@@ -99,22 +99,26 @@ def push(options, labels, meta, profile):
         headers={"Content-Type": content_type, "User-Agent": "pv-perf"})
     if options.tenant:
         request.add_header("X-Scope-OrgID", options.tenant)
+    token = None
     try:
         if options.token_file:
-            request.add_header("Authorization", f"Bearer {token_of(options.token_file)}")
+            token = token_of(options.token_file)
+            request.add_header("Authorization", f"Bearer {token}")
         with within(WHOLE_S):
-            send(request)
+            send(request, token)
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = str(error) or type(error).__name__
         raise Refused(text.line(why.encode("utf-8", "replace"))) from None
 
 
-def send(request):
+def send(request, token):
+    """Sends a request.  A server's error may repeat the token, which no message may show."""
     try:
         opener = urllib.request.build_opener(NoRedirects)
         with opener.open(request, timeout=TIMEOUT_S) as answer:
             answer.read(1 << 16)
     except urllib.error.HTTPError as error:
         with error:
-            why = text.line(error.read(1000))
+            said = error.read(1 << 16)
+        why = text.line((said.replace(token.encode(), b"***") if token else said)[:1000])
         raise Refused(f"status {error.code}: {why}") from None

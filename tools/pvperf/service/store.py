@@ -4,6 +4,7 @@ import datetime
 import errno
 import json
 import os
+import stat
 
 from pvperf.error import Error
 
@@ -58,8 +59,22 @@ class Profiles:
     def __init__(self, folder, most):
         self.folder, self.most = folder, most
         self.unsent = os.path.join(folder, "unsent")
-        os.makedirs(self.unsent, 0o700, exist_ok=True)
-        os.chmod(folder, 0o700)
+        os.makedirs(os.path.dirname(folder.rstrip("/")), 0o755, exist_ok=True)
+        for path in (folder, self.unsent):
+            self.make_own(path)
+
+    @staticmethod
+    def make_own(path):
+        """Makes a folder that nobody else may read.  Others' folders stay as they are."""
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
+        state = os.lstat(path)
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or \
+                state.st_mode & 0o077:
+            raise Error(f"{path} is not a folder of root's alone",
+                        "[files] profiles = a new folder; or chown root and chmod 0700")
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -84,8 +99,11 @@ class Profiles:
         for name in sorted(os.listdir(self.unsent)):
             if not name.endswith(".json"):
                 continue
-            with open(os.path.join(self.unsent, name), encoding="utf-8") as f:
-                found.append((name[:-len(".json")], json.load(f)))
+            try:
+                with open(os.path.join(self.unsent, name), encoding="utf-8") as f:
+                    found.append((name[:-len(".json")], json.load(f)))
+            except ValueError:      # damaged: the profile stays, and is not sent
+                os.unlink(os.path.join(self.unsent, name))
         return found
 
     def sent(self, name):
