@@ -229,7 +229,7 @@ def check(args):
     for value, name in ((args.F, "-F"), (args.c, "-c"), (args.limit, "--limit"),
                         (args.seconds, "--seconds"),
                         (args.patience, "--patience")):
-        if value is not None and value <= 0:
+        if value is not None and not value > 0:
             raise Error(f"{name} {value}: the value must be more than 0")
     if args.command and args.seconds:
         raise Error("COMMAND and --seconds each give the length of the session",

@@ -334,10 +334,12 @@ class Session:
             d.samples = folder.keep_samples(self.path, name)
         if not d.samples:
             raise Failed("it has sent no samples")
-        self.take_maps(d, name)
         if d is not self.host:
-            self.take_file(d, "clock", SAID)
+            # A guest's other files have a quarter of its share each.
+            self.take_maps(d, name, min(limit // 4, TRACED))
+            self.take_file(d, "clock", min(limit // 4, SAID))
             return
+        self.take_maps(d, name, TRACED)
         for traced in ("stat.txt", "clock.gz"):
             self.take_file(d, traced, TRACED)
         for hypercalls in self.vmms.values():
@@ -349,10 +351,10 @@ class Session:
         """Copies a file other than the samples."""
         d.fetch(name, self.work_file(d, name), size, 120)
 
-    def take_maps(self, d, name):
+    def take_maps(self, d, name, size):
         """Copies the maps of the processes.  Without them, some functions have no name."""
         try:
-            self.take_file(d, "maps.gz", TRACED)
+            self.take_file(d, "maps.gz", size)
             path = os.path.join(self.path, f"{name}.maps.gz")
             os.rename(self.work_file(d, "maps.gz"), path)
             d.maps = os.path.basename(path)
