@@ -38,6 +38,35 @@ counted() {
 		sed 's|</td><td>| |g'
 }
 
+# refused WHAT MESSAGE ARGUMENT...: timeline ends with the message, and writes no page
+refused() {
+	local what=$1 message=$2
+	shift 2
+	rm -f refused.html
+	"$pv_perf" timeline -o refused.html "$@" >out 2>&1
+	is "$what: timeline refuses it" $? 1
+	has "$what: timeline says why" "$message" out
+	none "$what: timeline writes no page" "$(ls refused.html 2>/dev/null)"
+}
+for n in 1 2 3; do
+	echo "$n.0,1e200,,cycles,100,100.00,,"
+done >huge.csv
+refused "a count that perf cannot have" 'not a line of perf stat' huge.csv
+for n in 1 2 3; do
+	for event in $(seq 201); do
+		echo "$n.0,5,,event$event,100,100.00,,"
+	done
+done >many.csv
+refused "more events than fit on a page" 'there are 201 events' many.csv
+for n in 1 2 3; do
+	echo "$n.0,5,,$(printf 'caf\303\251'),100,100.00,,"
+done >utf8.csv
+refused "-I with a FILE" '-e and -I say how to count' -I 5 utf8.csv
+refused "--seconds without --vm" 'are for --vm' --seconds 3 utf8.csv
+refused "-a with a FILE" '-a is for COMMAND' -a utf8.csv
+LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 "$pv_perf" timeline -o utf8.html utf8.csv >out 2>&1
+has "in any locale the page has a name in UTF-8" "$(printf 'caf\303\251')" utf8.html
+
 # The same counts in both formats.
 name=cpu/event=0xc0,umask=0x01/
 cat >gaps.csv <<END

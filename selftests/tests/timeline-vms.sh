@@ -56,7 +56,9 @@ draw() {
 import sys
 from pvperf.timeline import draw, machines
 runs, notes = machines.read("session", float(sys.argv[1]))
-draw.write_page("session", runs, "page.html")
+draw.write_page("session", runs, "page.html", notes)
+for note in notes:
+    print(note, file=sys.stderr)
 for run in runs:
     for s in run.series:
         print(run.name, s.name, s.total(), s.scaled(), s.missing(), len(s.intervals),
@@ -114,11 +116,28 @@ zcat session/web.samples.gz >web
 		printf '1/1 [%d] K 1001.0: 99999999999999999999 kvm/exits/: "x"\n' "$n"
 		printf '1/1 [0] K %d.0: 5 timer-exits: "x"\n' $((999999999999 - n))
 	done
+	echo "no line of pv-perf record"
 } | gzip >session/web.samples.gz
 draw 0.1 >hostile 2>err
 is "the host's counts are the same beside a hostile guest" \
 	"$(grep '^host' hostile)" "$(grep '^host' out)"
-empty "a hostile guest makes no error" err
+is "the counts of a hostile guest are marked" "$(grep -c '^~web' hostile)" 2
+has "the page says what is wrong with a guest" \
+	'web: lines that are not of pv-perf record: [0-9,]+' page.html
+printf '%s\n' 's["domains"][1]["lost"] = 7' 's["domains"][1]["counted"] = 5' \
+	's["domains"][1]["clock"] = []' >faults
+while read -r fault; do
+	cp session/session.json kept.json
+	edit session "$fault"
+	draw 0.1 >out 2>>err
+	cp kept.json session/session.json
+done <faults
+has "timeline says that perf has lost samples" '^web: perf has lost 7 samples' err
+has "timeline says that a guest claims more than the host has counted" \
+	'^web: it says [0-9,]* instructions, and the host counted 5$' err
+has "timeline says that it leaves a guest out" \
+	'^web: it is left out, because its clock is not known' err
+draw 0.1 >out
 PYTHONPATH=$tree/tools /usr/bin/python3 -B -c '
 from pvperf.timeline import machines
 machines.read("session", 1e-6)' >err 2>&1

@@ -15,6 +15,8 @@ from pvperf.text import printable
 from pvperf.timeline import machines, series
 
 EVENTS = "cycles,instructions,cache-misses,branch-misses"
+# How many charts a page has.  A picture has at most 65,536 lines of pixels.
+MOST = 200
 
 HELP = """draw events over time, and show which events rise and fall together: runs COMMAND
 under perf stat -I, counts this host and guests, or reads perf's output in each FILE (takes as
@@ -36,9 +38,9 @@ def add_command(commands):
               "       pv-perf timeline [options] --vm NAME [-- COMMAND...]\n"
               "       pv-perf timeline [options] [NAME=]FILE...")
     a = parser.add_argument
-    a("-e", metavar="EVENTS", default=EVENTS,
+    a("-e", metavar="EVENTS",
       help=f"events to count, as for perf stat (default: {EVENTS})")
-    a("-I", metavar="MS", type=int, default=100,
+    a("-I", metavar="MS", type=int,
       help="length of an interval, in ms, at least 1 (default: 100)")
     a("-a", action="store_true", help="count all CPUs, not only COMMAND")
     a("--vm", metavar="NAME", action="append", default=[],
@@ -112,18 +114,31 @@ def count_machines(args):
         return machines.read(session.path, args.I / 1000)
 
 
-def take(args):
-    """(title, [Run])"""
+def check(args):
+    """Refuses options that would have no effect."""
+    if not args.vm and (args.connect or args.seconds is not None):
+        raise Error("--connect and --seconds are for --vm")
+    if args.a and (args.vm or not is_command()):
+        raise Error("-a is for COMMAND without --vm")
+    if not args.vm and not is_command() and (args.e is not None or args.I is not None):
+        raise Error("-e and -I say how to count, and a FILE is counted already")
+    args.e = EVENTS if args.e is None else args.e
+    args.I = 100 if args.I is None else args.I
     if args.I < 1:
         raise Error(f"-I {args.I}: an interval has at least 1 ms")
+
+
+def take(args):
+    """(title, [Run], notes)"""
+    if not args.what and not args.vm:
+        raise Error("there is nothing to draw", "-- COMMAND, --vm NAME, or FILE")
+    check(args)
     if args.vm:
         runs, notes = count_machines(args)
         for note in notes:
             print(f"pv-perf: {note}", file=sys.stderr)
         return printable(args.title or " ".join(args.what) or
-                         ", ".join(run.name for run in runs)), runs
-    if not args.what:
-        raise Error("there is nothing to draw", "-- COMMAND, --vm NAME, or FILE")
+                         ", ".join(run.name for run in runs)), runs, notes
     if not is_command():
         files = [split(word) for word in args.what]
         names = [name for name, _ in files]
@@ -132,13 +147,13 @@ def take(args):
                 raise Error(f"there are two FILEs of the name {name}",
                             "give each FILE its own name: NAME=FILE")
         return (printable(args.title or ", ".join(names)),
-                [series.Run(name, series.read(path)) for name, path in files])
+                [series.Run(name, series.read(path)) for name, path in files], [])
 
     # A file without a name, so that nobody has to remove it.
     with tempfile.TemporaryFile() as f:
         count(args, f)
         title = printable(args.title or " ".join(args.what))
-        return title, [series.Run(title, series.read(f"/proc/self/fd/{f.fileno()}"))]
+        return title, [series.Run(title, series.read(f"/proc/self/fd/{f.fileno()}"))], []
 
 
 def run(args):
@@ -148,8 +163,11 @@ def run(args):
     except ModuleNotFoundError as error:
         raise Error(f"there is no {error.name}",
                     "apt install python3-matplotlib") from None
-    title, runs = take(args)
-    draw.write_page(title, runs, args.o)
+    title, runs, notes = take(args)
+    if len(series.names(runs)) > MOST:
+        raise Error(f"there are {len(series.names(runs)):,} events, and a page shows {MOST}",
+                    "count fewer events, or without perf stat's -A")
+    draw.write_page(title, runs, args.o, notes)
     written = [args.o]
     if args.png:
         draw.write_picture(title, runs, args.png)

@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from pvperf.error import Error
+from pvperf.report.output import file
 from pvperf.timeline.series import correlations, length, names
 
 # Do not parse names as formulas, and keep text in a page searchable.
@@ -31,6 +32,7 @@ svg {{ max-width: 100%; height: auto; }}
 </head>
 <body>
 <h1>{title}</h1>
+{notes}
 {chart}
 <h2>Which events rise and fall together</h2>
 <p>Pearson's correlation of the rates: 1 if two events rise and fall together, 0 if they
@@ -214,12 +216,10 @@ def table(found):
         "</table>"])
 
 
-def write_page(title, runs, path):
+def write_page(title, runs, path, notes=()):
     page = PAGE.format(
         title=html.escape(title), chart=chart(runs),
+        notes="".join(f"<p>{html.escape(n)}</p>\n" for n in notes),
         runs="".join(part(run, runs[0], len(runs) > 1) for run in runs))
-    try:
-        with open(path, "w") as f:
-            f.write(page)
-    except OSError as error:
-        raise Error(f"{path}: {error.strerror}") from None
+    with file.create(path) as f:
+        f.write(page.encode("utf-8", "replace"))

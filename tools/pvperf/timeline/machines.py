@@ -66,16 +66,37 @@ class Grid:
             yield Interval(i * self.step, (i + 1) * self.step, count, percent)
 
 
+# By how much a guest's counts may exceed the host's, which have other times of begin and end.
+SLACK = 1.05
+
+
 def samples(session, domain):
     return Parser(Lines(session.path(domain), BYTES), lambda *_: 0)
 
 
-def read_domain(session, domain, step, number):
+def doubts(domain, lines, parser, found):
+    """Why a domain's numbers may be wrong.  found: its [Series]"""
+    unread = parser.unread + lines.too_long
+    for wrong, text in (
+            (lines.problem, lines.problem),
+            (unread, f"lines that are not of pv-perf record: {unread:,}"),
+            (parser.stopped, "the rest is not read, because of these lines"),
+            (domain.lost, f"perf has lost {domain.lost:,} samples")):
+        if wrong:
+            yield text
+    if domain.kind != "guest":
+        return
+    for series, counted in zip(found, domain.counts):
+        if counted is not None and series.total() > SLACK * counted:
+            yield f"it says {series.total():,.0f} {series.name}, and the host counted {counted:,}"
+
+
+def read_domain(session, domain, parser, step, number):
     """{plain name of an event: Grid}"""
     grids = {plain(e.name): Grid(session.start, step, number) for e in session.events}
     timers = {timer_of(e.name): plain(e.name) for e in session.events}
     before, ran, name = (-1, 0.0), 0, None
-    for sample in samples(session, domain):
+    for sample in parser:
         this, event = (sample.cpu, sample.time), plain(text.name(sample.event))
         if event in timers:
             if name:
@@ -87,6 +108,16 @@ def read_domain(session, domain, step, number):
             grids[name].add(sample.cpu, domain.clock.host(sample.time), ran, sample.period)
             name = None
     return grids
+
+
+def all_series(session, grids):
+    """A Series for each of the session's events."""
+    result = []
+    for event in session.events:
+        series = Series(event.name, "ns" if unit(event.name) == "nanoseconds" else "")
+        series.intervals = list(grids[plain(event.name)].intervals())
+        result.append(series)
+    return result
 
 
 def read(folder, step):
@@ -108,19 +139,19 @@ def read(folder, step):
                     "-I with longer intervals")
     runs, notes = [], []
     for domain in session.domains:
-        if domain.status != "ok":
-            notes.append(f"{domain.name}: {domain.status}")
-        if not domain.samples or domain.clock is None:
-            continue
-        run = Run(domain.name, [])
-        grids = read_domain(session, domain, step, number)
-        for event in session.events:
-            series = Series(event.name, "ns" if unit(event.name) == "nanoseconds" else "")
-            series.intervals = list(grids[plain(event.name)].intervals())
-            if series.intervals:
-                run.series.append(series)
-        if run.series:
-            runs.append(run)
+        wrong = list(domain.notes)
+        if domain.samples and domain.clock is None:
+            wrong.append("it is left out, because its clock is not known")
+        elif domain.samples:
+            lines = Lines(session.path(domain), BYTES)
+            parser = Parser(lines, lambda *_: 0)
+            found = all_series(session, read_domain(session, domain, parser, step, number))
+            wrong += doubts(domain, lines, parser, found)
+            found = [s for s in found if s.intervals]
+            if found:
+                # The mark of numbers that may be wrong, as in pv-perf report.
+                runs.append(Run("~" * bool(wrong) + domain.name, found))
+        notes += [f"{domain.name}: {text}" for text in wrong]
     if max((len(s.intervals) for run in runs for s in run.series), default=0) < 3:
         raise Error("no machine has three intervals", "use shorter intervals (-I), or a longer "
                     "session")

@@ -99,7 +99,8 @@ def parse_stat_line(line):
             count = 0.0
         else:
             count = None if str(count).startswith("<") else float(count)
-        if not all(map(math.isfinite, (end, count or 0, percent))):
+        # perf's counts have 64 bits.
+        if not all(map(math.isfinite, (end, count or 0, percent))) or (count or 0) >= 1 << 64:
             raise ValueError
         return end, label, count, unit, event, percent
     except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError):
@@ -175,8 +176,11 @@ def read(path):
         if record:
             result = read_record(path)
         else:
-            with open(path, errors="replace") as f:
+            with open(path, encoding="utf-8", errors="replace") as f:
                 result = parse_stat(f)
+    except IsADirectoryError:
+        raise Error(f"{path} is a folder", "the output of perf stat -I, or, for the session of "
+                    "pv-perf record: pv-perf report --timeline FILE.pftrace") from None
     except OSError as error:
         raise Error(f"{path}: {error.strerror}") from None
     if max((len(s.intervals) for s in result), default=0) < 3:
