@@ -35,6 +35,28 @@ is "percentages are of the CPUs' counts" "$(awk '/ host user$/ { print $2; exit 
 "$pv_perf" report --flamegraph lies.html --pprof lies.pb.gz lies >out
 go tool pprof -top -tagfocus vm=web lies.pb.gz >top 2>&1
 has "a scaled guest is in a profile for pprof" 'ngx_http_parse' top
+# A guest must not escape its cost by reporting less than its VMM had in guest mode.
+copy hides 's["domains"][1]["counted"] = 4 * 10**9'
+said "a guest that reports less than half of the cycles of its VMM in guest mode" \
+	'guest web reports 2,000,000,000 events, and its VMM had 4,000,000,000 in guest mode' hides
+is "the rest is in the first table, as an estimate" \
+	"$(shown 1 'not reported: guest web')" ~2000$M
+"$pv_perf" report --csv hides >hides.csv
+has "the rest is in the cost of the VM, which is marked" \
+	'^vms,,,,web,,,guest,4000000000,.*,True' hides.csv
+# An address before the mapping that the guest says it is in.
+cp -r short before
+edit before 's["domains"][1]["maps"] = "web.maps.gz"'
+echo 'm 10 0 10 1000 aabbccdd /bin/x' | gzip >before/web.maps.gz
+at=$(zcat short/web.samples.gz | awk '$4 ~ /:$/ { sub(/:/, "", $4); print $4 }' | sed -n 1000p)
+printf '10/10 [000] U %s: 1000000 cycles:H: "x"\n\t%s\n' "$at" 5 "$at" '10 "" "/bin/x"' |
+	gzip >before/web.samples.gz
+"$pv_perf" report --pprof before.pb.gz before >out 2>&1
+is "report writes a profile with an address before its mapping" $? 0
+go tool pprof -raw before.pb.gz >raw 2>&1
+is "pprof reads that profile" $? 0
+"$pv_perf" report --folded same --flamegraph ./same short >out 2>&1
+has "report refuses two outputs of one name" 'two outputs have the same name' out
 copy odd2 's["domains"][1]["clock"] = [[1, 1, 1], [0, 0, 0]]; s["domains"][1]["lost"] = "x"'
 said "a clock that goes backwards" 'guest web: session.json: clock does not advance' odd2
 copy odd3 's["event"] = "instructions"'

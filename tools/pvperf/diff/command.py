@@ -118,18 +118,18 @@ def run(args):
     notes = [f"{which}: {n}" for which, found in (("A", notes_a), ("B", notes_b))
              for n in found]
     if args.json:
-        print(json.dumps({
+        report.show(json.dumps({
             "event": first.event, "unit": unit, "work": units, "notes": notes,
             "tables": {name: [
                 {"words": words, "a": before, "b": after, "estimated": bool(mark)}
                 for words, before, after, mark in rows]
-                for name, rows in compared.items()}}, indent=1))
+                for name, rows in compared.items()}}, indent=1) + "\n")
         return 0
     heads = [f"{name}: {printable(path)}, {s.began}, {s.seconds:,.1f} s, "
              f"{number(n)} {unit}" for name, path, s, n in
              zip("AB", (args.a, args.b), (first, second), units)]
     tables = [table(name, first.event, unit, rows, 0 if name == "domain" else args.top)
               for name, rows in compared.items()]
-    print("\n".join([*heads, *tables, *([""] if notes else []),
-                     *(f"- {n}" for n in notes)]))
+    report.show("\n".join([*heads, *tables, *([""] if notes else []),
+                           *(f"- {n}" for n in notes), ""]))
     return 0

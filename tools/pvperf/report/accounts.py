@@ -8,6 +8,10 @@ from pvperf.report.profile import GUEST, PARTS, Tally
 KEPT = 80000
 # The allowed difference of two counts that should be equal, as a ratio.
 SLACK = 0.02
+# A guest that reports less than this part of the host's count of its VMM in guest mode hides
+# something, if that is more than this part of the host's whole count.  The count covers some
+# time before and after the guest's samples.
+REPORTED, HIDDEN = 0.75, 0.01
 MODES = ("kernel", "user", "idle", "guests", "unknown mode")
 
 Row = collections.namedtuple("Row", "words events samples mark inclusive",
@@ -32,6 +36,7 @@ class Accounts:
         self.costs = collections.defaultdict(collections.Counter)
         self.owner = {}             # {area: the domain's title}
         self.marked = set()         # titles of domains whose numbers may be wrong
+        self.estimated = set()      # titles of domains whose costs have an estimate
         self.missing = []           # (what, events, samples, estimated)
         self.doubts = []
         self.counted = None
@@ -95,7 +100,7 @@ class Accounts:
         has.  In a part of the session nobody knows these events."""
         if part:
             return
-        total = sum(max(self.balance(d), 0) for d in self.domains)
+        total = sum(max(self.balance(d, counted), 0) for d in self.domains)
         total += self.sampled("other guests").events
         self.counted = counted
         if self.session.only_guests:
@@ -115,7 +120,23 @@ class Accounts:
             self.marked.update(d.title() for d in self.domains
                                if d.kind == "guest" and d.counted is None)
 
-    def balance(self, domain):
+    def balance(self, domain, counted):
+        """The events of a domain, with an estimate of those whose samples perf lost, and of
+        those that a guest has not reported.  counted: the host's whole count, or None"""
+        had = self.had(domain)
+        hidden = (domain.counted or 0) - had
+        if domain.kind != "guest" or had >= REPORTED * (domain.counted or 0) or \
+                hidden <= HIDDEN * (counted or 0):
+            return had
+        title = domain.title()
+        self.missing.append((f"not reported: {title}", hidden, 0, "~"))
+        self.costs[domain.name][GUEST] += hidden
+        self.marked.add(title)
+        self.doubts.append(f"{title} reports {had:,} events, and its VMM had "
+                           f"{domain.counted:,} in guest mode: nobody knows where the rest was")
+        return domain.counted
+
+    def had(self, domain):
         """The events of a domain, with an estimate of those whose samples perf lost."""
         title, sampled = domain.title(), self.sampled(domain.title())
         lost = domain.lost_of(sampled.samples)
@@ -125,6 +146,7 @@ class Accounts:
             self.missing.append((f"lost: {title}", rest, lost, "~"))
             if domain.kind != "host":
                 self.costs[domain.name][GUEST] += rest
+                self.estimated.add(title)
             return sampled.events + rest
         return sampled.events
 
@@ -153,7 +175,7 @@ class Accounts:
         """(name, [events of each of PARTS], mark), the largest first."""
         titles = {d.name: d.title() for d in self.domains if d.kind != "host"}
         rows = [(name, [self.costs[name][part] for part in PARTS],
-                 "~" if title in self.marked else "")
+                 "~" if title in self.marked | self.estimated else "")
                 for name, title in titles.items() if name in self.costs]
         return sorted(rows, key=lambda r: (-sum(r[1]), r[0]))
 

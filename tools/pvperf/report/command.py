@@ -165,6 +165,10 @@ class Files:
         def create(path, packed=False):
             return stack.enter_context(file.create(path, packed))
 
+        paths = [p for p in (args.flamegraph, args.pprof, args.folded, args.timeline,
+                             args.firefox) if p]
+        if len({os.path.realpath(p) for p in paths}) < len(paths):
+            raise Error("two outputs have the same name", "give each a file of its own")
         # A writer in profiles takes each Profile, a writer in streams takes each sample.
         self.profiles, self.streams = [], []
         if args.flamegraph:
@@ -243,17 +247,21 @@ def headline(session):
         f"Linux {session.kernel}"
 
 
+def show(text):
+    """Prints.  Names may not fit the locale, and the reader may close the pipe early."""
+    sys.stdout.reconfigure(errors="replace")
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def run(args):
     try:
         lines = [*report(args), ""]
     except KeyboardInterrupt:
         raise Error("interrupted: nothing is written") from None
-    # Names may not fit the locale.  The reader may close the pipe early.
-    sys.stdout.reconfigure(errors="replace")
-    try:
-        print("\n".join(lines), end="", flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    show("\n".join(lines))
     return 0
 
 

@@ -252,6 +252,9 @@ def nothing(text):
 
 
 def read_json(path):
+    if not os.path.lexists(path):
+        raise Error(f"{path}: No such file or directory",
+                    "name the folder that pv-perf record has written (-o)")
     with open_file(path) as f:
         text = f.read(SIZE + 1)
     try:

@@ -82,7 +82,8 @@ class Writer:
         """The number of the location of an address whose function is not known.  The address
         is converted to that in the first process with the mapping."""
         mapping = self.mapping(name, place)
-        address = min(address + self.first[mapping] - place.start, MOST_ADDRESS)
+        # Maps are a guest's.  They may say that the address is before the mapping.
+        address = min(max(address + self.first[mapping] - place.start, 0), MOST_ADDRESS)
         found = self.functions.get((mapping, address))
         if found is None:
             found = self.functions[mapping, address] = len(self.functions) + 1

@@ -5,6 +5,8 @@ SHORT = [bytes([n]) for n in range(128)]
 
 
 def varint(n):
+    if n < 0:
+        raise ValueError(f"{n} is negative")
     if n < 128:
         return SHORT[n]
     result = bytearray()
