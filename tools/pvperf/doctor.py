@@ -7,7 +7,8 @@ import subprocess
 from pvperf.error import Error
 
 MISSING = Error("there is no pv-perf-doctor",
-                "apt install pv-perf-doctor, or in the source tree: make doctor")
+                "in the source tree: make doctor; or make deb, and "
+                "apt install ./build/deb/pv-perf-doctor_*.deb")
 
 
 def program():
