@@ -71,7 +71,9 @@ SLACK = 1.05
 
 
 def samples(session, domain):
-    return Parser(Lines(session.path(domain), BYTES), lambda *_: 0)
+    """(Lines, Parser) of a domain's samples.  The Parser yields them."""
+    lines = Lines(session.path(domain), BYTES)
+    return lines, Parser(lines, lambda *_: 0)
 
 
 def doubts(domain, lines, parser, found):
@@ -127,7 +129,7 @@ def read(folder, step):
     if session.start is None:
         # This host has no tracepoints, by which the session knows when all machines counted.
         host = session.domains[0]
-        for sample in samples(session, host) if host.samples else ():
+        for sample in samples(session, host)[1] if host.samples else ():
             session.start = sample.time - step
             break
         else:
@@ -143,8 +145,7 @@ def read(folder, step):
         if domain.samples and domain.clock is None:
             wrong.append("it is left out, because its clock is not known")
         elif domain.samples:
-            lines = Lines(session.path(domain), BYTES)
-            parser = Parser(lines, lambda *_: 0)
+            lines, parser = samples(session, domain)
             found = all_series(session, read_domain(session, domain, parser, step, number))
             wrong += doubts(domain, lines, parser, found)
             found = [s for s in found if s.intervals]
