@@ -3259,7 +3259,6 @@ static void test_read_at_exit(void)
 	is("not of all events", read_at_exit(KVM_PERF_ID_ALL), false);
 	is("not of an id with more than 32 bits", read_at_exit(BIT_ULL(32) | 1), false);
 	mutex_lock(&here()->arch.pv_perf->lock);
-	here()->arch.exit.rcx = 1;
 	is("not while the lock is taken", pv_perf_event_read_irqoff(here(), 1), false);
 	mutex_unlock(&here()->arch.pv_perf->lock);
 	kvm->memslots.generation++;
