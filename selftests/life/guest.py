@@ -58,7 +58,7 @@ class Qemu:
     count = 0
 
     def __init__(self, cpu=PV, cpus=2, mem=256, incoming=None,
-                 append="", accel="kvm"):
+                 append="", accel="kvm", initrd=LINE + "/memory-initrd"):
         Qemu.count += 1
         self.name = f"qemu{Qemu.count}"
         self.console = os.path.abspath(self.name + ".console")
@@ -77,7 +77,7 @@ class Qemu:
                  "-accel", accel, "-cpu", cpu, "-smp", str(cpus),
                  "-m", str(mem),
                  "-kernel", LINE + "/vmlinux",
-                 "-initrd", LINE + "/memory-initrd",
+                 "-initrd", initrd,
                  "-append", "console=ttyS0 panic=-1 nokaslr loglevel=5 pci=lastbus=0 "
                  "no_console_suspend 8250.nr_uarts=2 " + append,
                  "-chardev", f"file,id=console,path={self.console}",
@@ -168,6 +168,14 @@ class Qemu:
 
     def wait_running(self):
         self.wait_status("query-status", "running")
+
+    def moved(self, uri, **kwargs):
+        """Migrates the guest to a QEMU with these arguments; returns the new QEMU."""
+        new = Qemu(incoming=uri, **kwargs)
+        self.migrate(uri)
+        new.wait_running()
+        self.quit()
+        return new
 
     def go_on(self):
         """Continues a saved guest when it is completely loaded."""
