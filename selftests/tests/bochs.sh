@@ -5,7 +5,7 @@
 # tier: all
 # machines: intel
 # needs: bochs
-# programs: intel-pmu intel-lbr pmu-skid fault-rip smp-clock
+# programs: intel-pmu intel-lbr pmu-skid fault-rip syscall-step smp-clock
 # debug: no
 # seconds: 2
 top=$(realpath "$(dirname "$0")/../..")
@@ -50,6 +50,7 @@ refused "Bochs refuses kinds of cores for a CPU model that is not hybrid" \
 	"corei7_haswell_4770 does not have cores of kind 'E'" \
 	--model corei7_haswell_4770 --cores E
 bare "pmu-skid" --skid 20 pmu-skid
+bare "syscall-step" syscall-step
 for cpus in 1 2; do
 	bare "fault-rip, CPUs: $cpus" --cpus $cpus fault-rip
 	bare "smp-clock, CPUs: $cpus" --cpus $cpus smp-clock
