@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Debian's rr records programs and replays them, in a guest as on the host: with and without
 # rr's buffer of system calls, in chaos mode, backwards in gdb, beside other users of counters,
-# and while the host moves the vCPUs or takes counters.
+# and while the host moves the vCPUs or takes counters; and in a guest of a guest.
 # vm: host --host-cpus 2 --kvm-opt pv_perf_rdpmc=5 --timeout 3600
 # tier: all
 # machines: amd
@@ -114,6 +114,21 @@ honest() {
 		$((right + complained)) 6
 }
 
+nested() {
+	exact
+	same_race "a race"
+	same "bash" -- bash -c "$bash_code"
+	same "threads, in chaos mode" --chaos -- "$T/turns"
+}
+
+# The guest records beside its own guest.
+with_nested() {
+	"$vm" nested -- "$0" nested >nested.tap 2>&1 &
+	same_race "a race beside a nested guest"
+	ends_well "the nested guest" wait $!
+	tap_file "nested" nested.tap
+}
+
 # Move each thread of the guest's QEMU from CPU to CPU until the test kills this loop.
 move_threads() {
 	local task
@@ -126,10 +141,13 @@ move_threads() {
 	done
 }
 
-# Take all of a CPU's counters now and then.
+# Take all of a CPU's general-purpose counters now and then.
 take_counters() {
+	local all='{r76,rc0,rc2,r76,rc0,rc2}:D'
+
+	[ "$kvm_vendor" = kvm-amd ] || all='{rc4,r1c4,r2c4,r8c4}:D'
 	while :; do
-		perf stat -a -e '{r76,rc0,rc2,r76,rc0,rc2}:D' sleep 0.2 >/dev/null 2>&1
+		perf stat -a -e "$all" sleep 0.2 >/dev/null 2>&1
 		sleep 0.2
 	done
 }
@@ -148,6 +166,8 @@ on_guest "in a guest that reads counters" in_guest --mem 1024 $rdpmc
 on_guest "in a guest with two CPUs" beside_perf --mem 1024 --cpus 2
 # shellcheck disable=SC2086
 on_guest "in a guest with two CPUs that reads counters" beside_perf --mem 1024 --cpus 2 $rdpmc
+# shellcheck disable=SC2086
+on_guest "in a guest with a nested guest" with_nested --hypervisor --mem 1024 $rdpmc
 move_threads &
 mover=$!
 on_guest "in a guest whose threads move" moved --mem 1024 --cpus 2

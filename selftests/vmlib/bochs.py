@@ -19,6 +19,8 @@ from vmlib.terminal import Terminal
 
 BOCHS = os.path.join(BUILD, "bochs")
 MODEL = "corei7_haswell_4770"
+# A later model: Linux allows any period there.
+SKYLAKE_MODEL = "corei7_skylake_x"
 HYBRID_MODEL = "alder_lake"
 # A model that has low-power cores, too.
 THREE_KINDS_MODEL = "arrow_lake_h"
@@ -316,8 +318,9 @@ class Bochs:
 
     def start(self, log):
         """Sets process, and ports: status, stdin, stdout, stderr."""
-        self.machine = Machine(self.o.host_cpus, self.mem, skid=self.o.skid,
-                               cores=self.o.cores or "")
+        self.machine = Machine(
+            self.o.host_cpus, self.mem, skid=self.o.skid, cores=self.o.cores or "",
+            model=SKYLAKE_MODEL if self.o.cpu == "skylake" else None)
         if self.o.tty:
             # The process does not exist yet.
             # pylint: disable-next=unnecessary-lambda

@@ -23,7 +23,7 @@ def release(kernel):
 
 def emulator(cpu):
     """The name and version of the emulator that has this CPU."""
-    if cpu in ("intel", "hybrid"):
+    if cpu in ("intel", "skylake", "hybrid"):
         return "Bochs 3.0"
     qemu = os.path.join(BUILD, "qemu", "qemu-system-x86_64")
     says = os.path.exists(qemu) and subprocess.run(
