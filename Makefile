@@ -235,10 +235,10 @@ series: $(B)/linux-$(newest)/release $(qemu)
 	@$(stage) series-qemu 'writing the patches for QEMU, in $(B)/series/qemu' \
 		sh -c 'series/write-qemu $$(series/fetch-qemu) $(B)/series/qemu'
 
-# A kernel with all series, and a kernel with the first series only.
+# A kernel with all series, and a kernel with the first two only.
 with_series := $(B)/linux-$(newest)-series
 with_core := $(B)/linux-$(newest)-core
-$(with_core)/release: last = 1-core
+$(with_core)/release: last = 2-guest
 $(with_series)/release $(with_core)/release: $(B)/linux-$(newest)-%/release: \
 		$(B)/linux-$(newest)/release selftests/machine/build-kernel \
 		$(addprefix selftests/machine/config/,base.config series.config) \
