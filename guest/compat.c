@@ -288,12 +288,12 @@ void kvm_pmu_compat_unregister(struct pmu *pmu)
 void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
 {
 	struct pmu *old, *last = pmu;
+	struct kvm_pmu_backing *backing;
 	struct perf_event *event;
-	unsigned int i;
 
 	static_call_cond(kvm_pmu_perf_resched)(pmu);
-	for (i = 0; i < cpu->nr_open; i++) {
-		event = cpu->backing[i].event;
+	for_each_backing(cpu, backing) {
+		event = backing->event;
 		if (!event || event->pmu != pmu)
 			continue;
 		old = event->ctx->pmu;

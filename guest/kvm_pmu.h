@@ -350,6 +350,11 @@ struct kvm_pmu_cpu {
 	struct kvm_pmu_user user;
 };
 
+/* The backing events that have ever been open. */
+#define for_each_backing(cpu, pos)					\
+	for ((pos) = (cpu)->backing;					\
+	     (pos) < (cpu)->backing + (cpu)->nr_open; (pos)++)
+
 DECLARE_PER_CPU(struct kvm_pmu_cpu *, kvm_pmu_cpu);
 
 static inline struct kvm_pmu_cpu *this_kvm_pmu_cpu(void)

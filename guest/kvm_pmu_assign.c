@@ -149,10 +149,8 @@ static struct kvm_pmu_backing *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 						 struct perf_event *event)
 {
 	struct kvm_pmu_backing *backing;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (backing->leaving == event && backing->event)
 			return backing;
 	}
@@ -207,10 +205,8 @@ kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
 	struct kvm_pmu_backing *backing, *found = NULL;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (backing->event || backing->host == KVM_PMU_CLOSED)
 			continue;
 		/*

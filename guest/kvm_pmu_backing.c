@@ -180,11 +180,9 @@ static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
 static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
-	unsigned int i;
 
 	cpu->use = (struct kvm_pmu_use) { };
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		backing->kind = kvm_pmu_kind(&backing->attr);
 		if (backing->event)
 			kvm_pmu_add_use(&cpu->use, backing->kind);
@@ -212,11 +210,11 @@ void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 {
-	unsigned int i;
+	struct kvm_pmu_backing *backing;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->backing[i].host != KVM_PMU_CLOSED)
-			kvm_pmu_forget(cpu, &cpu->backing[i]);
+	for_each_backing(cpu, backing) {
+		if (backing->host != KVM_PMU_CLOSED)
+			kvm_pmu_forget(cpu, backing);
 	}
 
 	/* From the new area on, the host has what this CPU opens, and nothing else. */
@@ -245,10 +243,8 @@ struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
 {
 	const struct kvm_pmu_backing *backing;
 	struct kvm_pmu_use use = { };
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (backing->host == KVM_PMU_RUNNING && !backing->lost)
 			kvm_pmu_add_use(&use, backing->kind);
 	}
@@ -262,10 +258,10 @@ struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
 {
-	unsigned int i;
+	const struct kvm_pmu_backing *backing;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->backing[i].host == KVM_PMU_RUNNING)
+	for_each_backing(cpu, backing) {
+		if (backing->host == KVM_PMU_RUNNING)
 			return true;
 	}
 
@@ -278,10 +274,10 @@ bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
 {
-	unsigned int i;
+	const struct kvm_pmu_backing *backing;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (kvm_pmu_is_parked(&cpu->backing[i]))
+	for_each_backing(cpu, backing) {
+		if (kvm_pmu_is_parked(backing))
 			return true;
 	}
 
@@ -297,13 +293,11 @@ bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
 bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
 {
 	const struct kvm_pmu_backing *backing;
-	unsigned int i;
 
 	if (cpu->hypervisor.wanted)
 		return true;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (backing->host == KVM_PMU_RUNNING ||
 		    (backing->host == KVM_PMU_STOPPED && !backing->event))
 			return true;
@@ -358,10 +352,8 @@ void kvm_pmu_close_unused(void *info)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 	struct kvm_pmu_backing *backing;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (!backing->event && backing->host != KVM_PMU_CLOSED)
 			kvm_pmu_close(backing);
 	}
@@ -508,13 +500,13 @@ void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing
 static bool kvm_pmu_read_all(struct kvm_pmu_cpu *cpu)
 {
 	long ret = kvm_perf_op(KVM_PERF_OP_READ, KVM_PERF_ID_ALL, 0);
-	unsigned int i;
+	struct kvm_pmu_backing *backing;
 
 	switch (kvm_pmu_result(KVM_PERF_OP_READ, ret)) {
 	case KVM_PMU_NO_COUNTER:
 		/* Each record's flags say whether its event is lost. */
-		for (i = 0; i < cpu->nr_open; i++)
-			kvm_pmu_look_at_flags(cpu, &cpu->backing[i]);
+		for_each_backing(cpu, backing)
+			kvm_pmu_look_at_flags(cpu, backing);
 		fallthrough;
 	case KVM_PMU_DONE:
 		return true;

@@ -45,10 +45,8 @@ static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
 static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (kvm_pmu_is_parked(backing) && kvm_pmu_is_sampling(backing))
 			kvm_pmu_disable_host(backing);
 	}
@@ -62,10 +60,8 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 {
 	bool resched = false, of_kind = false, shortage = false;
 	struct kvm_pmu_backing *backing;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (!backing->lost)
 			continue;
 		/* The host tells nothing of a backing event that does not run. */
@@ -151,10 +147,8 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
 	unsigned long unused;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		unused = jiffies - backing->last_used;
 		if (kvm_pmu_is_parked(backing) && unused >= KVM_PMU_WATCH)
 			kvm_pmu_disable_host(backing);
@@ -248,14 +242,14 @@ static int kvm_pmu_cpu_offline(unsigned int nr)
 static int kvm_pmu_cpu_dead(unsigned int nr)
 {
 	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
-	unsigned int i;
+	struct kvm_pmu_backing *backing;
 
 	timer_delete_sync(&cpu->later.watch);
 	cpu->later.watching = false;
 	cpu->hypervisor.wanted = 0;
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->backing[i].host != KVM_PMU_CLOSED)
-			kvm_pmu_close(&cpu->backing[i]);
+	for_each_backing(cpu, backing) {
+		if (backing->host != KVM_PMU_CLOSED)
+			kvm_pmu_close(backing);
 	}
 
 	return 0;
@@ -293,10 +287,10 @@ static struct syscore kvm_pmu_syscore = {
 /* The irq_work may start the timer, and the timer the irq_work: wait for each twice. */
 static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 {
-	unsigned int i;
+	struct kvm_pmu_backing *backing;
 
-	for (i = 0; i < cpu->nr_open; i++)
-		cpu->backing[i].host = KVM_PMU_CLOSED;
+	for_each_backing(cpu, backing)
+		backing->host = KVM_PMU_CLOSED;
 	cpu->hypervisor.wanted = 0;
 
 	irq_work_sync(&cpu->later.work);

@@ -196,15 +196,13 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 	struct kvm_pmu_use use = cpu->use;
 	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_backing *backing;
-	unsigned int i;
 
 	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one to park or stop it. */
 	BUILD_BUG_ON(4 * KVM_PMU_NR_BACKING > KVM_PERF_BATCH_MAX);
 
 	cpu->flush.nr = 0;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		backing->sequence = READ_ONCE(backing->record.sequence);
 		if (kvm_pmu_is_parked(backing))
 			kvm_pmu_plan_parked(cpu, backing,
@@ -212,8 +210,7 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 							     limit));
 	}
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (backing->state == KVM_PMU_STARTING)
 			kvm_pmu_plan_start(cpu, backing);
 	}
@@ -430,10 +427,8 @@ static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
 	unsigned int failed = 0;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		/* An NMI may have stopped it before an operation was noted. */
 		kvm_pmu_settle_leaving(backing);
 		if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
@@ -455,10 +450,8 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
 	bool any = false;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (backing->event || backing->host != KVM_PMU_STOPPED)
 			continue;
 		kvm_pmu_close(backing);
@@ -473,10 +466,8 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_use running = kvm_pmu_running(cpu);
 	const struct kvm_pmu_backing *backing;
-	unsigned int i;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (READ_ONCE(backing->state) == KVM_PMU_STARTING &&
 		    backing->host != KVM_PMU_RUNNING)
 			kvm_pmu_note_no_counter(cpu, backing);
@@ -553,10 +544,10 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 /* perf believes that some events count for which the host has no counter: tell perf. */
 static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 {
-	unsigned int i;
+	struct kvm_pmu_backing *backing;
 
-	for (i = 0; i < cpu->nr_open; i++)
-		cmpxchg(&cpu->backing[i].state, KVM_PMU_STARTING, KVM_PMU_HELD);
+	for_each_backing(cpu, backing)
+		cmpxchg(&backing->state, KVM_PMU_STARTING, KVM_PMU_HELD);
 
 	kvm_pmu_pend(cpu, KVM_PMU_RESCHED);
 }
@@ -658,14 +649,14 @@ void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 {
+	struct kvm_pmu_backing *backing;
 	bool known = true;
 	unsigned int i;
 
 	cpu->flush.nr = 0;
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->backing[i].host == KVM_PMU_RUNNING)
-			kvm_pmu_add_op(cpu, &cpu->backing[i],
-				       KVM_PERF_OP_READ, 0);
+	for_each_backing(cpu, backing) {
+		if (backing->host == KVM_PMU_RUNNING)
+			kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_READ, 0);
 	}
 
 	/* An NMI may have stopped the last event. */

@@ -164,13 +164,11 @@ noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
 	struct pt_regs regs = { };
-	unsigned int i;
 
 	perf_fetch_caller_regs(&regs);
 	cpu->flush.busy = true;
 	WRITE_ONCE(cpu->nmi.owing, false);
-	for (i = 0; i < cpu->nr_open; i++) {
-		backing = &cpu->backing[i];
+	for_each_backing(cpu, backing) {
 		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING &&
 		    READ_ONCE(*kvm_pmu_owed(backing->event)))
 			kvm_pmu_take_owed_of(cpu, backing, &regs);

@@ -432,11 +432,11 @@ static void kvm_pmu_pages_changed(struct kvm_pmu_cpu *cpu)
 void kvm_pmu_update_pages(void *info)
 {
 	struct kvm_pmu_cpu *cpu = info;
-	unsigned int i;
+	struct kvm_pmu_backing *backing;
 
-	for (i = 0; i < cpu->nr_open; i++) {
-		if (cpu->backing[i].event)
-			kvm_pmu_page_changed(cpu, cpu->backing[i].event);
+	for_each_backing(cpu, backing) {
+		if (backing->event)
+			kvm_pmu_page_changed(cpu, backing->event);
 	}
 }
 
