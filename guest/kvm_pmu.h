@@ -242,13 +242,11 @@ struct kvm_pmu_limit {
  * @work: does what @pending says
  * @pending: a bit for each enum kvm_pmu_pending
  * @watch: looks after events that run or are kept open
- * @watching: @watch is due
  */
 struct kvm_pmu_later {
 	struct irq_work work;
 	unsigned long pending;
 	struct timer_list watch;
-	bool watching;
 };
 
 /**

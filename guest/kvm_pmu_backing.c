@@ -312,11 +312,8 @@ bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->later.watching || !kvm_pmu_any_to_watch(cpu))
-		return;
-
-	cpu->later.watching = true;
-	kvm_pmu_pend(cpu, KVM_PMU_START_WATCH);
+	if (!timer_pending(&cpu->later.watch) && kvm_pmu_any_to_watch(cpu))
+		kvm_pmu_pend(cpu, KVM_PMU_START_WATCH);
 }
 
 /**

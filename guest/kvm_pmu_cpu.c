@@ -135,7 +135,7 @@ static void kvm_pmu_work(struct irq_work *work)
 		kvm_pmu_update_pages(cpu);
 
 	if (test_and_clear_bit(KVM_PMU_START_WATCH, &cpu->later.pending) &&
-	    cpu->later.watching && !timer_pending(&cpu->later.watch))
+	    !timer_pending(&cpu->later.watch))
 		mod_timer(&cpu->later.watch, jiffies + KVM_PMU_WATCH);
 }
 
@@ -196,16 +196,14 @@ static void kvm_pmu_watch(struct timer_list *watch)
 	unsigned long flags;
 
 	local_irq_save(flags);
-	cpu->later.watching = false;
 	/* If its CPU has gone offline, the timer runs elsewhere. */
 	if (cpu == this_cpu_read(kvm_pmu_cpu)) {
 		kvm_pmu_reap(cpu);
 		kvm_pmu_counts_reap(cpu);
 		kvm_pmu_check(cpu);
-		cpu->later.watching = kvm_pmu_any_to_watch(cpu);
+		if (kvm_pmu_any_to_watch(cpu))
+			mod_timer(watch, jiffies + KVM_PMU_WATCH);
 	}
-	if (cpu->later.watching)
-		mod_timer(watch, jiffies + KVM_PMU_WATCH);
 	local_irq_restore(flags);
 }
 
@@ -245,7 +243,6 @@ static int kvm_pmu_cpu_dead(unsigned int nr)
 	struct kvm_pmu_backing *backing;
 
 	timer_delete_sync(&cpu->later.watch);
-	cpu->later.watching = false;
 	cpu->hypervisor.wanted = 0;
 	for_each_backing(cpu, backing) {
 		if (backing->host != KVM_PMU_CLOSED)
