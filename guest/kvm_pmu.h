@@ -565,7 +565,7 @@ bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_to_watch(const struct kvm_pmu_cpu *cpu);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_keeps_unused(int nr, void *info);
 void kvm_pmu_close_unused(void *info);

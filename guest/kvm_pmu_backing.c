@@ -284,26 +284,35 @@ bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
 	return false;
 }
 
+static bool kvm_pmu_is_unused(const struct kvm_pmu_backing *backing)
+{
+	return !READ_ONCE(backing->event) &&
+	       READ_ONCE(backing->host) != KVM_PMU_CLOSED;
+}
+
+/* Is any backing event open for no event? */
+static bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
+{
+	const struct kvm_pmu_backing *backing;
+
+	for_each_backing(cpu, backing) {
+		if (kvm_pmu_is_unused(backing))
+			return true;
+	}
+
+	return false;
+}
+
 /**
  * kvm_pmu_any_to_watch - is there anything to look after ten times a second?
  * @cpu: this CPU's
  *
  * There is if a backing event runs or is kept open, or the hypervisor's events count.
  */
-bool kvm_pmu_any_to_watch(struct kvm_pmu_cpu *cpu)
+bool kvm_pmu_any_to_watch(const struct kvm_pmu_cpu *cpu)
 {
-	const struct kvm_pmu_backing *backing;
-
-	if (cpu->hypervisor.wanted)
-		return true;
-
-	for_each_backing(cpu, backing) {
-		if (backing->host == KVM_PMU_RUNNING ||
-		    (backing->host == KVM_PMU_STOPPED && !backing->event))
-			return true;
-	}
-
-	return false;
+	return cpu->hypervisor.wanted || kvm_pmu_any_running(cpu) ||
+	       kvm_pmu_any_unused(cpu);
 }
 
 /**
@@ -325,18 +334,7 @@ void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_keeps_unused(int nr, void *info)
 {
-	struct kvm_pmu_cpu *cpu = per_cpu(kvm_pmu_cpu, nr);
-	struct kvm_pmu_backing *backing;
-	unsigned int i;
-
-	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
-		backing = &cpu->backing[i];
-		if (!READ_ONCE(backing->event) &&
-		    READ_ONCE(backing->host) != KVM_PMU_CLOSED)
-			return true;
-	}
-
-	return false;
+	return kvm_pmu_any_unused(per_cpu(kvm_pmu_cpu, nr));
 }
 
 /**
@@ -351,7 +349,7 @@ void kvm_pmu_close_unused(void *info)
 	struct kvm_pmu_backing *backing;
 
 	for_each_backing(cpu, backing) {
-		if (!backing->event && backing->host != KVM_PMU_CLOSED)
+		if (kvm_pmu_is_unused(backing))
 			kvm_pmu_close(backing);
 	}
 }
