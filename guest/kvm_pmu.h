@@ -582,9 +582,7 @@ void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing
 bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_assign.c */
-unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
-		      const struct kvm_pmu_use *use, unsigned int limit);
+bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
 void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
 			     const struct kvm_pmu_backing *backing);
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);

@@ -19,23 +19,6 @@
 /* How long a limit holds: an attempt to count more fails at most ten times a second. */
 #define KVM_PMU_LIMIT		(HZ / 10)
 
-/**
- * kvm_pmu_limit - how many general-purpose counters can count at the same time?
- * @cpu: this CPU's
- */
-unsigned int kvm_pmu_limit(struct kvm_pmu_cpu *cpu)
-{
-	if (kvm_pmu_host_is_gone(false))
-		return 0;
-
-	if (time_after64(get_jiffies_64(), cpu->limit.until)) {
-		cpu->limit.general = READ_ONCE(kvm_pmu_host.nr_counters);
-		cpu->limit.no_fixed = 0;
-	}
-
-	return cpu->limit.general;
-}
-
 /*
  * General-purpose counters that @use needs: one more for each fixed counter in
  * no_fixed.
@@ -54,15 +37,19 @@ static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 
 /**
  * kvm_pmu_use_fits - can some events count at the same time?
- * @cpu: this CPU's, after kvm_pmu_limit()
+ * @cpu: this CPU's
  * @use: the counters that would be needed
- * @limit: number of general-purpose counters.  None of them counts reference cycles.
  */
-bool kvm_pmu_use_fits(const struct kvm_pmu_cpu *cpu,
-		      const struct kvm_pmu_use *use, unsigned int limit)
+bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 {
+	if (time_after64(get_jiffies_64(), cpu->limit.until)) {
+		cpu->limit.general = READ_ONCE(kvm_pmu_host.nr_counters);
+		cpu->limit.no_fixed = 0;
+	}
+
+	/* No general-purpose counter counts reference cycles. */
 	return use->fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
-	       kvm_pmu_general(cpu, use) <= limit;
+	       kvm_pmu_general(cpu, use) <= cpu->limit.general;
 }
 
 /**
@@ -294,7 +281,6 @@ kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  */
 static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	unsigned int limit = kvm_pmu_limit(cpu);
 	const struct guest_perf_attr *attr = &to_kvm_pmu_config(event)->attr;
 	bool foreign = kvm_pmu_is_foreign(attr);
 	struct kvm_pmu_use use = cpu->use;
@@ -308,7 +294,7 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	kvm_pmu_add_use(&use, kvm_pmu_kind(attr));
 	return !foreign && !kvm_pmu_host_is_gone(false) &&
-	       !kvm_pmu_is_refused(event) && kvm_pmu_use_fits(cpu, &use, limit);
+	       !kvm_pmu_is_refused(event) && kvm_pmu_use_fits(cpu, &use);
 }
 
 /**

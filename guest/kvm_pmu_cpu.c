@@ -327,7 +327,6 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	 */
 	timer_setup(&cpu->later.watch, kvm_pmu_watch, TIMER_PINNED |
 		    (tick_nohz_full_cpu(nr) ? 0 : TIMER_DEFERRABLE));
-	cpu->limit.general = kvm_pmu_host.nr_counters;
 	for (i = 0; i < KVM_PMU_NR_BACKING; i++) {
 		backing = &cpu->backing[i];
 		backing->param.id = nr * KVM_PMU_NR_BACKING + i;

@@ -166,9 +166,9 @@ static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
  * with branches, because recording them costs the host time at each entry.  Not beside
  * a program that executes RDPMC, which would read the counter.
  */
-static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
+static bool kvm_pmu_may_park(struct kvm_pmu_cpu *cpu,
 			     const struct kvm_pmu_backing *backing,
-			     struct kvm_pmu_use *use, unsigned int limit)
+			     struct kvm_pmu_use *use)
 {
 	struct kvm_pmu_use with = *use;
 
@@ -178,7 +178,7 @@ static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
 
 	if (!backing->event)
 		kvm_pmu_add_use(&with, backing->kind);
-	if (!kvm_pmu_use_fits(cpu, &with, limit))
+	if (!kvm_pmu_use_fits(cpu, &with))
 		return false;
 
 	*use = with;
@@ -194,7 +194,6 @@ static bool kvm_pmu_may_park(const struct kvm_pmu_cpu *cpu,
 static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_use use = cpu->use;
-	unsigned int limit = kvm_pmu_limit(cpu);
 	struct kvm_pmu_backing *backing;
 
 	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one to park or stop it. */
@@ -206,8 +205,7 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 		backing->sequence = READ_ONCE(backing->record.sequence);
 		if (kvm_pmu_is_parked(backing))
 			kvm_pmu_plan_parked(cpu, backing,
-					    kvm_pmu_may_park(cpu, backing, &use,
-							     limit));
+					    kvm_pmu_may_park(cpu, backing, &use));
 	}
 
 	for_each_backing(cpu, backing) {
