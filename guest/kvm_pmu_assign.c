@@ -67,13 +67,14 @@ void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_set_limit - let no more events count for 0.1 seconds
+ * kvm_pmu_set_limit - let no more events count for 0.1 seconds than run now
  * @cpu: this CPU's
- * @use: the counters of the events that do count
  */
-void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu)
 {
-	cpu->limit.general = kvm_pmu_general(cpu, use);
+	struct kvm_pmu_use running = kvm_pmu_running(cpu);
+
+	cpu->limit.general = kvm_pmu_general(cpu, &running);
 	cpu->limit.until = get_jiffies_64() + KVM_PMU_LIMIT;
 }
 

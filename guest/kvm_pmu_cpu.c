@@ -81,8 +81,7 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 			continue;
 		if (kvm_pmu_is_for_kind(&backing->attr))
 			kvm_pmu_refuse(backing->event);
-		kvm_pmu_set_stopped(backing->event);
-		WRITE_ONCE(backing->state, KVM_PMU_HELD);
+		kvm_pmu_hold(backing);
 		kvm_pmu_page_changed(cpu, backing->event);
 		resched = true;
 	}
@@ -90,7 +89,7 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 	cpu->limit.proven = kvm_pmu_running(cpu);
 	/* An event that the kind of core does not have takes no counter from others. */
 	if (shortage || !of_kind)
-		kvm_pmu_set_limit(cpu, &cpu->limit.proven);
+		kvm_pmu_set_limit(cpu);
 	return resched;
 }
 

@@ -462,7 +462,6 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 /* The host has no more counters than run now. */
 static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_use running = kvm_pmu_running(cpu);
 	const struct kvm_pmu_backing *backing;
 
 	for_each_backing(cpu, backing) {
@@ -470,7 +469,7 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 		    backing->host != KVM_PMU_RUNNING)
 			kvm_pmu_note_no_counter(cpu, backing);
 	}
-	kvm_pmu_set_limit(cpu, &running);
+	kvm_pmu_set_limit(cpu);
 }
 
 /*
