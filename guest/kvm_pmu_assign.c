@@ -109,8 +109,7 @@ static bool kvm_pmu_is_refused(struct perf_event *event)
 
 static void kvm_pmu_set_event(struct kvm_pmu_cpu *cpu,
 			      struct kvm_pmu_backing *backing,
-			      struct perf_event *event,
-			      enum kvm_pmu_event_state state)
+			      struct perf_event *event)
 {
 	WRITE_ONCE(backing->event, event);
 	/* An NMI that throttles the group finds the event's backing event by hw.idx. */
@@ -118,7 +117,7 @@ static void kvm_pmu_set_event(struct kvm_pmu_cpu *cpu,
 	event->hw.idx = backing - cpu->backing;
 	/* NMI-safe: an NMI looks at @event unless @state is FREE. */
 	barrier();
-	WRITE_ONCE(backing->state, state);
+	WRITE_ONCE(backing->state, KVM_PMU_HELD);
 }
 
 static void kvm_pmu_clear_event(struct kvm_pmu_backing *backing)
@@ -188,6 +187,7 @@ static bool kvm_pmu_fits(const struct kvm_pmu_backing *backing,
 	       backing->attr.config2 == attr->config2;
 }
 
+/* Find a backing event that no event has, and that is open for what @event counts. */
 static struct kvm_pmu_backing *
 kvm_pmu_find(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -225,7 +225,10 @@ static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 	WRITE_ONCE(cpu->nmi.due, true);
 }
 
-/* Find a closed backing event, or else close the one that was not used for longest. */
+/*
+ * Find a closed backing event, or else close the one that was not used for longest.
+ * Returns NULL if all have events.
+ */
 static struct kvm_pmu_backing *
 kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -260,20 +263,6 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
 			     oldest - cpu->backing + 1);
 	return oldest;
-}
-
-/**
- * kvm_pmu_find_or_reopen - find a backing event that no event has
- * @cpu: this CPU's
- * @event: the event that it is for
- *
- * Return: a backing event that is open for the same configuration, or one to be opened;
- * NULL if all have events.
- */
-static struct kvm_pmu_backing *
-kvm_pmu_find_or_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
-{
-	return kvm_pmu_find(cpu, event) ? : kvm_pmu_reopen(cpu, event);
 }
 
 /*
@@ -314,7 +303,7 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (!kvm_pmu_has_room(cpu, event))
 		return -EAGAIN;
 
-	backing = kvm_pmu_find_or_reopen(cpu, event);
+	backing = kvm_pmu_find(cpu, event) ? : kvm_pmu_reopen(cpu, event);
 	if (!backing)
 		return -EAGAIN;
 
@@ -330,7 +319,7 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	}
 
 	kvm_pmu_set_stopped(event);
-	kvm_pmu_set_event(cpu, backing, event, KVM_PMU_HELD);
+	kvm_pmu_set_event(cpu, backing, event);
 	cpu->perf.added |= BIT(event->hw.idx);
 	cpu->used++;
 	kvm_pmu_add_use(&cpu->use, backing->kind);
