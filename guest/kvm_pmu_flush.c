@@ -386,12 +386,17 @@ static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 	return KVM_PMU_DONE;
 }
 
-static unsigned int kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
+/*
+ * Have the host run the noted operations, of which there is one at least, and handle the
+ * results.  Returns a bit for each enum kvm_pmu_result that says what the host is short of.
+ */
+static unsigned int kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 {
 	struct guest_perf_op op;
 	unsigned int shortage = 0;
 	unsigned int i;
 
+	kvm_pmu_run_ops(cpu);
 	for (i = 0; i < cpu->flush.nr; i++) {
 		/* The host answers with result and arg; op is the driver's own copy. */
 		op = (struct guest_perf_op) {
@@ -406,18 +411,6 @@ static unsigned int kvm_pmu_finish(struct kvm_pmu_cpu *cpu)
 	}
 
 	return shortage;
-}
-
-/**
- * kvm_pmu_run - have the host run the noted operations, and handle the results
- * @cpu: this CPU's, with an operation at least
- *
- * Return: a bit for each enum kvm_pmu_result that says what the host is short of.
- */
-static unsigned int kvm_pmu_run(struct kvm_pmu_cpu *cpu)
-{
-	kvm_pmu_run_ops(cpu);
-	return kvm_pmu_finish(cpu);
 }
 
 /* Returns the number of events that were to start, and do not run. */
