@@ -578,7 +578,6 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu,
 		      struct kvm_pmu_backing *backing);
 bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 			   struct kvm_pmu_backing *backing);
-void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing);
 bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_assign.c */

@@ -384,7 +384,6 @@ void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		kvm_pmu_set_counting(cpu, backing);
 		/* An NMI that stopped the backing event has settled the count. */
 		WRITE_ONCE(backing->leaving, NULL);
-		kvm_pmu_look_again(cpu, backing);
 		return;
 	}
 

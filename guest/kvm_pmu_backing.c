@@ -355,24 +355,6 @@ void kvm_pmu_close_unused(void *info)
 }
 
 /**
- * kvm_pmu_set_counting - from STARTING to COUNTING, unless an NMI has stopped the event
- * @cpu: this CPU's
- * @backing: the backing event, which the host runs
- */
-void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
-			  struct kvm_pmu_backing *backing)
-{
-	backing->event->hw.state = 0;
-	if (cmpxchg(&backing->state, KVM_PMU_STARTING, KVM_PMU_COUNTING) !=
-	    KVM_PMU_STARTING)
-		kvm_pmu_set_stopped(backing->event);
-	perf_event_update_userpage(backing->event);
-	/* The event may owe samples from when it last counted, perhaps on another CPU. */
-	if (*kvm_pmu_owed(backing->event))
-		cpu->nmi.owing = true;
-}
-
-/**
  * kvm_pmu_backing_stop - let an event count no more, from now on
  * @cpu: this CPU's
  * @event: the event, which keeps its backing event
@@ -479,13 +461,25 @@ bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 }
 
 /**
- * kvm_pmu_look_again - look at all flags when an event begins to count
+ * kvm_pmu_set_counting - from STARTING to COUNTING, unless an NMI has stopped the event
  * @cpu: this CPU's
- * @backing: its backing event.  It may have run before: its flags then were not for this
- *	event, or came while the event could not be stopped.
+ * @backing: the backing event, which the host runs
  */
-void kvm_pmu_look_again(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
+void kvm_pmu_set_counting(struct kvm_pmu_cpu *cpu,
+			  struct kvm_pmu_backing *backing)
 {
+	backing->event->hw.state = 0;
+	if (cmpxchg(&backing->state, KVM_PMU_STARTING, KVM_PMU_COUNTING) !=
+	    KVM_PMU_STARTING)
+		kvm_pmu_set_stopped(backing->event);
+	perf_event_update_userpage(backing->event);
+	/* The event may owe samples from when it last counted, perhaps on another CPU. */
+	if (*kvm_pmu_owed(backing->event))
+		cpu->nmi.owing = true;
+	/*
+	 * The backing event may have run before: its flags then were not for this event,
+	 * or came while the event could not be stopped.
+	 */
 	backing->flags = 0;
 	if (READ_ONCE(backing->record.flags))
 		kvm_pmu_look_at_flags(cpu, backing);

@@ -429,7 +429,6 @@ static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 			continue;
 		}
 		kvm_pmu_set_counting(cpu, backing);
-		kvm_pmu_look_again(cpu, backing);
 	}
 	cpu->leaving = false;
 
