@@ -532,11 +532,8 @@ extern u8 kvm_pmu_core_type;
 const char *kvm_pmu_why_no_rdpmc(void);
 
 /* kvm_pmu_area.c */
-int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_area_end(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu);
 
 /* kvm_pmu_backing.c */

@@ -9,7 +9,6 @@
  *
  * All runs on the area's CPU with interrupts off.
  */
-#include <linux/gfp.h>
 #include <linux/irq_work.h>
 
 #include <asm/apic.h>
@@ -19,29 +18,6 @@
 
 /* No host has this epoch: a host's epoch is odd. */
 #define KVM_PMU_NO_EPOCH	2
-
-/**
- * kvm_pmu_area_alloc - get memory for the area of a CPU
- * @cpu: the CPU's
- *
- * Return: 0 or -ENOMEM.
- */
-int kvm_pmu_area_alloc(struct kvm_pmu_cpu *cpu)
-{
-	BUILD_BUG_ON(PAGE_SIZE % GUEST_PERF_AREA_ALIGN);
-
-	cpu->host.area = (void *)get_zeroed_page(GFP_KERNEL);
-	return cpu->host.area ? 0 : -ENOMEM;
-}
-
-/**
- * kvm_pmu_area_free - free the area of a CPU
- * @cpu: the CPU's; the host does not write it any more
- */
-void kvm_pmu_area_free(struct kvm_pmu_cpu *cpu)
-{
-	free_page((unsigned long)cpu->host.area);
-}
 
 /* If x86's own PMU uses LVTPC, it is not masked: leave it alone. */
 static void kvm_pmu_take_lvtpc(struct kvm_pmu_cpu *cpu)
@@ -70,6 +46,8 @@ static void kvm_pmu_release_lvtpc(struct kvm_pmu_cpu *cpu)
  */
 void kvm_pmu_area_set(struct kvm_pmu_cpu *cpu)
 {
+	BUILD_BUG_ON(PAGE_SIZE % GUEST_PERF_AREA_ALIGN);
+
 	/* Stale: from here on, an NMI may find another host at any time. */
 	WRITE_ONCE(cpu->host.epoch, KVM_PMU_NO_EPOCH);
 	cpu->host.area->size = sizeof(*cpu->host.area);
@@ -110,17 +88,4 @@ bool kvm_pmu_area_tells(const struct kvm_pmu_cpu *cpu)
 {
 	return cpu->host.has_lvtpc && READ_ONCE(cpu->host.epoch) &&
 	       !kvm_pmu_area_is_stale(cpu);
-}
-
-/**
- * kvm_pmu_area_note_stale - if the area is stale, open all events anew later
- * @cpu: this CPU's
- *
- * NMI-safe.
- *
- * Return: true the first time.
- */
-bool kvm_pmu_area_note_stale(struct kvm_pmu_cpu *cpu)
-{
-	return kvm_pmu_area_is_stale(cpu) && kvm_pmu_pend(cpu, KVM_PMU_OPEN_ANEW);
 }

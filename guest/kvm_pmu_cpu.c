@@ -7,6 +7,7 @@
 
 #include <linux/cpuhotplug.h>
 #include <linux/delay.h>
+#include <linux/gfp.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
@@ -298,7 +299,7 @@ static void kvm_pmu_cpu_quiesce(struct kvm_pmu_cpu *cpu)
 static void kvm_pmu_cpu_free(struct kvm_pmu_cpu *cpu)
 {
 	kfree(cpu->nmi.branches);
-	kvm_pmu_area_free(cpu);
+	free_page((unsigned long)cpu->host.area);
 	kmem_cache_free(kvm_pmu_cache, cpu);
 }
 
@@ -313,7 +314,8 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	if (!cpu)
 		return NULL;
 
-	if (kvm_pmu_area_alloc(cpu) || kvm_pmu_branches_alloc(cpu)) {
+	cpu->host.area = (void *)get_zeroed_page(GFP_KERNEL);
+	if (!cpu->host.area || kvm_pmu_branches_alloc(cpu)) {
 		kvm_pmu_cpu_free(cpu);
 		return NULL;
 	}

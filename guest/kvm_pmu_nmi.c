@@ -12,7 +12,7 @@
  *	            kvm_pmu_owe()		perf is at work: kvm_pmu_take_owed()
  *	        kvm_pmu_look_at_flags()		LOST: irq_work; THROTTLED: perf throttles it
  *	        kvm_pmu_look_at_pmc()		user mode must not read it there any more
- *	    kvm_pmu_area_note_stale()		another host: irq_work
+ *	    kvm_pmu_area_is_stale()		another host: irq_work
  */
 #include <linux/bitops.h>
 #include <linux/kernel.h>
@@ -271,7 +271,7 @@ int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs)
 	kvm_pmu_look_at_all(cpu, regs, &told);
 	WRITE_ONCE(cpu->host.area->nr_branches, 0);
 	if (kvm_pmu_area_is_stale(cpu))
-		told.others += kvm_pmu_area_note_stale(cpu);
+		told.others += kvm_pmu_pend(cpu, KVM_PMU_OPEN_ANEW);
 	/* An old note is for this NMI; a new one, for an NMI that follows at once. */
 	told.others += xchg(&cpu->nmi.due, false);
 

@@ -418,11 +418,6 @@ void kvm_pmu_user_page(struct perf_event *event,
 	local_irq_restore(flags);
 }
 
-static void kvm_pmu_pages_changed(struct kvm_pmu_cpu *cpu)
-{
-	kvm_pmu_pend(cpu, KVM_PMU_WRITE_PAGES);
-}
-
 /**
  * kvm_pmu_update_pages - write the pages of all events of a CPU
  * @info: this CPU's struct kvm_pmu_cpu
@@ -500,8 +495,9 @@ bool kvm_pmu_user_fixup(struct pt_regs *regs)
 	regs->dx = 0;
 
 	local_irq_save(flags);
-	kvm_pmu_area_note_stale(this_kvm_pmu_cpu());
-	kvm_pmu_pages_changed(this_kvm_pmu_cpu());
+	if (kvm_pmu_area_is_stale(this_kvm_pmu_cpu()))
+		kvm_pmu_pend(this_kvm_pmu_cpu(), KVM_PMU_OPEN_ANEW);
+	kvm_pmu_pend(this_kvm_pmu_cpu(), KVM_PMU_WRITE_PAGES);
 	local_irq_restore(flags);
 	return true;
 }
