@@ -470,7 +470,6 @@ extern struct pmu *kvm_pmu;
 int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
 			  const char *no_sampling, const char *name, int type);
 bool kvm_pmu_is_ours(const struct perf_event *event);
-bool kvm_pmu_has_raw(void);
 void kvm_pmu_count(struct perf_event *event, u64 count);
 void kvm_pmu_hide_freq(struct perf_event *event);
 void kvm_pmu_throttle_event(struct perf_event *event);
@@ -725,11 +724,7 @@ void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu);
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs);
 
 /* kvm_pmu_event.c */
-void kvm_pmu_resched(void);
 int kvm_pmu_register(const char *no_sampling);
-#ifdef MODULE
-void kvm_pmu_unregister(void);
-#endif
 
 /* kvm_pmu_cpu.c */
 int kvm_pmu_cpus_create(void);

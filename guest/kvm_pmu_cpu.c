@@ -123,7 +123,7 @@ static void kvm_pmu_work(struct irq_work *work)
 		set_bit(KVM_PMU_RESCHED, &cpu->later.pending);
 
 	if (test_and_clear_bit(KVM_PMU_RESCHED, &cpu->later.pending))
-		kvm_pmu_resched();
+		perf_pmu_resched(kvm_pmu);
 
 	if (test_and_clear_bit(KVM_PMU_RESCHED_HYPERVISOR, &cpu->later.pending))
 		kvm_pmu_hypervisor_resched(cpu);

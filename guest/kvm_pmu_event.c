@@ -47,16 +47,6 @@
 #include "kvm_pmu.h"
 #include "kvm_pmu_query.h"
 
-/**
- * kvm_pmu_resched - have perf schedule the events of this CPU anew
- *
- * Interrupts are off, and perf is not at work on them.
- */
-void kvm_pmu_resched(void)
-{
-	perf_pmu_resched(kvm_pmu);
-}
-
 static void kvm_pmu_disable(struct pmu *pmu)
 {
 	this_kvm_pmu_cpu()->perf.disabled = true;
@@ -252,18 +242,6 @@ int kvm_pmu_register(const char *no_sampling)
 	return 0;
 }
 
-#ifdef MODULE
-/**
- * kvm_pmu_unregister - undo kvm_pmu_register()
- *
- * No event is open.
- */
-void kvm_pmu_unregister(void)
-{
-	kvm_pmu_compat_unregister(kvm_pmu);
-}
-#endif
-
 /**
  * kvm_pmu_query - get the host's offer, for a KVM of this guest
  * @query: set to the offer
@@ -273,7 +251,7 @@ void kvm_pmu_unregister(void)
  */
 bool kvm_pmu_query(struct guest_perf_query *query)
 {
-	if (!kvm_pmu_has_raw())
+	if (!kvm_pmu || kvm_pmu->type != PERF_TYPE_RAW)
 		return false;
 
 	kvm_pmu_get_host(query);

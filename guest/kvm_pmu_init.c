@@ -323,7 +323,7 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_user_destroy();
 	kvm_pmu_compat_exit_user();
 	kvm_pmu_hypervisor_unregister();
-	kvm_pmu_unregister();
+	kvm_pmu_compat_unregister(kvm_pmu);
 	/* Parked events may overflow until RESET. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	kvm_pmu_areas_destroy();

@@ -23,14 +23,6 @@ bool kvm_pmu_is_ours(const struct perf_event *event)
 }
 
 /**
- * kvm_pmu_has_raw - do raw events go to this PMU?
- */
-bool kvm_pmu_has_raw(void)
-{
-	return kvm_pmu && kvm_pmu->type == PERF_TYPE_RAW;
-}
-
-/**
  * kvm_pmu_register_copy - let perf use a PMU, in memory of its own
  * @pmu: set to it before perf knows it; NULL on failure
  * @template: to be copied
