@@ -8,6 +8,7 @@
 #include <linux/io.h>
 #include <linux/irq_work.h>
 #include <linux/kvm_para.h>
+#include <linux/list.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
@@ -38,6 +39,7 @@ enum kvm_pmu_kind {
  * @users: number of perf_events that count it; it is forgotten only if there are none
  * @refused: the host has refused to count it, perhaps a later host than that of @error
  * @retry: when to try again, in jiffies
+ * @node: in the list of all configurations
  */
 struct kvm_pmu_config {
 	struct guest_perf_attr attr;
@@ -45,6 +47,7 @@ struct kvm_pmu_config {
 	atomic_t users;
 	bool refused;
 	unsigned long retry;
+	struct list_head node;
 };
 
 /*

@@ -21,11 +21,6 @@
 /* How many configurations to remember, if no more are in use. */
 #define KVM_PMU_MAX_CONFIGS	128
 
-struct kvm_pmu_known {
-	struct kvm_pmu_config config;
-	struct list_head node;
-};
-
 /* Memory that the host reads and writes for a try. */
 struct kvm_pmu_probe {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
@@ -124,13 +119,13 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 	return kvm_pmu_errno(ret);
 }
 
-static struct kvm_pmu_known *kvm_pmu_find(const struct guest_perf_attr *attr)
+static struct kvm_pmu_config *kvm_pmu_find(const struct guest_perf_attr *attr)
 {
-	struct kvm_pmu_known *known;
+	struct kvm_pmu_config *config;
 
-	list_for_each_entry(known, &kvm_pmu_configs, node) {
-		if (!memcmp(&known->config.attr, attr, sizeof(*attr)))
-			return known;
+	list_for_each_entry(config, &kvm_pmu_configs, node) {
+		if (!memcmp(&config->attr, attr, sizeof(*attr)))
+			return config;
 	}
 
 	return NULL;
@@ -139,43 +134,43 @@ static struct kvm_pmu_known *kvm_pmu_find(const struct guest_perf_attr *attr)
 /* Forget configurations down to @max, first those that were not used for longest. */
 static void kvm_pmu_shrink(unsigned int max)
 {
-	struct kvm_pmu_known *known, *next;
+	struct kvm_pmu_config *config, *next;
 
-	list_for_each_entry_safe_reverse(known, next, &kvm_pmu_configs, node) {
+	list_for_each_entry_safe_reverse(config, next, &kvm_pmu_configs, node) {
 		if (kvm_pmu_nr_configs <= max)
 			return;
-		if (atomic_read(&known->config.users))
+		if (atomic_read(&config->users))
 			continue;
-		list_del(&known->node);
-		kfree(known);
+		list_del(&config->node);
+		kfree(config);
 		kvm_pmu_nr_configs--;
 	}
 }
 
-static struct kvm_pmu_known *kvm_pmu_learn(const struct guest_perf_attr *attr)
+static struct kvm_pmu_config *kvm_pmu_learn(const struct guest_perf_attr *attr)
 {
-	struct kvm_pmu_known *known;
+	struct kvm_pmu_config *config;
 	int error = kvm_pmu_ask_host(attr);
 
 	/* Do not remember errors that may be different another time. */
 	if (error && error != -ENOENT && error != -EINVAL)
 		return ERR_PTR(error);
 
-	known = kzalloc_obj(*known, GFP_KERNEL);
-	if (!known)
+	config = kzalloc_obj(*config, GFP_KERNEL);
+	if (!config)
 		return ERR_PTR(-ENOMEM);
 
-	known->config.attr = *attr;
-	known->config.error = error;
-	list_add(&known->node, &kvm_pmu_configs);
+	config->attr = *attr;
+	config->error = error;
+	list_add(&config->node, &kvm_pmu_configs);
 	kvm_pmu_nr_configs++;
-	return known;
+	return config;
 }
 
 static struct kvm_pmu_config *
 kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 {
-	struct kvm_pmu_known *known;
+	struct kvm_pmu_config *config;
 	int error;
 
 	lockdep_assert_held(&kvm_pmu_config_mutex);
@@ -183,20 +178,20 @@ kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 	if (xchg(&kvm_pmu_answers_stale, false))
 		kvm_pmu_shrink(0);
 
-	known = kvm_pmu_find(attr);
-	if (!known)
-		known = kvm_pmu_learn(attr);
-	if (IS_ERR(known))
-		return ERR_CAST(known);
+	config = kvm_pmu_find(attr);
+	if (!config)
+		config = kvm_pmu_learn(attr);
+	if (IS_ERR(config))
+		return config;
 
-	list_move(&known->node, &kvm_pmu_configs);
-	error = known->config.error;
+	list_move(&config->node, &kvm_pmu_configs);
+	error = config->error;
 	if (!error)
-		atomic_inc(&known->config.users);
+		atomic_inc(&config->users);
 	/* Forgets configurations that are not in use, perhaps this one. */
 	kvm_pmu_shrink(KVM_PMU_MAX_CONFIGS);
 
-	return error ? ERR_PTR(error) : &known->config;
+	return error ? ERR_PTR(error) : config;
 }
 
 /**
@@ -205,7 +200,7 @@ kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
  *
  * May sleep.
  *
- * Return: the configuration, for kvm_pmu_config_put(), or the error for event_init.
+ * Return: the configuration, with one more user, or the error for event_init.
  */
 static struct kvm_pmu_config *
 kvm_pmu_config_get(const struct guest_perf_attr *attr)
@@ -217,15 +212,6 @@ kvm_pmu_config_get(const struct guest_perf_attr *attr)
 	mutex_unlock(&kvm_pmu_config_mutex);
 
 	return config;
-}
-
-/**
- * kvm_pmu_config_share - one more perf_event counts this configuration
- * @config: the configuration, of another perf_event
- */
-static void kvm_pmu_config_share(struct kvm_pmu_config *config)
-{
-	atomic_inc(&config->users);
 }
 
 /* On Intel some events have a minimum period, at most 128: *_limit_period(). */
@@ -257,15 +243,6 @@ static int kvm_pmu_config_check_period(const struct kvm_pmu_config *config, u64 
 	return error == -EINVAL ? error : 0;
 }
 
-/**
- * kvm_pmu_config_put - one perf_event less counts this configuration
- * @config: the configuration
- */
-static void kvm_pmu_config_put(struct kvm_pmu_config *config)
-{
-	atomic_dec(&config->users);
-}
-
 #ifdef MODULE
 /**
  * kvm_pmu_config_destroy - forget everything
@@ -283,7 +260,7 @@ void kvm_pmu_config_destroy(void)
 
 static void kvm_pmu_destroy(struct perf_event *event)
 {
-	kvm_pmu_config_put(to_kvm_pmu_config(event));
+	atomic_dec(&to_kvm_pmu_config(event)->users);
 }
 
 static bool kvm_pmu_has_freq(const struct perf_event *event)
@@ -501,7 +478,7 @@ static void kvm_pmu_init_hw(struct perf_event *event,
 	/* For the event filter of a KVM in this guest. */
 	event->hw.config = kvm_pmu_event_select(&config->attr);
 	event->hw.idx = -1;
-	event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+	kvm_pmu_set_stopped(event);
 	kvm_pmu_user_init_event(event);
 	if (config->attr.flags & KVM_PERF_ATTR_FREQ)
 		kvm_pmu_hide_freq(event);
@@ -517,7 +494,7 @@ static int kvm_pmu_init_child(struct perf_event *event)
 
 	if (has_branch_stack(event))
 		kvm_pmu_branches_init_event(event);
-	kvm_pmu_config_share(config);
+	atomic_inc(&config->users);
 	kvm_pmu_init_hw(event, config);
 	return 0;
 }
@@ -566,7 +543,7 @@ int kvm_pmu_event_init(struct perf_event *event)
 	if (!ret && !kvm_pmu_group_fits(event, &attr))
 		ret = -EINVAL;
 	if (ret) {
-		kvm_pmu_config_put(config);
+		atomic_dec(&config->users);
 		return ret;
 	}
 
