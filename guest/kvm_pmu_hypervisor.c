@@ -147,7 +147,7 @@ static void kvm_pmu_hypervisor_del(struct perf_event *event, int flags)
 
 static void kvm_pmu_hypervisor_destroy(struct perf_event *event)
 {
-	kvm_pmu_counts_put(event->hw.config);
+	kvm_pmu_counts_add_users(event->hw.config, -1);
 }
 
 /*
@@ -204,7 +204,7 @@ static int kvm_pmu_hypervisor_event_init(struct perf_event *event)
 	if (!kvm_pmu_hypervisor_allowed(event, counts))
 		return -EACCES;
 
-	kvm_pmu_counts_get(counts);
+	kvm_pmu_counts_add_users(counts, 1);
 	event->destroy = kvm_pmu_hypervisor_destroy;
 	event->hw.config = counts;
 	event->hw.idx = -1;

@@ -20,8 +20,7 @@ unsigned int kvm_pmu_slots_for(const struct kvm_pmu_cpu *cpu,
 int kvm_pmu_slot_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_slot_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs);
-void kvm_pmu_counts_get(unsigned long counts);
-void kvm_pmu_counts_put(unsigned long counts);
+void kvm_pmu_counts_add_users(unsigned long counts, int n);
 bool kvm_pmu_counts_need(struct kvm_pmu_cpu *cpu, u32 counts);
 void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu);
 #else

@@ -388,27 +388,16 @@ static void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 static atomic_t kvm_pmu_count_users[KVM_PERF_NR_COUNTS];
 
 /**
- * kvm_pmu_counts_get - one more open event wants these counts
+ * kvm_pmu_counts_add_users - more or fewer open events want these counts
  * @counts: a bit for each KVM_PERF_COUNT_*
+ * @n: how many more events, negative for fewer
  */
-void kvm_pmu_counts_get(unsigned long counts)
+void kvm_pmu_counts_add_users(unsigned long counts, int n)
 {
 	unsigned int i;
 
 	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS)
-		atomic_inc(&kvm_pmu_count_users[i]);
-}
-
-/**
- * kvm_pmu_counts_put - one open event less wants these counts
- * @counts: a bit for each KVM_PERF_COUNT_*
- */
-void kvm_pmu_counts_put(unsigned long counts)
-{
-	unsigned int i;
-
-	for_each_set_bit(i, &counts, KVM_PERF_NR_COUNTS)
-		atomic_dec(&kvm_pmu_count_users[i]);
+		atomic_add(n, &kvm_pmu_count_users[i]);
 }
 
 static u32 kvm_pmu_counts_in_use(void)

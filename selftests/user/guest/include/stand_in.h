@@ -209,6 +209,7 @@ typedef atomic64_t local64_t;
 
 #define atomic_read(v)		READ_ONCE((v)->counter)
 #define atomic_read_acquire(v)	atomic_read(v)
+#define atomic_add(n, v)	((void)__sync_add_and_fetch(&(v)->counter, n))
 #define atomic_inc(v)		((void)__sync_add_and_fetch(&(v)->counter, 1))
 #define atomic_dec(v)		((void)__sync_sub_and_fetch(&(v)->counter, 1))
 #define atomic_dec_return_release(v)	__sync_sub_and_fetch(&(v)->counter, 1)
