@@ -316,14 +316,20 @@ static void kvm_pmu_set_page(struct perf_event *event,
 }
 
 /*
- * At the event's last update, the count of the backing event was prev_count.  The
- * backing event has counted the rest since.
+ * For an event that counts here.  At its last update, the count of the backing event was
+ * prev_count.  The backing event has counted the rest since.  Returns whether user mode
+ * can read the count.
  */
-static void kvm_pmu_set_page_pmc(struct perf_event *event,
-				 const struct kvm_pmu_backing *backing, u32 pmc,
+static bool kvm_pmu_set_page_pmc(const struct kvm_pmu_cpu *cpu,
+				 const struct kvm_pmu_backing *backing,
+				 struct perf_event *event,
 				 struct perf_event_mmap_page *page)
 {
 	u64 prev, count;
+	u32 pmc;
+
+	if (!kvm_pmu_find_pmc(cpu, backing, &pmc))
+		return false;
 
 	do {
 		prev = local64_read(&event->hw.prev_count);
@@ -335,6 +341,7 @@ static void kvm_pmu_set_page_pmc(struct perf_event *event,
 	page->offset = count + atomic64_read(&event->child_count) - prev +
 		       READ_ONCE(backing->record.offset);
 	page->pmc_width = KVM_PMU_PMC_WIDTH;
+	return true;
 }
 
 /*
@@ -348,22 +355,7 @@ static void kvm_pmu_have_page_written(int nr)
 	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->user.page_call);
 }
 
-/* For an event that counts here.  Returns whether user mode can read its count. */
-static bool kvm_pmu_fill_counting(const struct kvm_pmu_cpu *cpu,
-				  const struct kvm_pmu_backing *backing,
-				  struct perf_event *event,
-				  struct perf_event_mmap_page *page)
-{
-	u32 pmc;
-
-	if (!kvm_pmu_find_pmc(cpu, backing, &pmc))
-		return false;
-
-	kvm_pmu_set_page_pmc(event, backing, pmc, page);
-	return true;
-}
-
-/* The same for any event.  IRQs off. */
+/* For any event.  Returns whether user mode can read its count.  IRQs off. */
 static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 			      struct perf_event *event,
 			      struct perf_event_mmap_page *page)
@@ -382,7 +374,7 @@ static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 		if (backing->leaving == event)
 			return false;
 		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING)
-			return kvm_pmu_fill_counting(cpu, backing, event, page);
+			return kvm_pmu_set_page_pmc(cpu, backing, event, page);
 	}
 
 	kvm_pmu_set_page(event, page);
