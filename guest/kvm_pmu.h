@@ -524,6 +524,7 @@ enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
 bool kvm_pmu_host_is_gone(bool ask);
 long kvm_pmu_query_host(struct guest_perf_query *query);
 void kvm_pmu_get_host(struct guest_perf_query *host);
+u64 kvm_pmu_hw_select(u64 event);
 u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
 enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr);
 bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr);

@@ -202,7 +202,13 @@ void kvm_pmu_get_host(struct guest_perf_query *host)
 	} while (read_seqcount_retry(&kvm_pmu_host_sequence, sequence));
 }
 
-static u64 kvm_pmu_hw_config(u64 event)
+/**
+ * kvm_pmu_hw_select - the event select of the host for PERF_COUNT_HW_*
+ * @event: the event
+ *
+ * Return: 0 if the host does not have the event.
+ */
+u64 kvm_pmu_hw_select(u64 event)
 {
 	unsigned int sequence;
 	u64 config;
@@ -230,7 +236,7 @@ u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
 	case KVM_PERF_TYPE_RAW:
 		return attr->config;
 	case KVM_PERF_TYPE_HARDWARE:
-		return kvm_pmu_hw_config(attr->config);
+		return kvm_pmu_hw_select(attr->config);
 	default:
 		return 0;
 	}

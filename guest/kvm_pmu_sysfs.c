@@ -54,17 +54,6 @@ static const struct attribute_group kvm_pmu_format_group = {
 	.attrs	= kvm_pmu_format_attrs,
 };
 
-/* The host's event select for a PERF_COUNT_HW_* event, 0 if the host lacks the event. */
-static u64 kvm_pmu_hw_select(u64 id)
-{
-	const struct guest_perf_attr attr = {
-		.type	= KVM_PERF_TYPE_HARDWARE,
-		.config	= id,
-	};
-
-	return kvm_pmu_event_select(&attr);
-}
-
 /* As x86_event_sysfs_show(). */
 static ssize_t hw_event_show(struct device *dev, struct device_attribute *attr,
 			     char *buf)
@@ -192,10 +181,9 @@ static DEVICE_ATTR_RO(branches);
 static ssize_t hybrid_show(struct device *dev, struct device_attribute *attr,
 			   char *buf)
 {
-	struct guest_perf_query host;
+	u32 model = READ_ONCE(kvm_pmu_host.model);
 
-	kvm_pmu_get_host(&host);
-	return sysfs_emit(buf, "%d\n", kvm_pmu_is_hybrid(host.model));
+	return sysfs_emit(buf, "%d\n", kvm_pmu_is_hybrid(model));
 }
 static DEVICE_ATTR_RO(hybrid);
 
