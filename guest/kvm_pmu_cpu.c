@@ -94,15 +94,11 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 	return resched;
 }
 
-/**
- * kvm_pmu_work - do what is pending; interrupts are on again
- * @work: of its struct kvm_pmu_cpu
- */
+/* Do what is pending; interrupts are on again. */
 static void kvm_pmu_work(struct irq_work *work)
 {
 	struct kvm_pmu_cpu *cpu = container_of(work, struct kvm_pmu_cpu,
 					       later.work);
-
 	unsigned int i;
 
 	for (i = 0; i < KVM_PMU_NR_WARNINGS; i++) {
@@ -185,10 +181,6 @@ static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 		kvm_pmu_open_anew(cpu);
 }
 
-/**
- * kvm_pmu_watch - look after the events of a CPU
- * @watch: of its struct kvm_pmu_cpu
- */
 static void kvm_pmu_watch(struct timer_list *watch)
 {
 	struct kvm_pmu_cpu *cpu = container_of(watch, struct kvm_pmu_cpu,

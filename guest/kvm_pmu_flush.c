@@ -49,11 +49,7 @@ static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
 	WRITE_ONCE(backing->leaving, NULL);
 }
 
-/**
- * kvm_pmu_take_count - give a count to the event that leaves and to the one that starts
- * @backing: the backing event
- * @count: its count
- */
+/* Give a count to the event that leaves and to the one that starts. */
 static void kvm_pmu_take_count(struct kvm_pmu_backing *backing, u64 count)
 {
 	kvm_pmu_leave(backing, count);
@@ -61,13 +57,7 @@ static void kvm_pmu_take_count(struct kvm_pmu_backing *backing, u64 count)
 		local64_set(&backing->event->hw.prev_count, count);
 }
 
-/**
- * kvm_pmu_add_op - note an operation for the next hypercall
- * @cpu: this CPU's; its nr_ops is 0 before the first
- * @backing: the backing event that it is for
- * @op: KVM_PERF_OP_*
- * @arg: as in struct guest_perf_op
- */
+/* Note an operation for the next hypercall. */
 static void kvm_pmu_add_op(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing,
 			   u32 op, u64 arg)
 {
@@ -185,11 +175,9 @@ static bool kvm_pmu_may_park(struct kvm_pmu_cpu *cpu,
 	return true;
 }
 
-/**
- * kvm_pmu_plan - note the operations of a flush
- * @cpu: this CPU's
- *
- * Operations that free counters come before those that need counters.
+/*
+ * Note the operations of a flush.  Operations that free counters come before those that
+ * need counters.
  */
 static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 {
@@ -240,10 +228,7 @@ static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
 	}
 }
 
-/**
- * kvm_pmu_run_batch - make one hypercall for the operations that were noted
- * @cpu: this CPU's; sets each operation's result
- */
+/* Make one hypercall for the operations that were noted; it sets their results. */
 static void kvm_pmu_run_batch(struct kvm_pmu_cpu *cpu)
 {
 	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, cpu->flush.ops, cpu->flush.nr);

@@ -32,11 +32,9 @@
 
 static struct pmu *kvm_pmu_hypervisor;
 
-/**
- * kvm_pmu_hypervisor_counts - the counts that an event adds up
- * @config: perf_event_attr.config
- *
- * Return: a bit for each KVM_PERF_COUNT_*, 0 if there is no such event.
+/*
+ * The counts that an event adds up, by perf_event_attr.config: a bit for each
+ * KVM_PERF_COUNT_*, 0 if there is no such event.
  */
 static u32 kvm_pmu_hypervisor_counts(u64 config)
 {

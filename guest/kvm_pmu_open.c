@@ -194,13 +194,9 @@ kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 	return error ? ERR_PTR(error) : config;
 }
 
-/**
- * kvm_pmu_config_get - ask whether the host can count a configuration
- * @attr: what to count; its sample_period is 0
- *
- * May sleep.
- *
- * Return: the configuration, with one more user, or the error for event_init.
+/*
+ * Ask whether the host can count a configuration; its sample_period is 0.  May sleep.
+ * Returns the configuration, with one more user, or the error for event_init.
  */
 static struct kvm_pmu_config *
 kvm_pmu_config_get(const struct guest_perf_attr *attr)
@@ -217,14 +213,9 @@ kvm_pmu_config_get(const struct guest_perf_attr *attr)
 /* On Intel some events have a minimum period, at most 128: *_limit_period(). */
 #define KVM_PMU_SHORT_PERIOD	256
 
-/**
- * kvm_pmu_config_check_period - can the host have an event overflow that often?
- * @config: what to count
- * @period: after how many events, 0 for never
- *
- * Asks the host each time if the period may be too short.  May sleep.
- *
- * Return: 0, or -EINVAL.
+/*
+ * Can the host have an event overflow that often?  A period of 0 is for never.  Asks the
+ * host each time if the period may be too short.  May sleep.  Returns 0, or -EINVAL.
  */
 static int kvm_pmu_config_check_period(const struct kvm_pmu_config *config, u64 period)
 {

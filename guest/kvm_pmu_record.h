@@ -34,28 +34,19 @@ static inline u64 kvm_pmu_read_field(const struct guest_perf_event *record,
 	return value;
 }
 
-/**
- * kvm_pmu_record_count - the count that the host has written last
- * @record: the record
- */
+/* The count that the host has written last. */
 static inline u64 kvm_pmu_record_count(const struct guest_perf_event *record)
 {
 	return kvm_pmu_read_field(record, &record->count);
 }
 
-/**
- * kvm_pmu_record_left - the period_left that the host has written last
- * @record: the record
- */
+/* The period_left that the host has written last. */
 static inline u64 kvm_pmu_record_left(const struct guest_perf_event *record)
 {
 	return kvm_pmu_read_field(record, &record->period_left);
 }
 
-/**
- * kvm_pmu_record_last_period - the period that ended with the last overflow
- * @record: the record
- */
+/* The period that ended with the last overflow. */
 static inline u64 kvm_pmu_record_last_period(const struct guest_perf_event *record)
 {
 	return kvm_pmu_read_field(record, &record->last_period);

@@ -136,12 +136,9 @@ static u32 kvm_pmu_slot_exclude(const struct perf_event_attr *attr)
 	       (attr->exclude_kernel ? KVM_PERF_ATTR_EXCLUDE_KERNEL : 0);
 }
 
-/**
- * kvm_pmu_slot_load - write an event's slot, for the period that is under way
- * @cpu: this CPU's
- * @event: the event, whose slot is not in use
- *
- * A period that has ended without a sample is given up.
+/*
+ * Write the slot of an event, which is not in use, for the period that is under way.  A
+ * period that has ended without a sample is given up.
  */
 static void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -162,11 +159,7 @@ static void kvm_pmu_slot_load(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	};
 }
 
-/**
- * kvm_pmu_slot_on - let the host count an event's slot down
- * @cpu: this CPU's
- * @event: the event, whose slot is written
- */
+/* Let the host count down an event's slot, which has been written. */
 static void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
 	kvm_pmu_slot_use(cpu, event->hw.idx, true);
@@ -175,12 +168,9 @@ static void kvm_pmu_slot_on(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 		kvm_pmu_slot_use(cpu, event->hw.idx, false);
 }
 
-/**
- * kvm_pmu_slot_off - take an event's slot out of use, and note the rest of the period
- * @cpu: this CPU's
- * @event: the event
- *
- * NMI-safe: an NMI may call it while it runs already.
+/*
+ * Take an event's slot out of use, and note the rest of the period.  NMI-safe: an NMI may
+ * call it while it runs already.
  */
 static void kvm_pmu_slot_off(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -364,10 +354,7 @@ u32 kvm_pmu_slots_handle(struct kvm_pmu_cpu *cpu, struct pt_regs *regs)
 	return n;
 }
 
-/**
- * kvm_pmu_slots_restart - begin new periods where old ones have ended
- * @cpu: this CPU's, whose host may have forgotten to tell of them
- */
+/* Begin new periods where old ones have ended: the host may not have told of them. */
 static void kvm_pmu_slots_restart(struct kvm_pmu_cpu *cpu)
 {
 	unsigned long slots = READ_ONCE(cpu->host.area->slots);
@@ -449,12 +436,9 @@ void kvm_pmu_hypervisor_try_again(struct kvm_pmu_cpu *cpu)
 	kvm_pmu_pend(cpu, KVM_PMU_RESCHED_HYPERVISOR);
 }
 
-/**
- * kvm_pmu_counts_set - the host counts these for this CPU, and no others
- * @cpu: this CPU's
- * @counting: a bit for each KVM_PERF_COUNT_*
- *
- * An event that the host does not count any more must not go on as if it counted.
+/*
+ * The host counts these for this CPU, and no others.  An event that the host does not
+ * count any more must not go on as if it counted.
  */
 static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
 {
@@ -467,11 +451,9 @@ static void kvm_pmu_counts_set(struct kvm_pmu_cpu *cpu, u32 counting)
 		kvm_pmu_hypervisor_try_again(cpu);
 }
 
-/**
- * kvm_pmu_counts_ask - have the host count the events that this CPU needs
- * @cpu: this CPU's
- *
- * Without an area the host cannot; setting an area asks again.
+/*
+ * Have the host count the events that this CPU needs.  Without an area the host cannot;
+ * setting an area asks again.
  */
 static void kvm_pmu_counts_ask(struct kvm_pmu_cpu *cpu)
 {
