@@ -295,6 +295,11 @@ static bool kvm_pmu_is_intel(void)
 	return boot_cpu_data.x86_vendor == X86_VENDOR_INTEL;
 }
 
+static bool kvm_pmu_is_intel_raw(const struct perf_event *event)
+{
+	return kvm_pmu_is_intel() && event->attr.type == event->pmu->type;
+}
+
 /*
  * Does the event use config1 and config2?  The events are those of the tables
  * extra_regs of x86's own PMU up to Linux 7.3: the responses to requests of a core,
@@ -302,7 +307,7 @@ static bool kvm_pmu_is_intel(void)
  */
 static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 {
-	if (!kvm_pmu_is_intel() || event->attr.type != event->pmu->type)
+	if (!kvm_pmu_is_intel_raw(event))
 		return false;
 
 	switch (event->attr.config & ARCH_PERFMON_EVENTSEL_EVENT) {
@@ -327,14 +332,25 @@ static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 
 /* Bits of the event select that change what Intel's CPUs count, all or newer ones. */
 #define KVM_PMU_INTEL_SELECT						\
-	(ARCH_PERFMON_EVENTSEL_ANY | HSW_IN_TX | HSW_IN_TX_CHECKPOINTED | \
-	 BIT_ULL(36) /* EQ */ | GENMASK_ULL(47, 40) /* UMASK2 */)
+	(ARCH_PERFMON_EVENTSEL_ANY | BIT_ULL(36) /* EQ */ |		\
+	 GENMASK_ULL(47, 40) /* UMASK2 */)
+
+/*
+ * The host would ignore these bits.  x86's own PMU does, too, if the CPU has no
+ * transactions.  If it has, rr needs EINVAL, to open its event without the bits.
+ */
+static bool kvm_pmu_selects_transactions(const struct perf_event *event)
+{
+	return kvm_pmu_is_intel_raw(event) &&
+	       event->attr.config & (HSW_IN_TX | HSW_IN_TX_CHECKPOINTED) &&
+	       (boot_cpu_has(X86_FEATURE_RTM) || boot_cpu_has(X86_FEATURE_HLE));
+}
 
 /* Like x86's own PMU, ignore other unknown bits, also those of AMD's. */
 static bool kvm_pmu_select_is_known(const struct perf_event *event,
 				    const struct guest_perf_query *host)
 {
-	return !kvm_pmu_is_intel() || event->attr.type != event->pmu->type ||
+	return !kvm_pmu_is_intel_raw(event) ||
 	       !(event->attr.config & KVM_PMU_INTEL_SELECT &
 		 ~host->raw_event_mask);
 }
@@ -517,7 +533,8 @@ int kvm_pmu_event_init(struct perf_event *event)
 		return -EOPNOTSUPP;
 
 	/* perf would return EOPNOTSUPP, but x86's own PMU returns EINVAL. */
-	if (kvm_pmu_has_precise_only(&event->attr))
+	if (kvm_pmu_has_precise_only(&event->attr) ||
+	    kvm_pmu_selects_transactions(event))
 		return -EINVAL;
 
 	branches = has_branch_stack(event) ? kvm_pmu_branches_init_event(event) :

@@ -59,6 +59,21 @@ GUEST_TEST(extra_registers_are_intels)
 	unload();
 }
 
+/* rr opens each of its events also with the bit "not in transactions that abort". */
+GUEST_TEST(transactions_of_intel)
+{
+	struct perf_event_attr attr = raw_user(0x1c4 | HSW_IN_TX_CHECKPOINTED);
+
+	EXPECT_EQ(0, open_error(attr));
+	boot_cpu_data.x86_vendor = X86_VENDOR_INTEL;
+	EXPECT_EQ(0, open_error(attr));
+	cpu_has_rtm = true;
+	EXPECT_EQ(-EINVAL, open_error(attr));
+	attr.config = 0x1c4;
+	EXPECT_EQ(0, open_error(attr));
+	unload();
+}
+
 GUEST_TEST(guests_of_this_guest)
 {
 	struct perf_event_attr attr = raw_user(0xc0);

@@ -453,7 +453,7 @@ void wait_ns(u64 ns)
 /* x86 */
 
 struct cpuinfo_x86 boot_cpu_data = { X86_VENDOR_AMD };
-bool cpu_has_apic = true, cpu_has_svm, memory_is_encrypted, may_perfmon = true;
+bool cpu_has_apic = true, cpu_has_svm, cpu_has_rtm, memory_is_encrypted, may_perfmon = true;
 u32 lvtpc[NR_CPUS] = { [0 ... NR_CPUS - 1] = APIC_LVT_MASKED };
 
 static u32 read_apic(u32 reg)

@@ -600,17 +600,20 @@ struct cpuinfo_x86 {
 };
 
 extern struct cpuinfo_x86 boot_cpu_data;
-extern bool cpu_has_apic, cpu_has_svm;
+extern bool cpu_has_apic, cpu_has_svm, cpu_has_rtm;
 
 enum {
 	X86_FEATURE_APIC,
 	X86_FEATURE_SVM,
 	X86_FEATURE_VMX,
+	X86_FEATURE_RTM,
+	X86_FEATURE_HLE,
 };
 
 #define boot_cpu_has(feature)						\
 	((feature) == X86_FEATURE_APIC ? cpu_has_apic :			\
-	 (feature) == X86_FEATURE_SVM && cpu_has_svm)
+	 (feature) == X86_FEATURE_SVM ? cpu_has_svm :			\
+	 (feature) == X86_FEATURE_RTM && cpu_has_rtm)
 #define CC_ATTR_GUEST_MEM_ENCRYPT	0
 
 extern bool memory_is_encrypted;
