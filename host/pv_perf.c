@@ -476,18 +476,8 @@ static void pv_perf_complete_read(struct kvm_vcpu *vcpu, u32 id)
 	kvm_skip_emulated_instruction(vcpu);
 }
 
-/**
- * pv_perf_read_at_exit - run a READ of one event right at the exit of its hypercall
- * @vcpu: the vCPU, which has left the guest for a hypercall, and whose next instruction is
- *	known; with interrupts off, kvm->srcu not held
- *
- * Spares the vCPU the way out of the run loop and in again.  The host runs nothing
- * else, so all events have the counters that they had, and no pv_perf_enter() is needed.
- * pv_perf_hypercall() runs a READ that fails, or would have to wait.
- *
- * Return: true if the hypercall is complete, and the caller is to enter.
- */
-bool pv_perf_read_at_exit(struct kvm_vcpu *vcpu)
+/* pv_perf_read_at_exit(), for a READ. */
+bool __pv_perf_read_at_exit(struct kvm_vcpu *vcpu)
 {
 	unsigned long id = kvm_rcx_read(vcpu);
 	bool done;
@@ -495,9 +485,7 @@ bool pv_perf_read_at_exit(struct kvm_vcpu *vcpu)
 
 	lockdep_assert_irqs_disabled();
 
-	if (kvm_rax_read(vcpu) != KVM_PERF_OP ||
-	    kvm_rbx_read(vcpu) != KVM_PERF_OP_READ || id >= KVM_PERF_ID_ALL ||
-	    upper_32_bits(kvm_rdx_read(vcpu)) ||
+	if (id >= KVM_PERF_ID_ALL || upper_32_bits(kvm_rdx_read(vcpu)) ||
 	    !pv_perf_may_reenter(vcpu, 0) || !pv_perf_may_run_irqoff(vcpu))
 		return false;
 
@@ -510,4 +498,4 @@ bool pv_perf_read_at_exit(struct kvm_vcpu *vcpu)
 	lockdep_assert_irqs_disabled();
 	return done;
 }
-EXPORT_SYMBOL_FOR_KVM_INTERNAL(pv_perf_read_at_exit);
+EXPORT_SYMBOL_FOR_KVM_INTERNAL(__pv_perf_read_at_exit);

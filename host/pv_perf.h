@@ -11,6 +11,7 @@
 
 #include <linux/kvm_host.h>
 
+#include "kvm_cache_regs.h"
 #include "kvm_perf.h"
 #include "pv_perf_event.h"
 
@@ -25,7 +26,7 @@ void pv_perf_note_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_handle_request(struct kvm_vcpu *vcpu);
 void pv_perf_filter_changed(struct kvm *kvm);
 bool pv_perf_deliver_at_exit(struct kvm_vcpu *vcpu);
-bool pv_perf_read_at_exit(struct kvm_vcpu *vcpu);
+bool __pv_perf_read_at_exit(struct kvm_vcpu *vcpu);
 bool pv_perf_rdpmc(struct kvm_vcpu *vcpu, u32 ecx, u64 *value);
 void pv_perf_read_branches(struct kvm_vcpu *vcpu);
 void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
@@ -146,6 +147,26 @@ static __always_inline void pv_perf_enter(struct kvm_vcpu *vcpu,
 
 	if (any)
 		pv_perf_enter_with_events(vcpu, after != PV_PERF_ENTRY_ANEW);
+}
+
+/**
+ * pv_perf_read_at_exit - run a READ of one event right at the exit of its hypercall
+ * @vcpu: the vCPU, which has left the guest for a hypercall, and whose next instruction is
+ *	known; with interrupts off, kvm->srcu not held
+ *
+ * Spares the vCPU the way out of the run loop and in again.  The host runs nothing
+ * else, so all events have the counters that they had, and no pv_perf_enter() is needed.
+ * pv_perf_hypercall() runs a READ that fails, or would have to wait.
+ *
+ * Other hypercalls pay only the comparison.
+ *
+ * Return: true if the hypercall is complete, and the caller is to enter.
+ */
+static inline bool pv_perf_read_at_exit(struct kvm_vcpu *vcpu)
+{
+	return kvm_rax_read(vcpu) == KVM_PERF_OP &&
+	       kvm_rbx_read(vcpu) == KVM_PERF_OP_READ &&
+	       __pv_perf_read_at_exit(vcpu);
 }
 
 void pv_perf_init(void);
