@@ -61,7 +61,7 @@ static inline bool pv_perf_is_here(struct kvm_vcpu *vcpu,
 
 /* pv_perf_start.c */
 
-bool pv_perf_is_allowed(struct kvm *kvm, const struct pv_perf_event *event);
+bool pv_perf_is_allowed(struct kvm *kvm, u64 select);
 void pv_perf_apply_filter(struct kvm_vcpu *vcpu);
 int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		  struct perf_event *backing);

@@ -125,7 +125,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 	ret = -EOPNOTSUPP;
 	event->select = event->backing->hw.config;
 	event->retired = pv_perf_retired_by(&vm->pmu, event->select);
-	if (!pv_perf_is_allowed(vcpu->kvm, event))
+	if (!pv_perf_is_allowed(vcpu->kvm, event->select))
 		goto release_backing;
 
 	ret = pv_perf_init_record(vcpu->kvm, event, gpa);

@@ -51,22 +51,17 @@ static void pv_perf_restart_newly_lost(struct pv_perf_vcpu *home)
 	}
 }
 
-static bool pv_perf_allows_select(struct kvm *kvm, u64 select)
-{
-	return kvm_pmu_event_allowed(kvm, select, pv_perf_backing_only_fixed(select));
-}
-
 /**
  * pv_perf_is_allowed - does the VM's event filter allow an event?
  * @kvm: the VM; kvm->srcu is held for reading
- * @event: the event, its select set
+ * @select: the event's event select
  *
  * Like KVM's virtual PMU: an event of a general-purpose counter is looked up in the
  * list, the others in the bitmap of fixed counters.
  */
-bool pv_perf_is_allowed(struct kvm *kvm, const struct pv_perf_event *event)
+bool pv_perf_is_allowed(struct kvm *kvm, u64 select)
 {
-	return pv_perf_allows_select(kvm, event->select);
+	return kvm_pmu_event_allowed(kvm, select, pv_perf_backing_only_fixed(select));
 }
 
 /**
@@ -82,7 +77,7 @@ void pv_perf_apply_filter(struct kvm_vcpu *vcpu)
 
 	mutex_lock(&here->lock);
 	list_for_each_entry(event, &here->events, node) {
-		if (!event->enabled || pv_perf_is_allowed(vcpu->kvm, event))
+		if (!event->enabled || pv_perf_is_allowed(vcpu->kvm, event->select))
 			continue;
 		perf_event_disable(event->backing);
 		pv_perf_clear_why(event, PV_PERF_LIMITED);
@@ -223,8 +218,8 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	 * The filter may have changed since the event was opened, and another kind of core
 	 * may have another event select.
 	 */
-	if (!pv_perf_allows_select(home->vcpu->kvm, backing == event->backing ?
-				   event->select : backing->hw.config))
+	if (!pv_perf_is_allowed(home->vcpu->kvm, backing == event->backing ?
+				event->select : backing->hw.config))
 		return -EOPNOTSUPP;
 
 	list_for_each_entry(other, &home->events, node)
