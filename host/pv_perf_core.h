@@ -80,8 +80,6 @@ void pv_perf_inject_nmi(struct kvm_vcpu *vcpu);
 bool pv_perf_read_here(struct pv_perf_event *event,
 		       struct pv_perf_reading *reading);
 void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading);
-u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
-			u64 *running);
 int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
 			  bool may_sleep, u64 *count);
 bool pv_perf_has_news(const struct pv_perf_event *event);

@@ -34,15 +34,15 @@ static const char *pv_perf_state_name(struct pv_perf_event *event)
 
 static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
 {
-	u64 count, enabled, running;
+	struct pv_perf_reading reading;
 
-	count = pv_perf_event_count(event, &enabled, &running);
+	pv_perf_read(event, &reading);
 	seq_printf(m, "%10u %4u %#18llx %s%s %4d %-10s %20llu %16llu %16llu\n",
 		   event->id, event->attr.type, event->attr.config,
 		   event->attr.exclude_user ? "-" : "u",
 		   event->attr.exclude_kernel ? "-" : "k",
 		   event->home->vcpu->vcpu_id, pv_perf_state_name(event),
-		   count, enabled, running);
+		   reading.count, reading.enabled, reading.running);
 }
 
 /* Sums over all vCPUs, which may run on meanwhile. */

@@ -104,23 +104,6 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 }
 
 /**
- * pv_perf_event_count - count and times of an event
- * @event: an open event, its home locked
- * @enabled: set to its time enabled
- * @running: set to its time running
- */
-u64 pv_perf_event_count(struct pv_perf_event *event, u64 *enabled,
-			u64 *running)
-{
-	struct pv_perf_reading reading;
-
-	pv_perf_read(event, &reading);
-	*enabled = reading.enabled;
-	*running = reading.running;
-	return reading.count;
-}
-
-/**
  * pv_perf_update_record - bring an event's record up to date
  * @event: the event, its home locked; kvm->srcu is held for reading
  * @overflows: to be added to those that the guest has not seen

@@ -182,7 +182,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 				    struct perf_event *backing)
 {
 	struct pv_perf_vcpu *home = event->home;
-	u64 count, enabled, running;
+	struct pv_perf_reading reading;
 
 	perf_event_disable(event->backing);
 	/* The old counter cannot be read any more, and the new one not yet. */
@@ -190,14 +190,14 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 		pv_perf_features.end_rdpmc(event, false);
 	if (pv_perf_is_stopped(event))
 		pv_perf_backing_restore(event->backing, &event->stopped_at);
-	count = pv_perf_event_count(event, &enabled, &running);
+	pv_perf_read(event, &reading);
 	pv_perf_backing_copy_position(event->backing, backing);
 	pv_perf_unlink(event);
 
 	event->select = backing->hw.config;
-	event->past_count = count;
-	event->past_enabled = enabled;
-	event->past_running = running;
+	event->past_count = reading.count;
+	event->past_enabled = reading.enabled;
+	event->past_running = reading.running;
 	swap(event->backing, backing);
 	pv_perf_backing_put(event, backing);
 	WRITE_ONCE(event->enabled, true);
