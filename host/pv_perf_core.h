@@ -108,10 +108,8 @@ int pv_perf_set_period(struct pv_perf_event *event, u64 period);
 
 /* pv_perf_home.c */
 
-struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id);
 void pv_perf_event_put(struct pv_perf_event *event);
-int pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id,
-				      struct pv_perf_event **event);
+struct pv_perf_event *pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id);
 struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id);
 void pv_perf_event_put_locked(struct pv_perf_event *event);
 

@@ -82,8 +82,9 @@ static int pv_perf_debugfs_show(struct seq_file *m, void *v)
 	xa_for_each(&vm->events, id, event) {
 		if (left-- <= 0)
 			break;
-		if (pv_perf_event_get_locked_killable(kvm, id, &event))
-			return -EINTR;
+		event = pv_perf_event_get_locked_killable(kvm, id);
+		if (IS_ERR(event))
+			return PTR_ERR(event);
 		if (!event)
 			continue;
 		pv_perf_show_event(m, event);

@@ -6,6 +6,7 @@
  * or last enabled on.  A guest that keeps its events per CPU only ever takes its
  * own vCPU's lock.
  */
+#include <linux/err.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 
@@ -15,7 +16,7 @@ struct pv_perf_features pv_perf_features __read_mostly;
 
 /**
  * pv_perf_event_put - give a reference to an event back
- * @event: from pv_perf_event_get()
+ * @event: the event, not locked
  */
 void pv_perf_event_put(struct pv_perf_event *event)
 {
@@ -23,14 +24,8 @@ void pv_perf_event_put(struct pv_perf_event *event)
 		kfree_rcu(event, rcu);
 }
 
-/**
- * pv_perf_event_get - find an event
- * @kvm: the VM
- * @id: the event's id
- *
- * Return: the event, for pv_perf_event_put(), which may be closed meanwhile; or NULL.
- */
-struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
+/* Returns the event, for pv_perf_event_put(), which may be closed meanwhile; or NULL. */
+static struct pv_perf_event *pv_perf_event_get(struct kvm *kvm, u32 id)
 {
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
 	struct pv_perf_event *event;
@@ -71,9 +66,19 @@ void pv_perf_event_put_locked(struct pv_perf_event *event)
 	pv_perf_event_put(event);
 }
 
-/* The caller has locked its home. */
-static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
+static struct pv_perf_event *pv_perf_find_locked(struct kvm *kvm, u32 id,
+						 bool killable)
 {
+	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
+
+	if (!event)
+		return NULL;
+
+	if (pv_perf_lock_home(event, killable)) {
+		pv_perf_event_put(event);
+		return ERR_PTR(-EINTR);
+	}
+
 	if (event->backing)
 		return event;
 
@@ -86,28 +91,15 @@ static struct pv_perf_event *pv_perf_event_locked(struct pv_perf_event *event)
  * pv_perf_event_get_locked_killable - find an open event and lock it
  * @kvm: the VM
  * @id: the event's id
- * @event: set to the event, for pv_perf_event_put_locked(), or NULL
  *
  * For callers outside of the VM: a vCPU may hold the lock for as long as the VMM lets
  * it wait for a page (userfaultfd).
  *
- * Return: 0, or -EINTR if the caller is being killed.
+ * Return: as pv_perf_event_get_locked(), or -EINTR if the caller is being killed.
  */
-int pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id,
-				      struct pv_perf_event **event)
+struct pv_perf_event *pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id)
 {
-	*event = pv_perf_event_get(kvm, id);
-	if (!*event)
-		return 0;
-
-	if (pv_perf_lock_home(*event, true)) {
-		pv_perf_event_put(*event);
-		*event = NULL;
-		return -EINTR;
-	}
-
-	*event = pv_perf_event_locked(*event);
-	return 0;
+	return pv_perf_find_locked(kvm, id, true);
 }
 
 /**
@@ -119,13 +111,7 @@ int pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id,
  */
 struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
 {
-	struct pv_perf_event *event = pv_perf_event_get(kvm, id);
-
-	if (!event)
-		return NULL;
-
-	pv_perf_lock_home(event, false);
-	return pv_perf_event_locked(event);
+	return pv_perf_find_locked(kvm, id, false);
 }
 
 /**
