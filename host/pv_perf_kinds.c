@@ -45,22 +45,19 @@ unsigned int pv_perf_nr_kinds __read_mostly;
 #define PV_PERF_CPUID_CORE_TYPE		0x1a
 #define PV_PERF_CORE_TYPE_SHIFT		24
 
-struct pv_perf_kind_probe {
-	struct pv_perf_kind *kind;
-	bool usable;
-};
-
 /* Runs on a CPU of the kind. */
 static void pv_perf_kind_probe(void *info)
 {
-	struct pv_perf_kind_probe *probe = info;
+	struct pv_perf_kind *kind = info;
 	struct x86_pmu_capability cap;
 
-	probe->kind->core = cpuid_eax(PV_PERF_CPUID_CORE_TYPE) >> PV_PERF_CORE_TYPE_SHIFT;
 	pv_perf_pmc_ask_cpu(&cap);
-	pv_perf_pmc_probe(&cap, &probe->kind->pmcs);
 	/* A hypervisor may tell of a hybrid CPU, and have no such PMU. */
-	probe->usable = cap.version >= 2 && cap.num_counters_gp;
+	if (cap.version < 2 || !cap.num_counters_gp)
+		return;
+
+	kind->core = cpuid_eax(PV_PERF_CPUID_CORE_TYPE) >> PV_PERF_CORE_TYPE_SHIFT;
+	pv_perf_pmc_probe(&cap, &kind->pmcs);
 }
 
 /* perf tells of the PMU of a CPU only by an event of this CPU. */
@@ -92,21 +89,18 @@ static struct pv_perf_kind *pv_perf_kind_of_pmu(const struct pmu *pmu)
 /* A CPU is of an unknown kind if its kind cannot be probed. */
 static struct pv_perf_kind *pv_perf_add_kind(unsigned int cpu, struct pmu *pmu)
 {
-	struct pv_perf_kind_probe probe = { };
+	struct pv_perf_kind *kind = &pv_perf_kinds[pv_perf_nr_kinds];
 
 	if (!pmu || pv_perf_nr_kinds == PV_PERF_MAX_KINDS)
 		return PV_PERF_UNKNOWN_KIND;
 
-	probe.kind = &pv_perf_kinds[pv_perf_nr_kinds];
-	smp_call_function_single(cpu, pv_perf_kind_probe, &probe, 1);
-	if (!probe.usable) {
-		*probe.kind = (struct pv_perf_kind) { };
+	smp_call_function_single(cpu, pv_perf_kind_probe, kind, 1);
+	if (!kind->pmcs.general)
 		return PV_PERF_UNKNOWN_KIND;
-	}
 
-	probe.kind->pmu = pmu;
+	kind->pmu = pmu;
 	pv_perf_nr_kinds++;
-	return probe.kind;
+	return kind;
 }
 
 static void pv_perf_add_cpu(unsigned int cpu)
