@@ -198,7 +198,10 @@ static bool pv_perf_handles_nmi(struct kvm_vcpu *vcpu)
 	       kvm_x86_call(handles_nmi)(vcpu);
 }
 
-/* All events are of the core's PMU, which is disabled only once. */
+/*
+ * All events are of the core's PMU, which is disabled only once.  On some PMUs, stop and
+ * start take effect when the PMU is enabled again.
+ */
 static void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
 				struct pmu **pmu)
 {
@@ -207,8 +210,10 @@ static void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
 	if (!pv_perf_must_switch(event, stop))
 		return;
 
-	if (!*pmu)
-		*pmu = pv_perf_backing_pmu_disable(event->backing);
+	if (!*pmu) {
+		*pmu = event->backing->pmu;
+		(*pmu)->pmu_disable(*pmu);
+	}
 
 	if (stop)
 		pv_perf_stop_event(event);
@@ -231,7 +236,7 @@ static void pv_perf_switch_all(struct pv_perf_vcpu *here, bool nested)
 			WRITE_ONCE(here->any_stopped, true);
 	}
 	if (pmu)
-		pv_perf_backing_pmu_enable(pmu);
+		pmu->pmu_enable(pmu);
 }
 
 /**

@@ -274,28 +274,3 @@ bool pv_perf_backing_add_away(struct perf_event *backing)
 {
 	return !add_to_count(backing) && is_sampling_event(backing);
 }
-
-/**
- * pv_perf_backing_pmu_disable - stop all counters of this CPU for a moment
- * @backing: a backing event on this CPU
- *
- * On some PMUs, stop and start take effect when the PMU is enabled again.
- *
- * Return: for pv_perf_backing_pmu_enable().
- */
-struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing)
-{
-	struct pmu *pmu = backing->pmu;
-
-	pmu->pmu_disable(pmu);
-	return pmu;
-}
-
-/**
- * pv_perf_backing_pmu_enable - undo pv_perf_backing_pmu_disable()
- * @pmu: the PMU
- */
-void pv_perf_backing_pmu_enable(struct pmu *pmu)
-{
-	pmu->pmu_enable(pmu);
-}

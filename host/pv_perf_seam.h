@@ -156,8 +156,6 @@ void pv_perf_backing_restart(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
 			     bool writable);
-struct pmu *pv_perf_backing_pmu_disable(const struct perf_event *backing);
-void pv_perf_backing_pmu_enable(struct pmu *pmu);
 bool pv_perf_backing_add_away(struct perf_event *backing);
 struct pv_perf_position
 pv_perf_backing_position(const struct perf_event *backing);
