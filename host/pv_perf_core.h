@@ -50,12 +50,10 @@ static inline void pv_perf_follow_kind(struct kvm_vcpu *vcpu)
 int pv_perf_move_and_enable(struct kvm_vcpu *vcpu, struct pv_perf_event *event);
 
 /* Is the event's backing event fit to count guest execution on this thread? */
-static inline bool pv_perf_is_here(struct kvm_vcpu *vcpu,
-				   struct pv_perf_event *event)
+static inline bool pv_perf_is_here(const struct pv_perf_event *event)
 {
 	/* hw.target holds a reference: no other task can have this address. */
-	return event->home == vcpu->arch.pv_perf &&
-	       event->backing->hw.target == current &&
+	return event->backing->hw.target == current &&
 	       pv_perf_fits_kind(event, event->home->kind);
 }
 

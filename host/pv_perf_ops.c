@@ -67,7 +67,7 @@ int pv_perf_event_enable(struct kvm_vcpu *vcpu, u32 id)
 	if (!event)
 		return -ENOENT;
 
-	if (pv_perf_is_here(vcpu, event)) {
+	if (event->home == vcpu->arch.pv_perf && pv_perf_is_here(event)) {
 		ret = pv_perf_enable_here(vcpu, event);
 		pv_perf_event_put_locked(event);
 		return ret;
@@ -148,8 +148,7 @@ static int pv_perf_read_locked(struct pv_perf_event *event, u64 *count)
 	pv_perf_note_lost(event);
 	why = pv_perf_why(event);
 	if (why & PV_PERF_LOST && !(why & (PV_PERF_PARKED | PV_PERF_LIMITED)) &&
-	    event->backing->hw.target == current &&
-	    pv_perf_fits_kind(event, event->home->kind) &&
+	    pv_perf_is_here(event) &&
 	    !pv_perf_start(event->home, event, event->backing))
 		pv_perf_clear_why(event, PV_PERF_LOST);
 

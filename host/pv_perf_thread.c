@@ -243,6 +243,15 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	pv_perf_went_on(here, event, lost);
 }
 
+/* An enabled event of this vCPU is to count on this thread and kind of core. */
+static void pv_perf_go_on(struct pv_perf_vcpu *here, struct pv_perf_event *event)
+{
+	if (!pv_perf_is_here(event))
+		pv_perf_follow(here, event);
+	else if (pv_perf_why(event) & PV_PERF_PARKED)
+		pv_perf_unpark(here, event);
+}
+
 /**
  * pv_perf_follow_thread - this thread is going to run the vCPU
  * @vcpu: the vCPU
@@ -257,10 +266,8 @@ void pv_perf_follow_thread(struct kvm_vcpu *vcpu)
 
 	mutex_lock(&here->lock);
 	list_for_each_entry_safe(event, next, &here->events, node) {
-		if (event->enabled && !pv_perf_is_here(vcpu, event))
-			pv_perf_follow(here, event);
-		else if (pv_perf_why(event) & PV_PERF_PARKED)
-			pv_perf_unpark(here, event);
+		if (event->enabled)
+			pv_perf_go_on(here, event);
 	}
 	if (!list_empty(&here->events))
 		pv_perf_enter_thread(here);
@@ -280,24 +287,6 @@ static void pv_perf_set_kind(struct pv_perf_vcpu *here,
 	raw_spin_unlock_irqrestore(&here->enter_lock, flags);
 }
 
-static void pv_perf_follow_kind_locked(struct kvm_vcpu *vcpu,
-				       const struct pv_perf_kind *kind)
-{
-	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
-	struct pv_perf_event *event, *next;
-
-	pv_perf_set_kind(here, kind);
-	list_for_each_entry_safe(event, next, &here->events, node) {
-		/* An event of another thread follows at the next KVM_RUN. */
-		if (!event->enabled || event->backing->hw.target != current)
-			continue;
-		if (!pv_perf_is_here(vcpu, event))
-			pv_perf_follow(here, event);
-		else if (pv_perf_why(event) & PV_PERF_PARKED)
-			pv_perf_unpark(here, event);
-	}
-}
-
 /**
  * __pv_perf_follow_kind - this CPU is going to run the vCPU
  * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
@@ -309,6 +298,7 @@ static void pv_perf_follow_kind_locked(struct kvm_vcpu *vcpu,
 void __pv_perf_follow_kind(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
+	struct pv_perf_event *event, *next;
 	const struct pv_perf_kind *kind;
 
 	kind = pv_perf_kind_of_cpu(raw_smp_processor_id());
@@ -316,7 +306,12 @@ void __pv_perf_follow_kind(struct kvm_vcpu *vcpu)
 		return;
 
 	mutex_lock(&here->lock);
-	pv_perf_follow_kind_locked(vcpu, kind);
+	pv_perf_set_kind(here, kind);
+	list_for_each_entry_safe(event, next, &here->events, node) {
+		/* An event of another thread follows at the next KVM_RUN. */
+		if (event->enabled && event->backing->hw.target == current)
+			pv_perf_go_on(here, event);
+	}
 	mutex_unlock(&here->lock);
 }
 
