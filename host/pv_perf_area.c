@@ -138,26 +138,6 @@ int pv_perf_area_set(struct kvm_vcpu *vcpu, gpa_t gpa)
 }
 
 /**
- * pv_perf_area_refresh - look an area up again if the memslots have changed
- * @kvm: the VM, with kvm->srcu held for reading
- * @area: the area, its vCPU locked
- *
- * May sleep.
- *
- * Return: 0 or -EFAULT.
- */
-int pv_perf_area_refresh(struct kvm *kvm, struct pv_perf_area *area)
-{
-	struct gfn_to_hva_cache *where = &area->where;
-
-	if (kvm_memslots(kvm)->generation == where->generation)
-		return 0;
-
-	return kvm_gfn_to_hva_cache_init(kvm, where, where->gpa, where->len) ?
-	       -EFAULT : 0;
-}
-
-/**
  * pv_perf_area_end - the VMM has set the state of a vCPU, or it is reset
  * @vcpu: the vCPU
  *

@@ -28,6 +28,7 @@
 #include "kvm_perf.h"
 #include "pv_perf.h"
 #include "pv_perf_features.h"
+#include "pv_perf_memory.h"
 #include "pv_perf_seam.h"
 #include "x86.h"
 
@@ -250,8 +251,7 @@ int pv_perf_branches_tell(struct kvm_vcpu *vcpu, bool may_sleep)
 		return 0;
 
 	/* The area's address has to be looked up again, which may sleep. */
-	if (!may_sleep && kvm_memslots(vcpu->kvm)->generation !=
-	    here->area.where.generation)
+	if (!may_sleep && pv_perf_is_stale(vcpu->kvm, &here->area.where))
 		return -EAGAIN;
 
 	told.nr = pv_perf_branches_decode(&here->branches, told.branch);

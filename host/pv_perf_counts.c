@@ -301,9 +301,9 @@ static int pv_perf_counts_write(struct kvm_vcpu *vcpu)
 {
 	struct pv_perf_counts *counts = &vcpu->arch.pv_perf->counts;
 	struct gfn_to_hva_cache *where = &vcpu->arch.pv_perf->area.where;
-	struct guest_perf_area __user *area = (void __user *)where->hva;
+	struct guest_perf_area __user *area = pv_perf_memory(vcpu->kvm, where);
 
-	if (kvm_is_error_hva(where->hva) || __put_user(0, &area->reserved))
+	if (!area || __put_user(0, &area->reserved))
 		return -EFAULT;
 
 	mark_page_dirty_in_slot(vcpu->kvm, where->memslot,
@@ -335,7 +335,7 @@ static bool pv_perf_counts_update(struct kvm_vcpu *vcpu)
 	mutex_lock(&here->lock);
 	if (!here->area.epoch)
 		pv_perf_counts_clear(vcpu, 0);
-	else if (!pv_perf_area_refresh(vcpu->kvm, &here->area))
+	else
 		ret = pv_perf_counts_write(vcpu);
 	mutex_unlock(&here->lock);
 

@@ -214,7 +214,7 @@ static bool pv_perf_rdpmc_tell(struct kvm *kvm, struct pv_perf_event *event,
 	old_index = event->pmc.index;
 	idx = srcu_read_lock(&kvm->srcu);
 	pagefault_disable();
-	if (!pv_perf_record_is_stale(kvm, event))
+	if (!pv_perf_is_stale(kvm, &event->record))
 		ret = pv_perf_write_pmc(kvm, event, pmc);
 	pagefault_enable();
 	srcu_read_unlock(&kvm->srcu, idx);

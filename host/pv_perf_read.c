@@ -123,7 +123,7 @@ int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
 	if (may_sleep) {
 		pv_perf_read(event, &reading);
 	} else {
-		if (pv_perf_record_is_stale(kvm, event) ||
+		if (pv_perf_is_stale(kvm, &event->record) ||
 		    !pv_perf_backing_read_here(event, overflows, &reading))
 			return -EAGAIN;
 		pv_perf_add_past(event, &reading);

@@ -12,21 +12,22 @@
 #include "kvm_perf.h"
 #include "pv_perf_memory.h"
 
-static struct guest_perf_event __user *
-pv_perf_record(struct kvm *kvm, struct pv_perf_event *event)
+/**
+ * pv_perf_memory - where the VMM has a record or an area
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @where: of the record or the area, its vCPU locked
+ *
+ * May sleep if pv_perf_is_stale().
+ *
+ * Return: its address, or NULL if the memory is gone or read-only.
+ */
+void __user *pv_perf_memory(struct kvm *kvm, struct gfn_to_hva_cache *where)
 {
-	struct gfn_to_hva_cache *ghc = &event->record;
-
-	if (pv_perf_record_is_stale(kvm, event) &&
-	    kvm_gfn_to_hva_cache_init(kvm, ghc, ghc->gpa,
-				      sizeof(struct guest_perf_event)))
+	if (pv_perf_is_stale(kvm, where) &&
+	    kvm_gfn_to_hva_cache_init(kvm, where, where->gpa, where->len))
 		return NULL;
 
-	/* The memory is gone or read-only. */
-	if (kvm_is_error_hva(ghc->hva))
-		return NULL;
-
-	return (struct guest_perf_event __user *)ghc->hva;
+	return kvm_is_error_hva(where->hva) ? NULL : (void __user *)where->hva;
 }
 
 /*
@@ -112,7 +113,7 @@ int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
 			 const struct pv_perf_reading *reading,
 			 unsigned int overflows)
 {
-	struct guest_perf_event __user *record = pv_perf_record(kvm, event);
+	struct guest_perf_event __user *record = pv_perf_memory(kvm, &event->record);
 	int ret, old;
 
 	if (!record)
@@ -140,7 +141,7 @@ int pv_perf_write_record(struct kvm *kvm, struct pv_perf_event *event,
 int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,
 		      const struct pv_perf_pmc *pmc)
 {
-	struct guest_perf_event __user *record = pv_perf_record(kvm, event);
+	struct guest_perf_event __user *record = pv_perf_memory(kvm, &event->record);
 	u16 changes = event->pmc_changes + 1;
 
 	if (!record || !user_access_begin(record, sizeof(*record)))
