@@ -111,8 +111,8 @@ static bool pv_perf_freq_look(struct pv_perf_freq *freq,
 
 /**
  * pv_perf_freq_tick - adapt an event's period, once in a tick
- * @event: an event of a vCPU that is about to enter the guest, with interrupts
- *	off, the vCPU's @enter_lock held, and the PMU not disabled
+ * @event: an event with a frequency, of a vCPU that is about to enter the guest, with
+ *	interrupts off, the vCPU's @enter_lock held, and the PMU not disabled
  *
  * If much more than the new period is left, a new period begins now.
  */
@@ -123,7 +123,7 @@ void pv_perf_freq_tick(struct pv_perf_event *event)
 	unsigned long now = jiffies;
 	u64 ns, count, period;
 
-	if (!pv_perf_has_freq(event) || freq->tick == now)
+	if (freq->tick == now)
 		return;
 
 	freq->tick = now;
