@@ -111,9 +111,6 @@ struct pv_perf_event *pv_perf_event_get_locked_killable(struct kvm *kvm, u32 id)
 struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id);
 void pv_perf_event_put_locked(struct pv_perf_event *event);
 
-void pv_perf_lock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b);
-void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b);
-
 void pv_perf_link(struct pv_perf_vcpu *home, struct pv_perf_event *event);
 void pv_perf_unlink(struct pv_perf_event *event);
 

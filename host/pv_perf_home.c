@@ -114,34 +114,6 @@ struct pv_perf_event *pv_perf_event_get_locked(struct kvm *kvm, u32 id)
 	return pv_perf_find_locked(kvm, id, false);
 }
 
-/**
- * pv_perf_lock_both - lock two homes, to move an event
- * @a: a home
- * @b: another home, or the same
- *
- * In the order of their addresses: two vCPUs may move events to each other.
- */
-void pv_perf_lock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
-{
-	if (a > b)
-		swap(a, b);
-	mutex_lock(&a->lock);
-	if (a != b)
-		mutex_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
-}
-
-/**
- * pv_perf_unlock_both - undo pv_perf_lock_both()
- * @a: a home
- * @b: another home, or the same
- */
-void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
-{
-	mutex_unlock(&a->lock);
-	if (a != b)
-		mutex_unlock(&b->lock);
-}
-
 static unsigned int pv_perf_at_entry(const struct pv_perf_event *event)
 {
 	return PV_PERF_AT_ENTRY_EVENTS |

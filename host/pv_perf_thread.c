@@ -345,6 +345,23 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 	return 0;
 }
 
+/* In the order of their addresses: two vCPUs may move events to each other. */
+static void pv_perf_lock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
+{
+	if (a > b)
+		swap(a, b);
+	mutex_lock(&a->lock);
+	if (a != b)
+		mutex_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
+}
+
+static void pv_perf_unlock_both(struct pv_perf_vcpu *a, struct pv_perf_vcpu *b)
+{
+	mutex_unlock(&a->lock);
+	if (a != b)
+		mutex_unlock(&b->lock);
+}
+
 /**
  * pv_perf_move_and_enable - enable an event whose backing event is on another thread
  * @vcpu: the new home, by its own thread
