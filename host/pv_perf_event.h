@@ -90,7 +90,6 @@ struct pv_perf_kind {
  * @pmu: what guests may count with the PMU of this host's CPUs
  * @own: the host has a PMU that can count guest execution alone.  If not, this host's own
  *	hypervisor may offer what guests may count
- * @kept: counters that the host keeps, unless the administrator says how many
  * @writable: a counter of any CPU can be written, all of its 48 bits
  * @rdpmc: does the host let guests read counters: KVM_PERF_RDPMC_*
  */
@@ -98,7 +97,6 @@ struct pv_perf_host {
 	bool wanted;
 	struct guest_perf_query pmu;
 	bool own;
-	unsigned int kept;
 	bool writable;
 	u32 rdpmc;
 };

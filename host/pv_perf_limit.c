@@ -163,7 +163,7 @@ unsigned int pv_perf_counters_allowed(struct kvm *kvm)
 	else
 		pv_perf_query_pmu(&pmu);
 
-	max = max ? min(max, pmu.nr_counters) : pv_perf_default_counters(&pmu);
+	max = max ? min(max, pmu.nr_counters) : pv_perf_default_counters(pmu.nr_counters);
 	return vm ? min(vm->max_counters, max) : max;
 }
 

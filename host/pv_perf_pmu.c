@@ -190,19 +190,11 @@ struct pv_perf_host pv_perf_host __read_mostly;
 void pv_perf_pmu_init(void)
 {
 	struct pv_perf_host host = { };
-	const struct pv_perf_pmc_layout *pmcs = &pv_perf_kinds[0].pmcs;
 
 	host.wanted = pv_perf_is_wanted() && !pv_perf_is_displaced();
 	if (host.wanted) {
 		host.own = pv_perf_find_counters() && pv_perf_query_cpu(&host.pmu);
 		host.writable = pv_perf_counters_are_writable();
-		/*
-		 * One counter is for the host's own perf: a guest's events are pinned,
-		 * and the host's would have none as long as the guest has all.  Without
-		 * a fixed counter for cycles, another one is for the NMI watchdog,
-		 * which is pinned.
-		 */
-		host.kept = pmcs->general && !pmcs->fixed ? 2 : 1;
 	}
 	pv_perf_host = host;
 }
@@ -238,15 +230,18 @@ u32 pv_perf_model(void)
 
 /**
  * pv_perf_default_counters - how many counters may a vCPU's events have?
- * @pmu: what guests may count
+ * @nr: number of counters that guests may have
  *
- * All counters except those that the host keeps.
+ * The host keeps one for its own perf: a guest's events are pinned, and the host's would
+ * have none as long as the guest has all.  Without a fixed counter for cycles, the host
+ * keeps another one for the NMI watchdog, which is pinned.
  */
-unsigned int pv_perf_default_counters(const struct guest_perf_query *pmu)
+unsigned int pv_perf_default_counters(unsigned int nr)
 {
-	unsigned int kept = pv_perf_host.kept;
+	const struct pv_perf_pmc_layout *pmcs = &pv_perf_kinds[0].pmcs;
+	unsigned int kept = pmcs->general && !pmcs->fixed ? 2 : 1;
 
-	return pmu->nr_counters > kept ? pmu->nr_counters - kept : 1;
+	return nr > kept ? nr - kept : 1;
 }
 
 /**
