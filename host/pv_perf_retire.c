@@ -37,23 +37,18 @@ static bool pv_perf_counts_cpl(const struct pv_perf_event *event,
 	return cpl ? !event->attr.exclude_user : !event->attr.exclude_kernel;
 }
 
-static void pv_perf_add_retired(struct pv_perf_event *event)
+/* Returns whether a period of the event has ended. */
+static bool pv_perf_add_retired(struct pv_perf_event *event)
 {
-	u64 period = event->backing->hw.last_period;
+	if (pv_perf_is_counting(event))
+		return pv_perf_backing_add_one(event->backing,
+					       pv_perf_has_rdpmc(event),
+					       pv_perf_host.writable);
 
-	if (pv_perf_backing_add_one(event->backing, pv_perf_has_rdpmc(event),
-				    pv_perf_host.writable))
-		pv_perf_overflow_in_host(event, period);
-}
-
-/* Since the exit the vCPU has come to a CPU of another kind: no counter has to be right. */
-static void pv_perf_add_retired_away(struct pv_perf_event *event)
-{
-	u64 period = event->backing->hw.last_period;
-
-	if (!(pv_perf_why(event) & ~PV_PERF_UNUSED) &&
-	    pv_perf_backing_add_away(event->backing))
-		pv_perf_overflow_in_host(event, period);
+	/* The vCPU has come to a CPU of another kind: no counter has to be right. */
+	return pv_perf_backing_is_away(event) &&
+	       !(pv_perf_why(event) & ~PV_PERF_UNUSED) &&
+	       pv_perf_backing_add_away(event->backing);
 }
 
 /**
@@ -71,6 +66,7 @@ void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 	struct pv_perf_vcpu *here = vcpu->arch.pv_perf;
 	struct pv_perf_event *event;
 	unsigned long flags;
+	u64 period;
 
 	if (here->skip_retired) {
 		here->skip_retired = false;
@@ -81,10 +77,9 @@ void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 	list_for_each_entry(event, &here->events, node) {
 		if (!(event->retired & what) || !pv_perf_counts_cpl(event, cpl))
 			continue;
-		if (pv_perf_is_counting(event))
-			pv_perf_add_retired(event);
-		else if (pv_perf_backing_is_away(event))
-			pv_perf_add_retired_away(event);
+		period = event->backing->hw.last_period;
+		if (pv_perf_add_retired(event))
+			pv_perf_overflow_in_host(event, period);
 	}
 	raw_spin_unlock_irqrestore(&here->enter_lock, flags);
 }
