@@ -7,7 +7,6 @@
  * pv_perf_position.c and pv_perf_pmc.c do the rest with perf's private fields:
  * operations that perf does not offer, or only at ten times the cost.
  */
-#include <linux/export.h>
 #include <linux/sched/clock.h>
 
 #include <asm/perf_event.h>

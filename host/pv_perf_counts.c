@@ -14,7 +14,6 @@
 #include <linux/bitops.h>
 #include <linux/moduleparam.h>
 #include <linux/sched/clock.h>
-#include <linux/srcu.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"

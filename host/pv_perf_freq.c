@@ -137,12 +137,6 @@ void pv_perf_freq_tick(struct pv_perf_event *event)
 		pv_perf_backing_begin_period(event->backing);
 }
 
-/* The rest of the period is more than the event will ever count. */
-static bool pv_perf_is_unused(u64 left)
-{
-	return left > S64_MAX / 2;
-}
-
 /**
  * pv_perf_freq_set_left - the guest sets the rest of an event's period
  * @event: the event, which has a frequency, its home locked
@@ -158,7 +152,8 @@ void pv_perf_freq_set_left(struct pv_perf_event *event,
 	struct pv_perf_vcpu *home = event->home;
 	struct pv_perf_freq *freq = &event->freq;
 	unsigned long flags;
-	bool unused = pv_perf_is_unused(left);
+	/* The rest is more than the event will ever count. */
+	bool unused = left > S64_MAX / 2;
 
 	if (unused == !!(pv_perf_why(event) & PV_PERF_UNUSED))
 		return;
