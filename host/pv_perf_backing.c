@@ -234,17 +234,6 @@ static u64 period_left(struct perf_event *backing)
 }
 
 /**
- * pv_perf_backing_period - the period of a backing event
- * @backing: the backing event
- *
- * NMI-safe.
- */
-u64 pv_perf_backing_period(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->hw.sample_period);
-}
-
-/**
  * pv_perf_backing_left_at - rest of the period at the position where it was stopped
  * @backing: the backing event
  * @at: from pv_perf_backing_stop()

@@ -8,27 +8,6 @@
 
 #include "pv_perf_seam.h"
 
-/**
- * pv_perf_backing_is_stopped - is the counter stopped, by the pair or by perf?
- * @backing: is on this CPU
- */
-bool pv_perf_backing_is_stopped(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
-}
-
-/**
- * pv_perf_backing_set_period - set the period, from the next overflow on
- * @backing: the backing event
- * @period: the period
- *
- * NMI-safe.  For an event whose period the pair adapts: perf is not asked.
- */
-void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
-{
-	WRITE_ONCE(backing->hw.sample_period, period);
-}
-
 /* perf starts it without a new period, so begin the period here. */
 static void set_left_stopped(struct perf_event *backing, u64 left)
 {
@@ -64,7 +43,7 @@ static bool set_left_here(struct perf_event *backing, u64 left)
 	here = pv_perf_backing_is_here(backing);
 	if (here) {
 		pmu->pmu_disable(pmu);
-		if (backing->hw.state & PERF_HES_STOPPED)
+		if (pv_perf_backing_is_stopped(backing))
 			set_left_stopped(backing, left);
 		else
 			set_left_counting(backing, left);

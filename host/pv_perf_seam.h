@@ -91,7 +91,6 @@ static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
 	       READ_ONCE(backing->oncpu) == smp_processor_id();
 }
 
-u64 pv_perf_backing_period(const struct perf_event *backing);
 u64 pv_perf_backing_left_at(struct perf_event *backing,
 			    const struct pv_perf_position *at);
 bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
@@ -132,6 +131,24 @@ static inline void pv_perf_backing_set_moved(struct perf_event *backing)
 	WRITE_ONCE(backing->hw.state, backing->hw.state | PERF_HES_ARCH);
 }
 
+/* Is the counter of an event on this CPU stopped, by the pair or by perf? */
+static inline bool pv_perf_backing_is_stopped(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
+}
+
+/* NMI-safe. */
+static inline u64 pv_perf_backing_period(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.sample_period);
+}
+
+/* From the next overflow on.  NMI-safe: the pair adapts the period, and perf is not asked. */
+static inline void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
+{
+	WRITE_ONCE(backing->hw.sample_period, period);
+}
+
 /* Has perf stopped an event that overflowed too often?  It restarts it at a tick. */
 static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing)
 {
@@ -141,7 +158,6 @@ static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing
 
 /* pv_perf_position.c */
 
-void pv_perf_backing_set_period(struct perf_event *backing, u64 period);
 void pv_perf_backing_begin_period(struct perf_event *backing);
 void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
 void pv_perf_backing_copy_position(const struct perf_event *from,
@@ -151,7 +167,6 @@ void pv_perf_backing_stop(struct perf_event *backing,
 			  struct pv_perf_position *at);
 void pv_perf_backing_restore(struct perf_event *backing,
 			     const struct pv_perf_position *at);
-bool pv_perf_backing_is_stopped(const struct perf_event *backing);
 void pv_perf_backing_restart(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
