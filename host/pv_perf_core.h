@@ -150,7 +150,6 @@ unsigned int pv_perf_counters_allowed(struct kvm *kvm);
 void pv_perf_charge_open(struct kvm_vcpu *vcpu);
 bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu);
 int pv_perf_charge_event(struct kvm_vcpu *vcpu);
-void pv_perf_uncharge_event(struct kvm *kvm);
 int pv_perf_check_room(struct kvm_vcpu *vcpu);
 bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n);
 bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu);

@@ -240,6 +240,8 @@ bool pv_perf_wait_to_open(struct kvm_vcpu *vcpu)
  * pv_perf_charge_event - count one more event against the VM's limit
  * @vcpu: the vCPU that opens it, by its own thread
  *
+ * Once the event is closed, nr_events goes down again.
+ *
  * Return: 0, or -ENOSPC if the VM has reached its limit.
  */
 int pv_perf_charge_event(struct kvm_vcpu *vcpu)
@@ -262,17 +264,6 @@ limit:
 		pr_info_ratelimited("VM of pid %d has reached its limit of %d events (kvm.pv_perf_max_events per vCPU)\n",
 				    kvm->userspace_pid, max);
 	return -ENOSPC;
-}
-
-/**
- * pv_perf_uncharge_event - an event of the VM is closed
- * @kvm: the VM
- */
-void pv_perf_uncharge_event(struct kvm *kvm)
-{
-	struct pv_perf_vm *vm = kvm->arch.pv_perf;
-
-	atomic_dec(&vm->nr_events);
 }
 
 /*

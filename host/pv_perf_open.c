@@ -145,7 +145,7 @@ release_backing:
 free_event:
 	kfree(event);
 uncharge:
-	pv_perf_uncharge_event(vcpu->kvm);
+	atomic_dec(&vm->nr_events);
 release_id:
 	xa_release(&vm->events, id);
 	return ret;
@@ -160,7 +160,7 @@ static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 	pv_perf_unlink(event);
 	pv_perf_backing_put_all(event);
 	pv_perf_leave_thread(event->home);
-	pv_perf_uncharge_event(kvm);
+	atomic_dec(&vm->nr_events);
 	/* Drop the table's reference; the caller's keeps the event. */
 	pv_perf_event_put(event);
 }
