@@ -162,7 +162,6 @@ extern struct pv_perf_host pv_perf_host;
 void pv_perf_pmu_init(void);
 bool pv_perf_query_pmu(struct guest_perf_query *pmu);
 u32 pv_perf_model(void);
-unsigned int pv_perf_default_counters(unsigned int nr);
 u8 pv_perf_retired_by(const struct guest_perf_query *pmu, u64 select);
 
 #endif /* __KVM_X86_PV_PERF_CORE_H */

@@ -15,6 +15,7 @@
 #include <linux/moduleparam.h>
 
 #include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 #include "x86.h"
 #include "pmu.h"
 
@@ -144,6 +145,19 @@ unsigned int pv_perf_rate_allowed(struct kvm *kvm)
 	unsigned int max = READ_ONCE(pv_perf_max_rate);
 
 	return kvm ? min(max, kvm->arch.pv_perf->max_rate) : max;
+}
+
+/*
+ * Of @nr counters, the host keeps one for its own perf: a guest's events are pinned, and
+ * the host's would have none as long as the guest has all.  Without a fixed counter for
+ * cycles, the host keeps another one for the NMI watchdog, which is pinned.
+ */
+static unsigned int pv_perf_default_counters(unsigned int nr)
+{
+	const struct pv_perf_pmc_layout *pmcs = &pv_perf_kinds[0].pmcs;
+	unsigned int kept = pmcs->general && !pmcs->fixed ? 2 : 1;
+
+	return nr > kept ? nr - kept : 1;
 }
 
 /**

@@ -20,12 +20,6 @@ module_param(pv_perf, bool, 0444);
 MODULE_PARM_DESC(pv_perf,
 		 "offer paravirtual perf events to all guests; without, only to those whose VMM asks for them, and to none with enable_pmu=0 (default N)");
 
-/* With enable_pmu=0 no guest may have events, unless pv_perf is set. */
-static bool pv_perf_is_wanted(void)
-{
-	return pv_perf || enable_pmu;
-}
-
 static bool pv_perf_is_amd(void)
 {
 	return boot_cpu_data.x86_vendor == X86_VENDOR_AMD ||
@@ -191,7 +185,8 @@ void pv_perf_pmu_init(void)
 {
 	struct pv_perf_host host = { };
 
-	host.wanted = pv_perf_is_wanted() && !pv_perf_is_displaced();
+	/* With enable_pmu=0 no guest may have events, unless pv_perf is set. */
+	host.wanted = (pv_perf || enable_pmu) && !pv_perf_is_displaced();
 	if (host.wanted) {
 		host.own = pv_perf_find_counters() && pv_perf_query_cpu(&host.pmu);
 		host.writable = pv_perf_counters_are_writable();
@@ -226,22 +221,6 @@ u32 pv_perf_model(void)
 	struct guest_perf_query pmu;
 
 	return pv_perf_query_pmu(&pmu) ? pmu.model : 0;
-}
-
-/**
- * pv_perf_default_counters - how many counters may a vCPU's events have?
- * @nr: number of counters that guests may have
- *
- * The host keeps one for its own perf: a guest's events are pinned, and the host's would
- * have none as long as the guest has all.  Without a fixed counter for cycles, the host
- * keeps another one for the NMI watchdog, which is pinned.
- */
-unsigned int pv_perf_default_counters(unsigned int nr)
-{
-	const struct pv_perf_pmc_layout *pmcs = &pv_perf_kinds[0].pmcs;
-	unsigned int kept = pmcs->general && !pmcs->fixed ? 2 : 1;
-
-	return nr > kept ? nr - kept : 1;
 }
 
 /**
