@@ -35,10 +35,7 @@
 DEFINE_STATIC_KEY_FALSE(pv_perf_hybrid);
 DEFINE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
 
-/* The last kind is for CPUs whose kind is unknown: KVM found no such CPU as it was loaded. */
-struct pv_perf_kind pv_perf_kinds[PV_PERF_MAX_KINDS + 1] __read_mostly;
-unsigned int pv_perf_nr_kinds __read_mostly;
-
+/* For CPUs whose kind is unknown: KVM found no such CPU as it was loaded. */
 #define PV_PERF_UNKNOWN_KIND	(&pv_perf_kinds[PV_PERF_MAX_KINDS])
 
 /* Leaf 1AH of CPUID: SDM volume 2A. */
@@ -132,21 +129,14 @@ static void pv_perf_find_kinds(void)
 }
 
 /**
- * pv_perf_kinds_init - find out which kinds of cores the host has
- * @cap: perf's capabilities of all CPUs, or NULL on a hybrid host
+ * pv_perf_kinds_init - find out which kinds of cores a hybrid host has
  *
- * Runs when KVM is loaded.  May sleep.
+ * Runs when KVM is loaded.  If no kind is found, the host has one without counters.  May
+ * sleep.
  */
-void pv_perf_kinds_init(const struct x86_pmu_capability *cap)
+void pv_perf_kinds_init(void)
 {
-	memset(pv_perf_kinds, 0, sizeof(pv_perf_kinds));
 	pv_perf_nr_kinds = 0;
-	if (cap) {
-		pv_perf_nr_kinds = 1;
-		pv_perf_pmc_probe(cap, &pv_perf_kinds[0].pmcs);
-		return;
-	}
-
 	pv_perf_find_kinds();
 	if (pv_perf_nr_kinds)
 		static_branch_enable(&pv_perf_hybrid);

@@ -22,6 +22,10 @@
 #include "kvm_perf.h"
 #include "pv_perf_seam.h"
 
+/* A host that is not hybrid has one kind. */
+struct pv_perf_kind pv_perf_kinds[PV_PERF_MAX_KINDS + 1] __read_mostly;
+unsigned int pv_perf_nr_kinds __read_mostly;
+
 /* From version 5 on there may be gaps (SDM volume 2A, CPUID, leaf 0AH, ECX). */
 static bool pv_perf_fixed_have_gaps(const struct x86_pmu_capability *cap)
 {

@@ -152,13 +152,15 @@ static bool pv_perf_find_counters(void)
 {
 	struct x86_pmu_capability cap;
 
+	memset(pv_perf_kinds, 0, sizeof(pv_perf_kinds));
+	pv_perf_nr_kinds = 1;
 	if (boot_cpu_has(X86_FEATURE_HYBRID_CPU)) {
-		pv_perf_kinds_init(NULL);
+		pv_perf_kinds_init();
 		return true;
 	}
 
 	perf_get_x86_pmu_capability(&cap);
-	pv_perf_kinds_init(&cap);
+	pv_perf_pmc_probe(&cap, &pv_perf_kinds[0].pmcs);
 	return pv_perf_pmu_splits_guest(&cap);
 }
 

@@ -12,58 +12,6 @@
 
 struct x86_pmu_capability;
 
-/* pv_perf_kinds.c */
-
-DECLARE_STATIC_KEY_FALSE(pv_perf_hybrid);
-DECLARE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
-
-extern struct pv_perf_kind pv_perf_kinds[];
-extern unsigned int pv_perf_nr_kinds;
-
-void pv_perf_kinds_init(const struct x86_pmu_capability *cap);
-const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu);
-u8 pv_perf_kinds_except(u8 core);
-bool pv_perf_kind_lacks(const struct pv_perf_event *event,
-			const struct pv_perf_kind *kind);
-bool pv_perf_has_core(u8 core);
-struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
-				       struct pv_perf_vcpu *here,
-				       perf_overflow_handler_t overflow);
-void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing);
-void pv_perf_backing_put_all(struct pv_perf_event *event);
-bool __pv_perf_backing_is_away(const struct pv_perf_event *event);
-
-/* Has this host several kinds of cores?  Others pay a NOP for the question. */
-static __always_inline bool pv_perf_is_hybrid(void)
-{
-	return static_branch_unlikely(&pv_perf_hybrid);
-}
-
-/* Is its backing event for this kind of core? */
-static inline bool pv_perf_fits_kind(const struct pv_perf_event *event,
-				     const struct pv_perf_kind *kind)
-{
-	return !pv_perf_is_hybrid() ||
-	       event->backing->pmu == kind->pmu;
-}
-
-/**
- * pv_perf_backing_is_away - would the event count the guest, were this CPU of its kind?
- * @event: an event whose vCPU has left the guest on another CPU; IRQs off
- */
-static inline bool pv_perf_backing_is_away(const struct pv_perf_event *event)
-{
-	return pv_perf_is_hybrid() &&
-	       __pv_perf_backing_is_away(event);
-}
-
-/* perf lets a pinned event wait only if this CPU is of another kind. */
-static inline bool pv_perf_backing_waits(const struct perf_event *backing)
-{
-	return pv_perf_is_hybrid() &&
-	       READ_ONCE(backing->state) == PERF_EVENT_STATE_INACTIVE;
-}
-
 /* pv_perf_backing.c */
 
 struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
@@ -156,26 +104,12 @@ static inline bool pv_perf_backing_is_throttled(const struct perf_event *backing
 	return READ_ONCE(backing->hw.interrupts) == ~0ULL;
 }
 
-/* pv_perf_position.c */
-
-void pv_perf_backing_begin_period(struct perf_event *backing);
-void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
-void pv_perf_backing_copy_position(const struct perf_event *from,
-				   struct perf_event *to);
-
-void pv_perf_backing_stop(struct perf_event *backing,
-			  struct pv_perf_position *at);
-void pv_perf_backing_restore(struct perf_event *backing,
-			     const struct pv_perf_position *at);
-void pv_perf_backing_restart(struct perf_event *backing,
-			     const struct pv_perf_position *at);
-bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
-			     bool writable);
-bool pv_perf_backing_add_away(struct perf_event *backing);
-struct pv_perf_position
-pv_perf_backing_position(const struct perf_event *backing);
-
 /* pv_perf_pmc.c */
+
+DECLARE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
+
+extern struct pv_perf_kind pv_perf_kinds[PV_PERF_MAX_KINDS + 1];
+extern unsigned int pv_perf_nr_kinds;
 
 /* Width of counters, if guests may read them. */
 #define PV_PERF_PMC_WIDTH	48
@@ -203,5 +137,128 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
 void pv_perf_pmc_see(struct pv_perf_event *event);
 bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 			   struct pv_perf_vcpu *here);
+
+/* pv_perf_position.c */
+
+void pv_perf_backing_begin_period(struct perf_event *backing);
+void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
+void pv_perf_backing_copy_position(const struct perf_event *from,
+				   struct perf_event *to);
+
+void pv_perf_backing_stop(struct perf_event *backing,
+			  struct pv_perf_position *at);
+void pv_perf_backing_restore(struct perf_event *backing,
+			     const struct pv_perf_position *at);
+void pv_perf_backing_restart(struct perf_event *backing,
+			     const struct pv_perf_position *at);
+bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
+			     bool writable);
+bool pv_perf_backing_add_away(struct perf_event *backing);
+struct pv_perf_position
+pv_perf_backing_position(const struct perf_event *backing);
+
+/* pv_perf_kinds.c: without it, a hybrid host offers nothing. */
+
+#ifndef PV_PERF_WITHOUT_HYBRID
+DECLARE_STATIC_KEY_FALSE(pv_perf_hybrid);
+
+void pv_perf_kinds_init(void);
+const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu);
+u8 pv_perf_kinds_except(u8 core);
+bool pv_perf_kind_lacks(const struct pv_perf_event *event,
+			const struct pv_perf_kind *kind);
+bool pv_perf_has_core(u8 core);
+struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
+				       struct pv_perf_vcpu *here,
+				       perf_overflow_handler_t overflow);
+void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing);
+void pv_perf_backing_put_all(struct pv_perf_event *event);
+bool __pv_perf_backing_is_away(const struct pv_perf_event *event);
+
+/* Has this host several kinds of cores?  Others pay a NOP for the question. */
+static __always_inline bool pv_perf_is_hybrid(void)
+{
+	return static_branch_unlikely(&pv_perf_hybrid);
+}
+#else
+static inline void pv_perf_kinds_init(void)
+{
+}
+
+static inline const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu)
+{
+	return &pv_perf_kinds[0];
+}
+
+static inline u8 pv_perf_kinds_except(u8 core)
+{
+	return 0;
+}
+
+static inline bool pv_perf_kind_lacks(const struct pv_perf_event *event,
+				      const struct pv_perf_kind *kind)
+{
+	return false;
+}
+
+static inline bool pv_perf_has_core(u8 core)
+{
+	return false;
+}
+
+static inline struct perf_event *
+pv_perf_backing_get(struct pv_perf_event *event, struct pv_perf_vcpu *here,
+		    perf_overflow_handler_t overflow)
+{
+	return pv_perf_backing_create(event, here->kind, overflow);
+}
+
+static inline void pv_perf_backing_put(struct pv_perf_event *event,
+				       struct perf_event *backing)
+{
+	perf_event_release_kernel(backing);
+}
+
+static inline void pv_perf_backing_put_all(struct pv_perf_event *event)
+{
+	perf_event_release_kernel(event->backing);
+	event->backing = NULL;
+}
+
+static inline bool __pv_perf_backing_is_away(const struct pv_perf_event *event)
+{
+	return false;
+}
+
+static __always_inline bool pv_perf_is_hybrid(void)
+{
+	return false;
+}
+#endif
+
+/* Is its backing event for this kind of core? */
+static inline bool pv_perf_fits_kind(const struct pv_perf_event *event,
+				     const struct pv_perf_kind *kind)
+{
+	return !pv_perf_is_hybrid() ||
+	       event->backing->pmu == kind->pmu;
+}
+
+/**
+ * pv_perf_backing_is_away - would the event count the guest, were this CPU of its kind?
+ * @event: an event whose vCPU has left the guest on another CPU; IRQs off
+ */
+static inline bool pv_perf_backing_is_away(const struct pv_perf_event *event)
+{
+	return pv_perf_is_hybrid() &&
+	       __pv_perf_backing_is_away(event);
+}
+
+/* perf lets a pinned event wait only if this CPU is of another kind. */
+static inline bool pv_perf_backing_waits(const struct perf_event *backing)
+{
+	return pv_perf_is_hybrid() &&
+	       READ_ONCE(backing->state) == PERF_EVENT_STATE_INACTIVE;
+}
 
 #endif /* __KVM_X86_PV_PERF_SEAM_H */
