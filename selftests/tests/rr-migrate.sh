@@ -8,5 +8,5 @@
 # needs: memory-initrd
 # programs: race
 # packages: rr
-# seconds: 200
+# seconds: 250
 exec "$VM_TREE/selftests/life/rr-migrate"
