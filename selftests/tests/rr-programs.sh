@@ -78,6 +78,13 @@ beside() {
 	others+=($!)
 }
 
+# Ends what beside() has started, which must not have ended by itself.
+end_others() {
+	ok "what runs beside rr still runs" kill -0 "${others[@]}"
+	kill "${others[@]}"
+	wait "${others[@]}" 2>/dev/null
+}
+
 # The guest's own perf counts and samples all CPUs while rr records a race.
 beside_perf() {
 	others=()
@@ -88,18 +95,20 @@ beside_perf() {
 		same_race "a race beside perf stat and perf record, $i"
 	done
 	same "threads beside perf stat and perf record" -- "$T/turns"
-	kill "${others[@]}"
-	wait "${others[@]}" 2>/dev/null
+	end_others
+	more "perf record has taken samples beside rr" \
+		"$(perf script -i /dev/shm/data -F ip 2>/dev/null | head -n 101 | wc -l)" 100
 	rm -f /dev/shm/data
 }
 
-# The host takes counters now and then. While rr records or replays, it may say that it has no
-# counter. A recording that ends well must replay with the same outcome.
+# The host takes counters now and then. If rr's event loses its counter, rr ends with one of its
+# messages about the number of ticks, as on a host. A recording that ends well must replay with
+# the same outcome.
 honest() {
 	local complained=0 right=0
 
-	for _ in {1..6}; do
-		try -- "$T/race"
+	for _ in {1..12}; do
+		try -c 500000 -- "$T/race"
 		if [ "$recorded" = 0 ] && [ "$replayed" = 0 ] &&
 				cmp -s recorded replayed; then
 			right=$((right + 1))
@@ -108,10 +117,13 @@ honest() {
 		else
 			show_errors
 		fi
+		pause 1
 	done
-	echo "# of 6 recordings $right were replayed, $complained had no counter"
+	echo "# of 12 recordings $right were replayed, $complained had no counter"
 	is "rr replays a race while the host takes counters, or says that it has no counter" \
-		$((right + complained)) 6
+		$((right + complained)) 12
+	more "rr replays some of the recordings" $right 0
+	more "rr has lost its counter" $complained 0
 }
 
 nested() {
@@ -129,26 +141,29 @@ with_nested() {
 	tap_file "nested" nested.tap
 }
 
-# Move each thread of the guest's QEMU from CPU to CPU until the test kills this loop.
+# Move each thread of the guest's QEMU from CPU to CPU until the test kills this loop. The file
+# moves gets a line for each time.
 move_threads() {
 	local task
 
 	while :; do
 		for task in /proc/"$(pidof qemu-system-x86_64)"/task/*; do
-			taskset -p $((1 + RANDOM % 2)) "${task##*/}" >/dev/null 2>&1
+			taskset -p $((1 + RANDOM % 2)) "${task##*/}" >/dev/null 2>&1 && echo >>moves
 		done
 		sleep 0.02
 	done
 }
 
-# Take all of a CPU's general-purpose counters now and then.
+# Take all of a CPU's general-purpose counters now and then. The file taken gets a line for each
+# time in which they have counted.
 take_counters() {
 	local all='{r76,rc0,rc2,r76,rc0,rc2}:D'
 
 	[ "$kvm_vendor" = kvm-amd ] || all='{rc4,r1c4,r2c4,r8c4}:D'
 	while :; do
-		perf stat -a -e "$all" sleep 0.2 >/dev/null 2>&1
-		sleep 0.2
+		perf stat -x, -o taking -a -e "$all" sleep 0.2
+		! grep -q '^[0-9]' taking || echo >>taken
+		sleep $((RANDOM % 3))
 	done
 }
 
@@ -174,10 +189,14 @@ on_guest "in a guest whose threads move" moved --mem 1024 --cpus 2
 # shellcheck disable=SC2086
 on_guest "in a guest that reads counters, whose threads move" moved --mem 1024 --cpus 2 $rdpmc
 kill $mover
+more "the host has moved threads of its guests" "$(wc -l <moves)" 100
+# The watchdog would have one of the counters.
+echo 0 >/proc/sys/kernel/nmi_watchdog
 take_counters &
 taker=$!
 on_guest "in a guest whose host takes counters" honest --mem 1024
 # shellcheck disable=SC2086
 on_guest "in a guest that reads counters and whose host takes some" honest --mem 1024 $rdpmc
 kill $taker
+more "the host has taken all counters" "$(wc -l <taken)" 5
 finish
