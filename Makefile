@@ -57,7 +57,7 @@ help:
 	@echo 'make test-quick     the tests that need no emulated machine (5 minutes); installs nothing'
 	@echo 'make test-all       all tests of AMD machines, and the shortest of the Intel machine (1 hour).'
 	@echo '                    LONG=1: tests also run slow parts, which rarely find a fault (+50 min)'
-	@echo 'make test-intel     all tests that run on the emulated Intel machine (80 minutes)'
+	@echo 'make test-intel     all tests that run on the emulated Intel machine (2 hours)'
 	@echo 'make matrix         every kernel line as host with every line as guest (20 minutes)'
 	@echo 'make check          checkpatch, W=1 and sparse on all C (1 minute)'
 	@echo 'make fuzz           random hypercalls for the host side, and random work of perf for the guest'\''s'
