@@ -19,9 +19,9 @@ scripts=$tree/selftests/clients
 read -ra names <<<"${CLIENTS:-$(cd "$scripts" && echo *)}"
 export clients=$tree/build/clients debs=$tree/build/clients/debs tree T
 
-# states FILE: the events in the output of perf stat -x, each with "counted" or its error
+# states FILE: the events in the output of perf stat -x, each with "counted", 0 or its error
 states() {
-	awk -F, 'NF > 3 { print $3, ($1 ~ /^[0-9.]+$/ ? "counted" : $1) }' "$1"
+	awk -F, 'NF > 3 { print $3, ($1 ~ /^[0-9.]+$/ && $1 > 0 ? "counted" : $1) }' "$1"
 }
 export -f states
 
@@ -42,7 +42,7 @@ run_all() {
 }
 
 version() {
-	eval "$(sed -n 's/^# version: //p' "$scripts/$1")" 2>&1 | grep -om 1 '[0-9][^ ]*'
+	eval "$(sed -n 's/^# version: //p' "$scripts/$1")" 2>&1 | grep -o '[0-9][^ ,]*' | head -n 1
 }
 
 # The columns of the table: program, version, lines of output, lines that differ
