@@ -243,43 +243,47 @@ static ssize_t ns_scale_show(struct device *dev, struct device_attribute *attr,
 	return sysfs_emit(buf, "1\n");
 }
 
+/*
+ * No dashes: perf of Linux 6.1 takes the words before and behind a dash in an event's name
+ * for its own, and then knows no PMU "msr" and no tracepoint "nmi:nmi_handler" any more.
+ */
 PMU_EVENT_ATTR(exits, exits, KVM_PMU_EXITS, count_show);
-PMU_EVENT_ATTR(exits-other, exits_other, KVM_PERF_COUNT_EXITS_OTHER,
+PMU_EVENT_ATTR(exits_other, exits_other, KVM_PERF_COUNT_EXITS_OTHER,
 	       count_show);
-PMU_EVENT_ATTR(exits-io, exits_io, KVM_PERF_COUNT_EXITS_IO, count_show);
-PMU_EVENT_ATTR(exits-mmio, exits_mmio, KVM_PERF_COUNT_EXITS_MMIO, count_show);
-PMU_EVENT_ATTR(exits-msr, exits_msr, KVM_PERF_COUNT_EXITS_MSR, count_show);
-PMU_EVENT_ATTR(exits-cpuid, exits_cpuid, KVM_PERF_COUNT_EXITS_CPUID,
+PMU_EVENT_ATTR(exits_io, exits_io, KVM_PERF_COUNT_EXITS_IO, count_show);
+PMU_EVENT_ATTR(exits_mmio, exits_mmio, KVM_PERF_COUNT_EXITS_MMIO, count_show);
+PMU_EVENT_ATTR(exits_msr, exits_msr, KVM_PERF_COUNT_EXITS_MSR, count_show);
+PMU_EVENT_ATTR(exits_cpuid, exits_cpuid, KVM_PERF_COUNT_EXITS_CPUID,
 	       count_show);
-PMU_EVENT_ATTR(exits-hlt, exits_hlt, KVM_PERF_COUNT_EXITS_HLT, count_show);
-PMU_EVENT_ATTR(exits-npf, exits_npf, KVM_PERF_COUNT_EXITS_NPF, count_show);
-PMU_EVENT_ATTR(exits-interrupt, exits_interrupt,
+PMU_EVENT_ATTR(exits_hlt, exits_hlt, KVM_PERF_COUNT_EXITS_HLT, count_show);
+PMU_EVENT_ATTR(exits_npf, exits_npf, KVM_PERF_COUNT_EXITS_NPF, count_show);
+PMU_EVENT_ATTR(exits_interrupt, exits_interrupt,
 	       KVM_PERF_COUNT_EXITS_INTERRUPT, count_show);
-PMU_EVENT_ATTR(exits-nmi, exits_nmi, KVM_PERF_COUNT_EXITS_NMI, count_show);
-PMU_EVENT_ATTR(exits-hypercall, exits_hypercall,
+PMU_EVENT_ATTR(exits_nmi, exits_nmi, KVM_PERF_COUNT_EXITS_NMI, count_show);
+PMU_EVENT_ATTR(exits_hypercall, exits_hypercall,
 	       KVM_PERF_COUNT_EXITS_HYPERCALL, count_show);
-PMU_EVENT_ATTR(exits-nested, exits_nested, KVM_PERF_COUNT_EXITS_NESTED,
+PMU_EVENT_ATTR(exits_nested, exits_nested, KVM_PERF_COUNT_EXITS_NESTED,
 	       count_show);
-PMU_EVENT_ATTR(exits-pv-perf, exits_pv_perf, KVM_PERF_COUNT_EXITS_PV_PERF,
+PMU_EVENT_ATTR(exits_pv_perf, exits_pv_perf, KVM_PERF_COUNT_EXITS_PV_PERF,
 	       count_show);
-PMU_EVENT_ATTR(injected-irqs, injected_irqs, KVM_PERF_COUNT_INJECTED_IRQS,
+PMU_EVENT_ATTR(injected_irqs, injected_irqs, KVM_PERF_COUNT_INJECTED_IRQS,
 	       count_show);
 PMU_EVENT_ATTR(preemptions, preemptions, KVM_PERF_COUNT_PREEMPTIONS,
 	       count_show);
-PMU_EVENT_ATTR(steal-ns, steal_ns, KVM_PERF_COUNT_STEAL_NS, count_show);
-PMU_EVENT_ATTR(steal-ns.unit, steal_ns_unit, KVM_PERF_COUNT_STEAL_NS,
+PMU_EVENT_ATTR(steal_ns, steal_ns, KVM_PERF_COUNT_STEAL_NS, count_show);
+PMU_EVENT_ATTR(steal_ns.unit, steal_ns_unit, KVM_PERF_COUNT_STEAL_NS,
 	       ns_unit_show);
-PMU_EVENT_ATTR(steal-ns.scale, steal_ns_scale, KVM_PERF_COUNT_STEAL_NS,
+PMU_EVENT_ATTR(steal_ns.scale, steal_ns_scale, KVM_PERF_COUNT_STEAL_NS,
 	       ns_scale_show);
-PMU_EVENT_ATTR(halt-ns, halt_ns, KVM_PERF_COUNT_HALT_NS, count_show);
-PMU_EVENT_ATTR(halt-ns.unit, halt_ns_unit, KVM_PERF_COUNT_HALT_NS,
+PMU_EVENT_ATTR(halt_ns, halt_ns, KVM_PERF_COUNT_HALT_NS, count_show);
+PMU_EVENT_ATTR(halt_ns.unit, halt_ns_unit, KVM_PERF_COUNT_HALT_NS,
 	       ns_unit_show);
-PMU_EVENT_ATTR(halt-ns.scale, halt_ns_scale, KVM_PERF_COUNT_HALT_NS,
+PMU_EVENT_ATTR(halt_ns.scale, halt_ns_scale, KVM_PERF_COUNT_HALT_NS,
 	       ns_scale_show);
-PMU_EVENT_ATTR(host-ns, host_ns, KVM_PERF_COUNT_HOST_NS, count_show);
-PMU_EVENT_ATTR(host-ns.unit, host_ns_unit, KVM_PERF_COUNT_HOST_NS,
+PMU_EVENT_ATTR(host_ns, host_ns, KVM_PERF_COUNT_HOST_NS, count_show);
+PMU_EVENT_ATTR(host_ns.unit, host_ns_unit, KVM_PERF_COUNT_HOST_NS,
 	       ns_unit_show);
-PMU_EVENT_ATTR(host-ns.scale, host_ns_scale, KVM_PERF_COUNT_HOST_NS,
+PMU_EVENT_ATTR(host_ns.scale, host_ns_scale, KVM_PERF_COUNT_HOST_NS,
 	       ns_scale_show);
 
 static struct attribute *kvm_pmu_hypervisor_events_attrs[] = {

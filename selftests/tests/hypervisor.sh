@@ -22,23 +22,25 @@ exits_of() {
 	local out=$1 kind events=kvm/exits/u
 	shift
 	for kind in $kinds; do
-		events=$events,kvm/exits-$kind/u
+		events=$events,kvm/exits_$kind/u
 	done
 	perf stat -x, -o "$out" -e $events "$@"
 }
 
 check_events() {
 	local event
-	for event in $kinds nested pv-perf; do
-		echo "exits-$event"
+	for event in $kinds nested pv_perf; do
+		echo "exits_$event"
 	done >want
-	printf '%s\n' exits injected-irqs preemptions steal-ns steal-ns.scale \
-		steal-ns.unit halt-ns halt-ns.scale halt-ns.unit host-ns \
-		host-ns.scale host-ns.unit >>want
+	printf '%s\n' exits injected_irqs preemptions steal_ns steal_ns.scale \
+		steal_ns.unit halt_ns halt_ns.scale halt_ns.unit host_ns \
+		host_ns.scale host_ns.unit >>want
 	is "sysfs has all events of the hypervisor" \
 		"$(ls /sys/bus/event_source/devices/kvm/events)" "$(LC_ALL=C sort want)"
 	perf list kvm >list 2>&1
-	has "perf list has events of the hypervisor" 'kvm/exits-mmio/' list
+	has "perf list has events of the hypervisor" 'kvm/exits_mmio/' list
+	perf stat -x, -o out -e msr/tsc/ true
+	more "perf knows the PMU msr beside events of the hypervisor" "$(count msr/tsc/ out)" 0
 	perf stat -x, -e kvm/config=0x1e/ true >out 2>&1
 	has "perf refuses an event that does not exist" \
 		'Invalid argument|not supported|syntax error' out
@@ -67,46 +69,46 @@ check_counts() {
 	exits_of none "$T/exits" cpuid 0 io 0 mmio 0 hypercall 0
 	exits_of some "$T/exits" cpuid 10000 io 10000 mmio 1000 hypercall 1000
 	for pair in cpuid:10000 io:10000 mmio:1000 hypercall:1000; do
-		kind=kvm/exits-${pair%:*}/u
+		kind=kvm/exits_${pair%:*}/u
 		is "$kind: ${pair#*:}" \
 			$(($(count "$kind" some) - $(count "$kind" none))) "${pair#*:}"
 	done
 	for kind in $kinds; do
-		sum=$((sum + $(count "kvm/exits-$kind/u" some)))
+		sum=$((sum + $(count "kvm/exits_$kind/u" some)))
 	done
 	is "kvm/exits/ is the sum of all kinds of exits" "$(count kvm/exits/u some)" $sum
-	perf stat -x, -o out -e kvm/exits-cpuid/k,kvm/exits-cpuid/u,kvm/exits-cpuid/ \
+	perf stat -x, -o out -e kvm/exits_cpuid/k,kvm/exits_cpuid/u,kvm/exits_cpuid/ \
 		"$T/exits" cpuid 1000
-	is ":u and :k add up" $(($(count kvm/exits-cpuid/u out) +
-		$(count kvm/exits-cpuid/k out))) "$(count kvm/exits-cpuid/ out)"
+	is ":u and :k add up" $(($(count kvm/exits_cpuid/u out) +
+		$(count kvm/exits_cpuid/k out))) "$(count kvm/exits_cpuid/ out)"
 }
 
 # An idle CPU halts again after each wakeup by a timer or the program.
 check_halts() {
-	perf stat -x, -a -o out -e kvm/exits-hlt/,kvm/halt-ns/,kvm/host-ns/ \
+	perf stat -x, -a -o out -e kvm/exits_hlt/,kvm/halt_ns/,kvm/host_ns/ \
 		"$T/exits" halt 100
-	more "100 sleeps have at least 100 halts" "$(count kvm/exits-hlt/ out)" 99
-	ok "100 sleeps have fewer than 200 halts" test "$(count kvm/exits-hlt/ out)" -lt 200
-	within "kvm/halt-ns/ is 100 sleeps of a millisecond" \
-		"$(count kvm/halt-ns/ out)" 105000000 10
+	more "100 sleeps have at least 100 halts" "$(count kvm/exits_hlt/ out)" 99
+	ok "100 sleeps have fewer than 200 halts" test "$(count kvm/exits_hlt/ out)" -lt 200
+	within "kvm/halt_ns/ is 100 sleeps of a millisecond" \
+		"$(count kvm/halt_ns/ out)" 105000000 10
 }
 
 check_groups() {
-	perf stat -x, -o out -e '{instructions:u,kvm/exits-io/u,branches:u}' \
+	perf stat -x, -o out -e '{instructions:u,kvm/exits_io/u,branches:u}' \
 		"$T/exits" io 100
-	is "a group with hardware events counts exits exactly" "$(count kvm/exits-io/u out)" 100
+	is "a group with hardware events counts exits exactly" "$(count kvm/exits_io/u out)" 100
 	more "the hardware events of the group count" "$(count branches:u out)" 100
-	perf record -q -B -N -e '{instructions:u,kvm/exits-io/}:S' -c 20000 -o $data \
+	perf record -q -B -N -e '{instructions:u,kvm/exits_io/}:S' -c 20000 -o $data \
 		"$T/exits" io 10000
 	perf script -i $data -F event,period 2>/dev/null >script
 	more "a :S group reads the exits at each sample" \
-		"$(awk '/exits-io/ { n += $1 } END { print n + 0 }' script)" 5000
+		"$(awk '/exits_io/ { n += $1 } END { print n + 0 }' script)" 5000
 	# If the program ends while perf prints an interval, perf leaves out the last interval.
-	perf stat -x, -I 20 -o series -e instructions:u,kvm/exits-io/ \
+	perf stat -x, -I 20 -o series -e instructions:u,kvm/exits_io/ \
 		sh -c "$T/exits io 10000; sleep 0.1"
 	is "the intervals of perf stat -I add up" \
-		"$(awk -F, '$4 == "kvm/exits-io/" { n += $2 } END { print n }' series)" 10000
-	more "perf stat -I has intervals" "$(grep -c 'kvm/exits-io/' series)" 2
+		"$(awk -F, '$4 == "kvm/exits_io/" { n += $2 } END { print n }' series)" 10000
+	more "perf stat -I has intervals" "$(grep -c 'kvm/exits_io/' series)" 2
 }
 
 # samples LABEL: the number of samples in data at this label of the program exits
@@ -118,7 +120,7 @@ samples() {
 }
 
 check_samples() {
-	perf record -q -B -N -g -c 1 -o $data -e kvm/exits-io/ "$T/exits" io 10000
+	perf record -q -B -N -g -c 1 -o $data -e kvm/exits_io/ "$T/exits" io 10000
 	more "10,000 writes to a port have samples at the OUT itself" \
 		"$(samples io_instruction)" 9899
 	perf script -i $data -F ip,sym 2>/dev/null >chains
@@ -135,19 +137,19 @@ check_samples() {
 
 	# If the NMI of a sample made an interrupt wait, that interrupt would cause the next
 	# sample, without end.
-	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-interrupt/ \
-		perf stat -x, -a -o out -e kvm/injected-irqs/ "$T/exits" halt 100
+	perf record -q -B -N -a -c 1 -o $data -e kvm/exits_interrupt/ \
+		perf stat -x, -a -o out -e kvm/injected_irqs/ "$T/exits" halt 100
 	is "sampling each exit for an interrupt ends" $? 0
 	more "interrupts are counted while exits for them are sampled" \
-		"$(count kvm/injected-irqs/ out)" 99
+		"$(count kvm/injected_irqs/ out)" 99
 
 	# A sample of a halt does not end the halt.
-	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-hlt/ \
-		perf stat -x, -a -o halts -e kvm/halt-ns/ "$T/exits" halt 100
+	perf record -q -B -N -a -c 1 -o $data -e kvm/exits_hlt/ \
+		perf stat -x, -a -o halts -e kvm/halt_ns/ "$T/exits" halt 100
 	more "halts are sampled" "$(perf script -i $data 2>/dev/null | wc -l)" 99
 	within "sampled halts last as long as others" \
-		"$(count kvm/halt-ns/ halts)" 105000000 10
-	perf record -q -B -N -a -g -c 1 -o $data -e kvm/exits-hlt/ "$T/exits" halt 20
+		"$(count kvm/halt_ns/ halts)" 105000000 10
+	perf record -q -B -N -a -g -c 1 -o $data -e kvm/exits_hlt/ "$T/exits" halt 20
 	perf script -i $data -F ip,sym 2>/dev/null >chains
 	head -n 4 chains | sed 's/^/# /'
 	# The innermost function shows it: not all kernels have a function for HLT alone.
@@ -173,11 +175,11 @@ halt_and_tell() {
 # irqs_of HALTS: interrupts that the guest has handled, and interrupts that are counted and
 # sampled
 irqs_of() {
-	perf record -q -B -N -a -c 1 -o $data -e kvm/injected-irqs/ \
-		perf stat -x, -a -o irqs -e kvm/injected-irqs/ \
+	perf record -q -B -N -a -c 1 -o $data -e kvm/injected_irqs/ \
+		perf stat -x, -a -o irqs -e kvm/injected_irqs/ \
 		"$self" halt_and_tell "$1" >seen
 	awk 'NR == 1 { n = $1 } END { print $1 - n }' seen
-	count kvm/injected-irqs/ irqs
+	count kvm/injected_irqs/ irqs
 }
 
 # perf and the shell cause some interrupts at their start. The first run only reads their
@@ -195,10 +197,10 @@ check_interrupts() {
 # All slots are taken, and become free while another event waits for a slot.
 check_slots() {
 	local all
-	all=$(printf ',kvm/exits-nested/%.0s' $(seq 16))
+	all=$(printf ',kvm/exits_nested/%.0s' $(seq 16))
 	perf record -q -B -N -a -c 1000000 -o /dev/shm/all -e "${all#,}" \
 		sh -c 'while [ ! -e slots.go ]; do sleep 0.05; done' 2>/dev/null &
-	perf record -q -B -N -a -c 1 -o $data -e kvm/exits-io/u sh -c "
+	perf record -q -B -N -a -c 1 -o $data -e kvm/exits_io/u sh -c "
 		sleep 0.5; touch slots.go; sleep 0.5; $T/exits io 100"
 	wait
 	is "an event that has waited for a slot takes samples" "$(samples io_instruction)" 100
@@ -213,17 +215,17 @@ has_events() {
 check_targets() {
 	mkfifo /dev/shm/go
 	sh -c "read go </dev/shm/go; exec $T/exits cpuid 1000" &
-	perf stat -x, -p $! -o task -e kvm/exits-cpuid/u,kvm/exits-io/u &
+	perf stat -x, -p $! -o task -e kvm/exits_cpuid/u,kvm/exits_io/u &
 	until_true has_events $! 2
 	sleep 1
 	echo >/dev/shm/go
 	wait
-	perf stat -x, -C 0 -A -o cpu -e kvm/exits-cpuid/u "$T/exits" cpuid 1000
+	perf stat -x, -C 0 -A -o cpu -e kvm/exits_cpuid/u "$T/exits" cpuid 1000
 	# The C library causes exits, too, when a program starts.
-	within "perf stat -p counts the exits of a task" "$(count kvm/exits-cpuid/u task)" 1025 2.5
-	is "perf stat -p counts no exits of other reasons" "$(count kvm/exits-io/u task)" 0
+	within "perf stat -p counts the exits of a task" "$(count kvm/exits_cpuid/u task)" 1025 2.5
+	is "perf stat -p counts no exits of other reasons" "$(count kvm/exits_io/u task)" 0
 	within "perf stat -C 0 counts the exits of a CPU" \
-		"$(awk -F, '/exits-cpuid/ { print $2 }' cpu)" 1025 2.5
+		"$(awk -F, '/exits_cpuid/ { print $2 }' cpu)" 1025 2.5
 }
 
 # The machine's clock counts instructions, so that elapsed time is cost.  The guest has a CPU
@@ -237,7 +239,7 @@ microseconds_of_longloop() {
 # with_intervals N: the time of longloop with a sample of all counts every N instructions
 with_intervals() {
 	perf record -q -a -B -N -o $data -c "$1" \
-		-e '{instructions,kvm/exits/,kvm/halt-ns/}:S' \
+		-e '{instructions,kvm/exits/,kvm/halt_ns/}:S' \
 		"$self" microseconds_of_longloop
 }
 
@@ -285,15 +287,15 @@ check_steal() {
 	mkfifo /dev/shm/ctl /dev/shm/ack
 	touch steal.ready
 	wait_for steal.start
-	perf stat -x, -a -o steal -e kvm/steal-ns/,kvm/preemptions/ \
+	perf stat -x, -a -o steal -e kvm/steal_ns/,kvm/preemptions/ \
 		-D -1 --control fifo:/dev/shm/ctl,/dev/shm/ack \
 		"$self" while_host_steals >stat 2>/dev/shm/events
 	touch steal.ended
 	wait_for host.steal
 	is "the host's trace has both marks" "$(awk '{ print $3 }' host.steal)" 2
-	within "kvm/steal-ns/ agrees with the host's scheduler" \
-		"$(count kvm/steal-ns/ steal)" "$(awk '{ print $1 }' host.steal)" 1
-	within "kvm/steal-ns/ agrees with /proc/stat" "$(count kvm/steal-ns/ steal)" \
+	within "kvm/steal_ns/ agrees with the host's scheduler" \
+		"$(count kvm/steal_ns/ steal)" "$(awk '{ print $1 }' host.steal)" 1
+	within "kvm/steal_ns/ agrees with /proc/stat" "$(count kvm/steal_ns/ steal)" \
 		"$(awk 'NR == 1 { n = $1 } END { printf "%.0f", ($1 - n) * 10000000 }' stat)" 1
 	within "kvm/preemptions/ agrees with the host's trace of the scheduler" \
 		"$(count kvm/preemptions/ steal)" "$(awk '{ print $2 }' host.steal)" 1
@@ -309,12 +311,12 @@ while_host_counts() {
 
 # The host counts the guest's exits at the same time.
 check_host() {
-	perf stat -x, -a -o guest.exits -e kvm/exits/,kvm/exits-pv-perf/ \
-		-e kvm/exits-cpuid/ "$self" while_host_counts
-	within "the host's trace has as many CPUIDs" "$(count kvm/exits-cpuid/ guest.exits)" \
+	perf stat -x, -a -o guest.exits -e kvm/exits/,kvm/exits_pv_perf/ \
+		-e kvm/exits_cpuid/ "$self" while_host_counts
+	within "the host's trace has as many CPUIDs" "$(count kvm/exits_cpuid/ guest.exits)" \
 		"$(count kvm:kvm_exit host.trace)" 2
 	within "kvm_stat has as many exits" \
-		$(($(count kvm/exits/ guest.exits) + $(count kvm/exits-pv-perf/ guest.exits))) \
+		$(($(count kvm/exits/ guest.exits) + $(count kvm/exits_pv_perf/ guest.exits))) \
 		"$(cat host.exits)" 5
 }
 

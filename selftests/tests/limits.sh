@@ -175,13 +175,13 @@ has "a guest without overflows refuses to sample" \
 	'instructions:u: PMU Hardware doesn.t support sampling' out
 if [ -n "$has_hypervisor" ]; then
 	is "a guest that may have 2 events of the hypervisor has exactly these" \
-		"$(grep -v '\.' events | paste -sd' ')" "exits-cpuid steal-ns"
+		"$(grep -v '\.' events | paste -sd' ')" "exits_cpuid steal_ns"
 	has "a guest that may have 2 events of the hypervisor refuses a third" \
 		'^<not supported>,,kvm/event=0x1/' out
 	has "the doctor counts an event that the guest may have" \
-		'^ok .* the hypervisor \(kvm/exits-cpuid/\)' doctor
+		'^ok .* the hypervisor \(kvm/exits_cpuid/\)' doctor
 	has "the doctor lists the events that the guest does not have" \
-		'^    exits-other exits-io exits-mmio ' doctor
+		'^    exits_other exits_io exits_mmio ' doctor
 fi
 
 mount -t tmpfs none /lib/modules

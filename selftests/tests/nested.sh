@@ -69,7 +69,7 @@ nested_measures() {
 	for i in 1 2 3; do
 		perf stat -x, -o "nested.$i" -e instructions:u,branches:u "$T/loop"
 	done
-	perf stat -x, -o nested.exits -e kvm/exits-cpuid/u,kvm/exits-io/u \
+	perf stat -x, -o nested.exits -e kvm/exits_cpuid/u,kvm/exits_io/u \
 		"$T/exits" cpuid 1000
 	"$T/self_monitor" 1 >nested.monitor
 	# Counts are enabled and disabled while the guest counts with :G and :H.
@@ -130,7 +130,7 @@ guest_measures() {
 	done
 	wait_for nested.counts
 	perf stat -x, -a -o split \
-		-e instructions:uG,instructions:uH,instructions:uGH,kvm/exits-nested/ \
+		-e instructions:uG,instructions:uH,instructions:uGH,kvm/exits_nested/ \
 		sh -c "for i in 1 2 3; do sleep 1; $T/loop; done
 			$T/self_monitor 2 >guest.monitor"
 	mv split guest.split
@@ -222,10 +222,10 @@ has "the nested guest, whose host is a guest, reads by read()" \
 	'^0 readings by RDPMC, [1-9][0-9]* by read\(\), 0 wrong$' nested.monitor
 # The C library causes exits, too, when a program starts.
 within "the nested guest counts its exits to its own hypervisor" \
-	"$(count kvm/exits-cpuid/u nested.exits)" 1025 2.5
-is "the nested guest counts exits by reason" "$(count kvm/exits-io/u nested.exits)" 0
+	"$(count kvm/exits_cpuid/u nested.exits)" 1025 2.5
+is "the nested guest counts exits by reason" "$(count kvm/exits_io/u nested.exits)" 0
 more "the guest counts these exits as a nested guest's" \
-	"$(count kvm/exits-nested/ guest.split)" 1000
+	"$(count kvm/exits_nested/ guest.split)" 1000
 within "the guest's :G and :H add up while its nested guest counts, too" \
 	$(($(count instructions:uG guest.split) + $(count instructions:uH guest.split))) \
 	"$(count instructions:uGH guest.split)" 0.01

@@ -41,7 +41,7 @@ in_guest() {
 	perf stat -j -I 50 -o many -e cycles:u,instructions:u,branches:u \
 		-e branch-misses:u,r76:u,rc0:u,rc2:u,rc3:u "$T/longloop"
 	perf stat -x, -I 10 -o exits -a -e instructions:u,dTLB-load-misses \
-		-e kvm/exits/,kvm/halt-ns/ "$self" compute_and_read
+		-e kvm/exits/,kvm/halt_ns/ "$self" compute_and_read
 	perf record -q -B -N -e '{instructions:u,branches:u}:S' -c 10000000 \
 		-o data "$T/longloop"
 }

@@ -34,10 +34,10 @@ check_privileges() {
 	open_all >opened
 	is "a user without CAP_PERFMON may count events that the guest causes" \
 		"$(awk '$2 == 0 { print $1 }' opened | tr '\n' ' ')" \
-		"exits-cpuid exits-hlt exits-hypercall exits-io exits-mmio exits-msr exits-pv-perf halt-ns injected-irqs "
+		"exits_cpuid exits_hlt exits_hypercall exits_io exits_mmio exits_msr exits_pv_perf halt_ns injected_irqs "
 	is "a user without CAP_PERFMON gets EACCES for events that reveal the host's work" \
 		"$(awk '$2 == 13 { print $1 }' opened | tr '\n' ' ')" \
-		"exits exits-interrupt exits-nested exits-nmi exits-npf exits-other host-ns preemptions steal-ns "
+		"exits exits_interrupt exits_nested exits_nmi exits_npf exits_other host_ns preemptions steal_ns "
 	perf stat -x, -o out -e kvm/exits/ \
 		setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'true & wait; exit 5'
 	is "a user's program that root counts can fork" $? 5

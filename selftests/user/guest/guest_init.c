@@ -184,12 +184,12 @@ GUEST_TEST(files_in_sysfs)
 	EXPECT_STREQ("config:0-7\n", log_line);
 	visible(_metadata, "cpu", "cache-misses");
 	EXPECT_STREQ("event=0x7e,umask=0x01,edge,inv,cmask=0x20\n", log_line);
-	n = visible(_metadata, "kvm", "exits-io");
+	n = visible(_metadata, "kvm", "exits_io");
 	EXPECT_STREQ("event=0x01\n", log_line);
 	host.query.counts = BIT(KVM_PERF_COUNT_EXITS_IO);
 	unload();
 	load();
-	EXPECT_GT(n, visible(_metadata, "kvm", "exits-io"));
+	EXPECT_GT(n, visible(_metadata, "kvm", "exits_io"));
 	unload();
 }
 

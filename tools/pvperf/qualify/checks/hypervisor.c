@@ -43,7 +43,7 @@ static int open_exits(const char *name)
  */
 void check_hypervisor(void)
 {
-	int cpuids = open_exits("exits-cpuid"), outs = open_exits("exits-io");
+	int cpuids = open_exits("exits_cpuid"), outs = open_exits("exits_io");
 	int exits = open_exits("exits");
 	uint64_t cpuid_count, out_count;
 
