@@ -10,8 +10,9 @@
 # seconds: 1200
 #
 # selftests/clients has a script for each program. The script's output must be the same on
-# both levels. On the host, the output must have a line that matches each "# finds: REGEX" of
-# the script. The variable CLIENTS names the scripts to run. make results makes a table of all.
+# both levels, except for the lines that match a "# differs: REGEX: WHY" of the script, which must
+# differ. On the host, the output must have a line that matches each "# finds: REGEX" of the
+# script. The variable CLIENTS names the scripts to run. make results makes a table of all.
 self=$(realpath "$0")
 tree=${self%/selftests/*}
 . "$tree/selftests/tap.sh"
@@ -45,10 +46,21 @@ version() {
 	eval "$(sed -n 's/^# version: //p' "$scripts/$1")" 2>&1 | grep -o '[0-9][^ ,]*' | head -n 1
 }
 
-# The columns of the table: program, version, lines of output, lines that differ
+# explained NAME: the regular expressions of lines that may differ
+explained() {
+	sed -n 's/^# differs: \([^:]*\): .*/\1/p' "$scripts/$1"
+}
+
+# The columns of the table: program, version, lines of output, lines that differ, why
 row() {
-	printf '%s\t%s\t%s\t%s\n' "$1" "$(version "$1")" "$(wc -l <"$1.host")" \
-		"$(diff "$1.host" "$1.guest" | grep -c '^[<>]')"
+	printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$(version "$1")" "$(wc -l <"$1.host")" \
+		"$(diff "$1.host" "$1.guest" | grep -c '^>')" \
+		"$(sed -n 's/^# differs: //p' "$scripts/$1" | paste -sd' ')"
+}
+
+# Removes the lines that are explained.
+rest() {
+	grep -vEf <(explained "$1") "$1.$2" >"$1.$2.rest"
 }
 
 if [ -n "$VM_LEVEL" ]; then
@@ -71,7 +83,13 @@ for name in "${names[@]}"; do
 	while read -r regex; do
 		has "$name finds '$regex' on the host" "$regex" "$name.host"
 	done < <(sed -n 's/^# finds: //p' "$scripts/$name")
-	ok "$name finds the same in a guest" cmp -s "$name.host" "$name.guest"
+	while read -r regex; do
+		has "$name differs in '$regex', as its script explains" "$regex" \
+			<(diff "$name.host" "$name.guest")
+	done < <(explained "$name")
+	rest "$name" host
+	rest "$name" guest
+	ok "$name finds the same in a guest" cmp -s "$name.host.rest" "$name.guest.rest"
 	row "$name" >>rows
 done
 PYTHONPATH=$tree/selftests python3 - <<'END'
@@ -82,8 +100,8 @@ results.save("clients", "clients", "amd", "Programs of Debian that use counters"
              "make test TESTS=clients", {"host and guest": results.release("6.1"),
              "emulator": results.emulator("amd")},
              [{"title": "What each prints on the host and in a guest",
-               "columns": ["program", "version", "lines", "lines that differ"],
-               "rows": [[name, version, int(n), int(differ)]
-                        for name, version, n, differ in rows]}])
+               "columns": ["program", "version", "lines", "lines that differ", "why"],
+               "rows": [[name, version, int(n), int(differ), why]
+                        for name, version, n, differ, why in rows]}])
 END
 finish
