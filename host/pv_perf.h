@@ -11,9 +11,9 @@
 
 #include <linux/kvm_host.h>
 
-#include "kvm_cache_regs.h"
 #include "kvm_perf.h"
 #include "pv_perf_event.h"
+#include "x86.h"
 
 bool pv_perf_available(void);
 bool pv_perf_is_for_all(void);
