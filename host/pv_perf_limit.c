@@ -224,10 +224,10 @@ void pv_perf_charge_open(struct kvm_vcpu *vcpu)
  * pv_perf_wait_to_open - have a vCPU wait that has exceeded its open rate
  * @vcpu: the vCPU, about to enter the guest, with kvm->srcu held for reading
  *
- * The operation itself must not wait, because it cannot give back kvm->srcu: a change of the
- * memory slots would wait for the whole batch.  A signal ends the wait early and leaves the request,
- * so the VMM can always stop the vCPU.  The rest of the wait follows when it runs the
- * vCPU again.
+ * The operation itself must not wait, because it cannot give back kvm->srcu: a change of
+ * the memory slots would wait for the whole batch.  A signal ends the wait early and leaves
+ * the request, so the VMM can always stop the vCPU.  The rest of the wait follows when it
+ * runs the vCPU again.
  *
  * Return: true if it has waited, and kvm->srcu was given back meanwhile.
  */
