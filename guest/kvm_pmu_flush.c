@@ -372,8 +372,8 @@ static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * Have the host run the noted operations, of which there is one at least, and handle the
- * results.  Returns a bit for each enum kvm_pmu_result that says what the host is short of.
+ * Have the host run the noted operations, and handle the results.  The caller has noted at
+ * least one.  Returns a bit for each enum kvm_pmu_result that is a shortage of the host.
  */
 static unsigned int kvm_pmu_run(struct kvm_pmu_cpu *cpu)
 {

@@ -244,8 +244,8 @@ static ssize_t ns_scale_show(struct device *dev, struct device_attribute *attr,
 }
 
 /*
- * No dashes: perf of Linux 6.1 takes the words before and behind a dash in an event's name
- * for its own, and then knows no PMU "msr" and no tracepoint "nmi:nmi_handler" any more.
+ * No dashes: perf of Linux 6.1 takes the two parts of a name with a dash for parts of events
+ * wherever it reads them.  With "exits-msr", perf does not accept the name of the PMU msr.
  */
 PMU_EVENT_ATTR(exits, exits, KVM_PMU_EXITS, count_show);
 PMU_EVENT_ATTR(exits_other, exits_other, KVM_PERF_COUNT_EXITS_OTHER,

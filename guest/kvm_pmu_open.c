@@ -336,8 +336,9 @@ static bool kvm_pmu_has_extra_regs(const struct perf_event *event)
 	 GENMASK_ULL(47, 40) /* UMASK2 */)
 
 /*
- * The host would ignore these bits.  x86's own PMU does, too, if the CPU has no
- * transactions.  If it has, rr needs EINVAL, to open its event without the bits.
+ * No host counts by these bits: the driver drops them, like x86's own PMU on a CPU without
+ * transactions.  On a CPU with transactions the driver returns EINVAL, because rr then opens
+ * its event without the bits.
  */
 static bool kvm_pmu_selects_transactions(const struct perf_event *event)
 {

@@ -85,13 +85,13 @@ static inline bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
 }
 
-/* NMI-safe. */
+/* The period of a backing event.  NMI-safe. */
 static inline u64 pv_perf_backing_period(const struct perf_event *backing)
 {
 	return READ_ONCE(backing->hw.sample_period);
 }
 
-/* From the next overflow on.  NMI-safe: the pair adapts the period, and perf is not asked. */
+/* The new period holds from the next overflow on.  NMI-safe, because perf is not asked. */
 static inline void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
 {
 	WRITE_ONCE(backing->hw.sample_period, period);

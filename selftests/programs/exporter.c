@@ -197,8 +197,8 @@ static void check_estimates(const struct counter *counters, int nr, int cpu, dou
 }
 
 /*
- * As if an event counted that has no counter, the events of a CPU would run for longer
- * together than its counters.
+ * If an event's running time included time without a counter, the running times of a CPU's
+ * events would add up to more than the CPU's counters have.
  */
 static void check_running(const struct counter *counters, int nr, int nr_cpus, int nr_counters)
 {
