@@ -276,7 +276,7 @@ service --windows 1
 has "the service refuses a configuration that others may write" \
 	'others than root may write it' service.out
 configure
-for line in 'hz = 999' 'hz = 5' 'everey = 3' 'seconds = x' 'profiles ='; do
+for line in 'hz = 999' 'hz = 5' 'everey = 3' 'seconds = x' 'seconds = 2' 'profiles ='; do
 	sed "s/^${line%% *} =.*/$line/; t; s/^\[record.*/&\n$line/" service.conf >wrong.conf
 	"$pv_perf" service --check --config wrong.conf >out 2>&1
 	is "the service refuses the line '$line'" $? 1
@@ -291,7 +291,7 @@ rm log
 
 # systemd ends the service in the middle of a window.
 configure
-sed -i 's/^seconds.*/seconds = 60/' service.conf
+sed -i 's,^seconds.*,seconds = 60,; s,^every.*,every = 60,' service.conf
 DEBUGINFOD_URLS=http://127.0.0.1:1 /usr/bin/python3 -B pv-perf service \
 	--config service.conf >service.out 2>&1 &
 service=$!

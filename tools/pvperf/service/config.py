@@ -104,4 +104,7 @@ def read(path):
     if not found.vms.only:
         raise Error(f"{path}: [vms] only names no VM",
                     "only = PATTERN..., for the VMs that may be recorded; * for all")
+    if found.record.seconds > found.record.every:
+        raise Error(f"{path}: [record] seconds is more than every",
+                    "every = at least the length of a window")
     return found
