@@ -582,9 +582,7 @@ bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_assign.c */
 bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
-void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_backing *backing);
-void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned long failed);
 void kvm_pmu_refuse(struct perf_event *event);
 int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);

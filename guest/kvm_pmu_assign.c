@@ -35,6 +35,14 @@ static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
 	return n;
 }
 
+static void kvm_pmu_end_old_limit(struct kvm_pmu_cpu *cpu)
+{
+	if (time_after64(get_jiffies_64(), cpu->limit.until)) {
+		cpu->limit.general = READ_ONCE(kvm_pmu_host.nr_counters);
+		cpu->limit.no_fixed = 0;
+	}
+}
+
 /**
  * kvm_pmu_use_fits - can some events count at the same time?
  * @cpu: this CPU's
@@ -42,38 +50,25 @@ static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
  */
 bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 {
-	if (time_after64(get_jiffies_64(), cpu->limit.until)) {
-		cpu->limit.general = READ_ONCE(kvm_pmu_host.nr_counters);
-		cpu->limit.no_fixed = 0;
-	}
-
+	kvm_pmu_end_old_limit(cpu);
 	/* No general-purpose counter counts reference cycles. */
 	return use->fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
 	       kvm_pmu_general(cpu, use) <= cpu->limit.general;
 }
 
 /**
- * kvm_pmu_note_no_counter - the hardware has no counter for a backing event
- * @cpu: this CPU's; a kvm_pmu_set_limit() follows
- * @backing: the backing event, which did not start, or has lost its counter
- *
- * An event that could have a fixed counter needs a general one now.
- */
-void kvm_pmu_note_no_counter(struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_backing *backing)
-{
-	if (backing->kind != KVM_PMU_GENERAL)
-		cpu->limit.no_fixed |= BIT(backing->kind);
-}
-
-/**
  * kvm_pmu_set_limit - let no more events count for 0.1 seconds than run now
  * @cpu: this CPU's
+ * @failed: a bit for each enum kvm_pmu_kind of backing events that did not start, or have
+ *	lost their counters.  Events that could have a fixed counter need a general one
+ *	now
  */
-void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu)
+void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned long failed)
 {
 	struct kvm_pmu_use running = kvm_pmu_running(cpu);
 
+	kvm_pmu_end_old_limit(cpu);
+	cpu->limit.no_fixed |= failed & ~BIT(KVM_PMU_GENERAL);
 	cpu->limit.general = kvm_pmu_general(cpu, &running);
 	cpu->limit.until = get_jiffies_64() + KVM_PMU_LIMIT;
 }
@@ -227,7 +222,7 @@ static void kvm_pmu_drop_overflows(struct kvm_pmu_cpu *cpu,
 
 /*
  * Find a closed backing event, or else close the one that was not used for longest.
- * Returns NULL if all have events.
+ * Returns NULL if each has an event, or one that is leaving.
  */
 static struct kvm_pmu_backing *
 kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)

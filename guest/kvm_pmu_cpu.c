@@ -59,8 +59,9 @@ static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
  */
 static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 {
-	bool resched = false, of_kind = false, shortage = false;
+	bool resched = false, of_kind = false;
 	struct kvm_pmu_backing *backing;
+	unsigned long failed = 0;
 
 	for_each_backing(cpu, backing) {
 		if (!backing->lost)
@@ -70,12 +71,10 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 			backing->lost = false;
 			continue;
 		}
-		if (kvm_pmu_is_for_kind(&backing->attr)) {
+		if (kvm_pmu_is_for_kind(&backing->attr))
 			of_kind = true;
-		} else {
-			shortage = true;
-			kvm_pmu_note_no_counter(cpu, backing);
-		}
+		else
+			failed |= BIT(backing->kind);
 		kvm_pmu_disable_host(backing);
 		kvm_pmu_settle_count(backing);
 		if (backing->state != KVM_PMU_COUNTING)
@@ -89,8 +88,8 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 
 	cpu->limit.proven = kvm_pmu_running(cpu);
 	/* An event that the kind of core does not have takes no counter from others. */
-	if (shortage || !of_kind)
-		kvm_pmu_set_limit(cpu);
+	if (failed || !of_kind)
+		kvm_pmu_set_limit(cpu, failed);
 	return resched;
 }
 

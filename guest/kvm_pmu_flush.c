@@ -440,13 +440,14 @@ static bool kvm_pmu_close_stopped(struct kvm_pmu_cpu *cpu)
 static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 {
 	const struct kvm_pmu_backing *backing;
+	unsigned long failed = 0;
 
 	for_each_backing(cpu, backing) {
 		if (READ_ONCE(backing->state) == KVM_PMU_STARTING &&
 		    backing->host != KVM_PMU_RUNNING)
-			kvm_pmu_note_no_counter(cpu, backing);
+			failed |= BIT(backing->kind);
 	}
-	kvm_pmu_set_limit(cpu);
+	kvm_pmu_set_limit(cpu, failed);
 }
 
 /*

@@ -372,6 +372,37 @@ GUEST_TEST_UNLOADED(fixed_counters)
 	unload();
 }
 
+/* A pinned event that fails sets a limit, in which a limit of long ago has no part. */
+GUEST_TEST_UNLOADED(a_fixed_counter_that_is_back_is_used_at_once)
+{
+	struct perf_event_attr attr = raw_user(0);
+	struct perf_event *cycles;
+	int i;
+
+	host.query.fixed_counters = 7;
+	load();
+	host_set_no_fixed(0, 2);
+	host_set_counters(0, 0);
+	cycles = open_task(raw_user(0x3c), 0);
+	run(0);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, cycles->state);
+	run(-1);
+	host_set_no_fixed(0, 0);
+	host_set_counters(0, 2);
+	wait_ns(NSEC_PER_SEC);
+	attr.pinned = 1;
+	for (i = 0; i < 3; i++) {
+		attr.config = 0xc4 + 4 * i;
+		events[i] = open_task(attr, 0);
+	}
+	run(0);
+	EXPECT_EQ(2, counting(3));
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, cycles->state);
+	close_some(3);
+	perf_close(cycles);
+	unload();
+}
+
 GUEST_TEST_UNLOADED(one_event_of_reference_cycles_at_a_time)
 {
 	struct perf_event *leader;
