@@ -450,6 +450,15 @@ static inline unsigned long *kvm_pmu_owed(struct perf_event *event)
 	return &event->hw.event_base;
 }
 
+/*
+ * When the host's kind of core last did not have the event, in jiffies_64.  x86's own
+ * PMU uses the field otherwise.
+ */
+static inline u64 *kvm_pmu_absent_at(struct perf_event *event)
+{
+	return &event->hw.last_tag;
+}
+
 /* If a pinned group gets no counters, perf puts it into the error state. */
 static inline bool kvm_pmu_is_pinned(const struct perf_event *event)
 {
@@ -584,6 +593,7 @@ bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned long failed);
 void kvm_pmu_refuse(struct perf_event *event);
+void kvm_pmu_note_absent(struct perf_event *event);
 int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);

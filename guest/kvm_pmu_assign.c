@@ -75,22 +75,33 @@ void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned long failed)
 
 /**
  * kvm_pmu_refuse - note that the host does not count an event; it may count others
- * @event: the event, which is not tried again for a second; if it is for one kind of
- *	cores, until the next tick, because the vCPU may come back to this kind
+ * @event: the event.  The driver asks for no event of its configuration for a second
  */
 void kvm_pmu_refuse(struct perf_event *event)
 {
 	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
 
-	WRITE_ONCE(config->retry,
-		   jiffies + (kvm_pmu_is_for_kind(&config->attr) ? 1 : HZ));
+	WRITE_ONCE(config->retry, jiffies + HZ);
 	WRITE_ONCE(config->refused, true);
+}
+
+/**
+ * kvm_pmu_note_absent - note that this CPU is on a kind of cores that lacks an event
+ * @event: the event, which is not tried again before the next tick: the vCPU may come
+ *	back to its kind.  Other CPUs count others of this configuration meanwhile
+ */
+void kvm_pmu_note_absent(struct perf_event *event)
+{
+	*kvm_pmu_absent_at(event) = get_jiffies_64();
 }
 
 /* Has the host just refused to count the event? */
 static bool kvm_pmu_is_refused(struct perf_event *event)
 {
 	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+
+	if (*kvm_pmu_absent_at(event) == get_jiffies_64())
+		return true;
 
 	if (!READ_ONCE(config->refused))
 		return false;

@@ -80,7 +80,7 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		if (backing->state != KVM_PMU_COUNTING)
 			continue;
 		if (kvm_pmu_is_for_kind(&backing->attr))
-			kvm_pmu_refuse(backing->event);
+			kvm_pmu_note_absent(backing->event);
 		kvm_pmu_hold(backing);
 		kvm_pmu_page_changed(cpu, backing->event);
 		resched = true;

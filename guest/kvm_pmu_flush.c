@@ -344,15 +344,15 @@ static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 		kvm_pmu_warn(KVM_PMU_WARN_NO_SPACE);
 		return result;
 	case KVM_PMU_NO_COUNTER:
-		if (op->op != KVM_PERF_OP_READ) {
-			if (!kvm_pmu_is_for_kind(&backing->attr))
-				return result;
-			kvm_pmu_refuse(backing->event);
+		if (op->op == KVM_PERF_OP_READ) {
+			if (kvm_pmu_may_be_lost(backing))
+				kvm_pmu_note_lost(cpu, backing);
+			kvm_pmu_done(backing, op);
 			break;
 		}
-		if (kvm_pmu_may_be_lost(backing))
-			kvm_pmu_note_lost(cpu, backing);
-		kvm_pmu_done(backing, op);
+		if (op->op != KVM_PERF_OP_ENABLE || !kvm_pmu_is_for_kind(&backing->attr))
+			return result;
+		kvm_pmu_note_absent(backing->event);
 		break;
 	case KVM_PMU_TOO_OFTEN:
 		/* perf starts the event again at a tick. */

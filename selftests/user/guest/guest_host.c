@@ -233,6 +233,58 @@ GUEST_TEST_UNLOADED(an_event_of_another_kind_of_core_takes_no_counter_from_other
 	unload();
 }
 
+/* Two CPUs have events of one configuration, and one of them is on the wrong kind. */
+GUEST_TEST_UNLOADED(an_event_that_one_cpu_lacks_counts_on_another)
+{
+	struct perf_event *lacking, *event;
+	int i;
+
+	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
+	load();
+	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
+	lacking = open_cpu(raw_user(0x1b1), 1);
+	event = open_task(raw_user(0x1b1), 0);
+	host_set_kind(1, true);
+	for (i = 0; i < 10; i++) {
+		wait_ns(TICK_NSEC);
+		run(0);
+		EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, event->state);
+		EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, lacking->state);
+		run(-1);
+	}
+	EXPECT_EQ(event->time_enabled, event->time_running);
+	perf_close(event);
+	perf_close(lacking);
+	unload();
+}
+
+static long refuse_open(u32 op, u32 id, u64 arg)
+{
+	return op == KVM_PERF_OP_OPEN ? -KVM_EOPNOTSUPP : 0;
+}
+
+/* The VM's event filter may deny it on each kind. */
+GUEST_TEST_UNLOADED(an_event_of_one_kind_that_is_refused_is_asked_for_each_second)
+{
+	struct perf_event *event;
+	u64 opens;
+	int i;
+
+	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
+	load();
+	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
+	event = open_task(raw_user(0x1b1), 0);
+	host.refuse = refuse_open;
+	run(0);
+	opens = host.ops[KVM_PERF_OP_OPEN];
+	for (i = 0; i < 3 * HZ; i++)
+		wait_ns(TICK_NSEC);
+	EXPECT_LE(host.ops[KVM_PERF_OP_OPEN] - opens, 4);
+	host.refuse = NULL;
+	perf_close(event);
+	unload();
+}
+
 GUEST_TEST(configurations_are_remembered_but_not_for_ever)
 {
 	u64 opens;

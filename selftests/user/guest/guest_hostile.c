@@ -275,3 +275,27 @@ GUEST_TEST(results_that_mean_nothing)
 	perf_close(other);
 	unload();
 }
+
+static long no_counter_to_stop(u32 op, u32 id, u64 arg)
+{
+	return op == KVM_PERF_OP_DISABLE || op == KVM_PERF_OP_SET_LEFT ? -KVM_EBUSY : 0;
+}
+
+/* The host says of an event that nobody has, and that is to stop, that it has no counter. */
+GUEST_TEST_UNLOADED(no_counter_for_what_is_to_stop)
+{
+	struct perf_event *event;
+
+	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
+	load();
+	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
+	event = open_task(sampling(0x1b1, 1000), 0);
+	run(0);
+	host.refuse = no_counter_to_stop;
+	run(-1);
+	host.refuse = NULL;
+	run(0);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, event->state);
+	perf_close(event);
+	unload();
+}

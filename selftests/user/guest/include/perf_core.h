@@ -69,6 +69,7 @@ struct hw_perf_event_extra {
 
 struct hw_perf_event {
 	u64 config;
+	u64 last_tag;
 	unsigned long event_base;
 	int idx;
 	int flags;
