@@ -463,7 +463,6 @@ static bool pv_perf_may_run_irqoff(struct kvm_vcpu *vcpu)
 	       !pv_perf_has_vpmu(vcpu) && pv_perf_is_offered(vcpu);
 }
 
-/* KVM looks the event filter up as it completes the instruction: kvm->srcu is held. */
 static void pv_perf_complete_read(struct kvm_vcpu *vcpu, u32 id)
 {
 	unsigned long a2 = kvm_rdx_read(vcpu), a3 = kvm_rsi_read(vcpu);

@@ -444,9 +444,8 @@ enum pv_perf_why {
 /**
  * struct pv_perf_event - an event that a guest has opened
  * @id: the guest's name for it
- * @refs: one for being open, one for each operation under way.  An operation
- *	can sleep and so cannot stay in the RCU section that it found the
- *	event in.
+ * @refs: one for being open, one for each operation under way that may sleep and so
+ *	cannot stay in the RCU section in which it found the event
  * @rcu: defers freeing until look-ups that have seen it are over
  * @overflows: number of overflows that the guest has not been told of; the
  *	overflow callback adds to it, in NMI context

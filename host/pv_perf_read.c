@@ -108,7 +108,7 @@ void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
  * @event: the event, its home locked; kvm->srcu is held for reading
  * @overflows: to be added to those that the guest has not seen
  * @may_sleep: if false, page faults and interrupts are off, and @overflows are all
- *	overflows since the vCPU left the guest
+ *	overflows since the vCPU left the guest, or 0
  * @count: set to the event's count if the record was written, or NULL
  *
  * Return: 0, -EFAULT, or -EAGAIN if it would have to wait; then nothing has changed.

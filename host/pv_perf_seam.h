@@ -157,7 +157,7 @@ bool pv_perf_backing_add_away(struct perf_event *backing);
 struct pv_perf_position
 pv_perf_backing_position(const struct perf_event *backing);
 
-/* pv_perf_kinds.c: without it, a hybrid host offers nothing. */
+/* pv_perf_kinds.c: without it, a hybrid host offers nothing of its own. */
 
 #ifndef PV_PERF_WITHOUT_HYBRID
 DECLARE_STATIC_KEY_FALSE(pv_perf_hybrid);
