@@ -59,10 +59,18 @@ static int kvm_pmu_errno(long ret)
 	}
 }
 
-/* Open an event and close it. */
+/* Open an event and close it.  A host may have changed the operations of an earlier try. */
 static long kvm_pmu_try(struct kvm_pmu_probe *probe)
 {
-	long ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, probe->ops, 2);
+	long ret;
+
+	probe->ops[0] = (struct guest_perf_op) {
+		.op = KVM_PERF_OP_OPEN, .arg = virt_to_phys(&probe->param),
+	};
+	probe->ops[1] = (struct guest_perf_op) {
+		.op = KVM_PERF_OP_CLOSE, .id = probe->param.id,
+	};
+	ret = kvm_perf_op_addr(KVM_PERF_OP_BATCH, probe->ops, 2);
 
 	return ret ? : probe->ops[0].result;
 }
@@ -106,10 +114,6 @@ static int kvm_pmu_ask_host(const struct guest_perf_attr *attr)
 	probe->param.event_addr = virt_to_phys(&probe->record);
 	/* The id after those of the CPUs' backing events. */
 	probe->param.id = nr_cpu_ids * KVM_PMU_NR_BACKING;
-	probe->ops[0].op = KVM_PERF_OP_OPEN;
-	probe->ops[0].arg = virt_to_phys(&probe->param);
-	probe->ops[1].op = KVM_PERF_OP_CLOSE;
-	probe->ops[1].id = probe->param.id;
 
 	ret = kvm_pmu_try(probe);
 	if (ret == -KVM_ENOSPC && kvm_pmu_close_all_unused())
