@@ -100,7 +100,7 @@ static bool kvm_pmu_is_refused(struct perf_event *event)
 {
 	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
 
-	if (*kvm_pmu_absent_at(event) == get_jiffies_64())
+	if (!time_after64(get_jiffies_64(), *kvm_pmu_absent_at(event)))
 		return true;
 
 	if (!READ_ONCE(config->refused))

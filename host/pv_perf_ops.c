@@ -3,7 +3,8 @@
  * Paravirtual performance events, host side: the operations on an open event.
  *
  * All may sleep, except for pv_perf_event_read_irqoff().  Operations that take a vCPU
- * run on its thread with kvm->srcu held for reading.  Errors are -E*, which are the contract's -KVM_E* by value.
+ * run on its thread with kvm->srcu held for reading.  Errors are -E*, which are the
+ * contract's -KVM_E* by value.
  */
 #include <linux/rcupdate.h>
 #include <linux/uaccess.h>
