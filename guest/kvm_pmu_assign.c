@@ -99,8 +99,9 @@ void kvm_pmu_note_absent(struct perf_event *event)
 static bool kvm_pmu_is_refused(struct perf_event *event)
 {
 	struct kvm_pmu_config *config = to_kvm_pmu_config(event);
+	u64 now = get_jiffies_64();
 
-	if (!time_after64(get_jiffies_64(), *kvm_pmu_absent_at(event)))
+	if (*kvm_pmu_absent_at(event) == now)
 		return true;
 
 	if (!READ_ONCE(config->refused))
