@@ -120,7 +120,8 @@ beside_perf() {
 
 # The host takes counters now and then. If rr's event loses its counter, rr ends with one of its
 # messages about the number of ticks, as on a host. A recording that ends well must replay with
-# the same outcome.
+# the same outcome. On the emulated Intel machine perf takes so long to start that a counter of
+# rr's is rarely taken.
 honest() {
 	local complained=0 right=0 i
 
@@ -140,7 +141,7 @@ honest() {
 	is "rr replays a race while the host takes counters, or says that it has no counter" \
 		$((right + complained)) $i
 	more "rr replays some of the recordings" $right 0
-	more "rr has lost its counter" $complained 0
+	short || more "rr has lost its counter" $complained 0
 }
 
 nested() {
@@ -211,5 +212,5 @@ on_guest "in a guest whose host takes counters" honest --mem 1024
 # shellcheck disable=SC2086
 short || on_guest "in a guest that reads counters and whose host takes some" honest --mem 1024 $rdpmc
 kill $taker
-more "the host has taken all counters" "$(wc -l <taken)" 5
+more "the host has taken all counters" "$(wc -l <taken)" $((2 * times - 1))
 finish
