@@ -35,6 +35,14 @@ void load(void)
 	CHECK(!stand_in_init());
 }
 
+/* In a guest of a hybrid host, whose raw events are for the cores of HOST_CORE_TYPE. */
+void load_for_kind(void)
+{
+	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
+	load();
+	CHECK(sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5) == 5);
+}
+
 void unload(void)
 {
 	stand_in_exit();

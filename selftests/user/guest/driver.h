@@ -15,6 +15,7 @@ extern struct mm_struct mms[4];
 /* Before load(), a test may change the host. */
 void guest_init(void);
 void load(void);
+void load_for_kind(void);
 /* Unloads the driver, and checks that nothing is left. */
 void unload(void);
 

@@ -239,9 +239,7 @@ GUEST_TEST_UNLOADED(an_event_that_one_cpu_lacks_counts_on_another)
 	struct perf_event *lacking, *event;
 	int i;
 
-	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
-	load();
-	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
+	load_for_kind();
 	lacking = open_cpu(raw_user(0x1b1), 1);
 	event = open_task(raw_user(0x1b1), 0);
 	host_set_kind(1, true);
@@ -255,33 +253,6 @@ GUEST_TEST_UNLOADED(an_event_that_one_cpu_lacks_counts_on_another)
 	EXPECT_EQ(event->time_enabled, event->time_running);
 	perf_close(event);
 	perf_close(lacking);
-	unload();
-}
-
-static long refuse_open(u32 op, u32 id, u64 arg)
-{
-	return op == KVM_PERF_OP_OPEN ? -KVM_EOPNOTSUPP : 0;
-}
-
-/* The VM's event filter may deny it on each kind. */
-GUEST_TEST_UNLOADED(an_event_of_one_kind_that_is_refused_is_asked_for_each_second)
-{
-	struct perf_event *event;
-	u64 opens;
-	int i;
-
-	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
-	load();
-	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
-	event = open_task(raw_user(0x1b1), 0);
-	host.refuse = refuse_open;
-	run(0);
-	opens = host.ops[KVM_PERF_OP_OPEN];
-	for (i = 0; i < 3 * HZ; i++)
-		wait_ns(TICK_NSEC);
-	EXPECT_LE(host.ops[KVM_PERF_OP_OPEN] - opens, 4);
-	host.refuse = NULL;
-	perf_close(event);
 	unload();
 }
 

@@ -286,9 +286,7 @@ GUEST_TEST_UNLOADED(no_counter_for_what_is_to_stop)
 {
 	struct perf_event *event;
 
-	host.query.model = KVM_PERF_MODEL_HYBRID | 1;
-	load();
-	EXPECT_EQ(5, sysfs_file("core_type")->store(NULL, NULL, "0x40\n", 5));
+	load_for_kind();
 	event = open_task(sampling(0x1b1, 1000), 0);
 	run(0);
 	host.refuse = no_counter_to_stop;
