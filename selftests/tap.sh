@@ -97,8 +97,14 @@ has() {
 	ok "$1" [ $found = yes ]
 }
 
+# show_others FILE: prints what a program has said beside its results
+show_others() {
+	grep -vE '^((not )?ok |1\.\.|#)' "$1" | tail -n 40 | sed 's/^/# /'
+}
+
 # tap_file PREFIX FILE: the results of a program become results of this script, renumbered. If
-# their number is not the program's plan, a result fails.
+# their number is not the program's plan, a result fails, the function prints what else the
+# program has said, and returns 1.
 tap_file() {
 	local line mark before=$tap_n plan=none
 	while read -r line; do
@@ -113,8 +119,10 @@ tap_file() {
 		"#"*)	echo "$line" ;;
 		esac
 	done <"$2"
-	[ $((tap_n - before)) = "$plan" ] ||
-		is "$1: the number of results" $((tap_n - before)) "$plan"
+	[ $((tap_n - before)) != "$plan" ] || return 0
+	is "$1: the number of results" $((tap_n - before)) "$plan"
+	[ ! -e "$2" ] || show_others "$2"
+	return 1
 }
 
 # ends_well NAME COMMAND...: the command has status 0. If the command prints TAP, its results
@@ -125,8 +133,9 @@ ends_well() {
 	shift
 	"$@" >out 2>&1
 	status=$?
-	! grep -qE '^(1\.\.[0-9]|(not )?ok [0-9])' out || tap_file "$name" out
-	[ $status = 0 ] || grep -vE '^((not )?ok |#)' out | tail -n 40 | sed 's/^/# /'
+	if ! grep -qE '^(1\.\.[0-9]|(not )?ok [0-9])' out || tap_file "$name" out; then
+		[ $status = 0 ] || show_others out
+	fi
 	is "$name ends well" $status 0
 }
 
@@ -137,8 +146,7 @@ on_guest() {
 	shift 2
 	"$vm" guest "$@" -- "$0" "$part" >"$title.tap" 2>&1
 	status=$?
-	tap_file "$title" "$title.tap"
-	[ $status = 0 ] || grep -vE '^((not )?ok |#)' "$title.tap" | tail -n 40 | sed 's/^/# /'
+	! tap_file "$title" "$title.tap" || [ $status = 0 ] || show_others "$title.tap"
 	is "$title: the guest ends well" $status 0
 }
 

@@ -72,6 +72,12 @@ fails tap_file name fails
 fails tap_file name short
 fails tap_file name nothing
 fails tap_file name no-such-file
+{
+	cat fewer
+	echo 'ValueError: invalid literal'
+} >broken
+fails tap_file name broken
+has "tap_file prints what a program that ended early has said" '^# ValueError' printed
 passes ends_well name true
 passes ends_well name cat two
 fails ends_well name false
