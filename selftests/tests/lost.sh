@@ -13,11 +13,11 @@ tree=${self%/selftests/*}
 cd "$VM_SCRATCH" || exit 1
 
 # event: an event that needs a general-purpose counter; in_loop: its count in loop; other:
-# another such event; counters: the number of general-purpose counters; more: fixed counters
-# that count instructions.
+# another such event; conditional: conditional branches; counters: the number of general-purpose
+# counters; more: fixed counters that count instructions.
 case $kvm_vendor in
-kvm-amd)	event=rc0:u in_loop=10000004 other=rc2:u counters=6 more=0 ;;
-kvm-intel)	event=rc4:u in_loop=5000001 other=rc4:u counters=4 more=1 ;;
+kvm-amd)	event=rc0:u in_loop=10000004 other=rc2:u conditional=0xd1 counters=6 more=0 ;;
+kvm-intel)	event=rc4:u in_loop=5000001 other=rc4:u conditional=0x1c4 counters=4 more=1 ;;
 esac
 
 config=${event%:u}
@@ -71,6 +71,10 @@ in_guest() {
 	echo >"$VM_SCRATCH/pinned.begin"
 	./pinned keep $config 3 >"$VM_SCRATCH/pinned"
 	echo >"$VM_SCRATCH/pinned.end"
+
+	echo >"$VM_SCRATCH/exact.begin"
+	./pinned exact $conditional 5 >"$VM_SCRATCH/exact"
+	echo >"$VM_SCRATCH/exact.end"
 
 	echo >"$VM_SCRATCH/robbed.begin"
 	perf stat -x, -o robbed -e instructions:u,branches:u \
@@ -186,23 +190,37 @@ wait_for parked.end
 is "the guest's log does not mention the loss of a counter that no event uses" \
 	"$(grep -c "$says_lost" parked)" 0
 
-wait_for pinned.begin
-shortage=0
-while [ ! -e pinned.end ]; do
-	since=${EPOCHREALTIME/./}
-	tell host enable
-	pause 0.02
-	tell host disable
-	us=$((${EPOCHREALTIME/./} - since))
-	[ $us -lt $shortage ] || shortage=$us
-	pause 0.2
-done
+# shortages NAME: takes all counters now and then during the guest's phase NAME. The longest
+# shortage in us is in $shortage.
+shortages() {
+	local since us
+
+	shortage=0
+	wait_for "$1.begin"
+	while [ ! -e "$1.end" ]; do
+		since=${EPOCHREALTIME/./}
+		tell host enable
+		pause 0.02
+		tell host disable
+		us=$((${EPOCHREALTIME/./} - since))
+		[ $us -lt $shortage ] || shortage=$us
+		pause 0.2
+	done
+}
+
+shortages pinned
 read -r outages us <pinned
 echo "# a pinned event: $outages shortages of $shortage us at most; of $us us at most for it"
 more "perf gives up a pinned event without a counter, and the program enables it again" \
 	"$outages" 5
 more "a pinned event counts within 20 ms after the host has a counter" \
 	$((shortage + 20000)) "$us"
+shortages exact
+read -r right none wrong <exact
+echo "# a pinned event, as rr reads it: $right counts were right, $none times perf had given it up"
+more "a pinned event that perf enables before each count has counts" "$right" 10
+more "perf gives up such an event if the host takes its counter" "$none" 2
+is "no count of such an event lacks what was not counted" "$wrong" 0
 
 wait_for robbed.begin
 until is_counting; do pause 0.1; done
