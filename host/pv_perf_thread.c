@@ -176,10 +176,12 @@ void pv_perf_clear_thread(struct kvm_vcpu *vcpu)
  *
  * The old backing event is stopped before it is read: later counts would be lost, and
  * an overflow would come twice.  While it counts, VM entry of its vCPU has to find it.
+ *
+ * @select: the event select of @backing at creation; perf may have changed it since
  */
 static void pv_perf_replace_backing(struct pv_perf_event *event,
 				    struct pv_perf_vcpu *here,
-				    struct perf_event *backing)
+				    struct perf_event *backing, u64 select)
 {
 	struct pv_perf_vcpu *home = event->home;
 	struct pv_perf_reading reading;
@@ -194,7 +196,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	pv_perf_backing_copy_position(event->backing, backing);
 	pv_perf_unlink(event);
 
-	event->select = backing->hw.config;
+	event->select = select;
 	event->past_count = reading.count;
 	event->past_enabled = reading.enabled;
 	event->past_running = reading.running;
@@ -217,6 +219,7 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 {
 	struct perf_event *backing;
 	u32 limited = pv_perf_why(event) & PV_PERF_LIMITED;
+	u64 select;
 	bool lost;
 
 	backing = pv_perf_backing_get(event, here, pv_perf_overflow);
@@ -226,6 +229,7 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 		pv_perf_went_on(here, event, true);
 		return;
 	}
+	select = backing->hw.config;
 
 	/* First: a lost event does not count against the limit. */
 	pv_perf_note_lost(event);
@@ -238,7 +242,7 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 	/* The guest does not know of the change. */
 	if (pv_perf_has_rdpmc(event))
 		pv_perf_features.end_rdpmc(event, true);
-	pv_perf_replace_backing(event, here, backing);
+	pv_perf_replace_backing(event, here, backing, select);
 	pv_perf_set_why(event, limited);
 	pv_perf_went_on(here, event, lost);
 }
@@ -323,6 +327,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 			       struct pv_perf_vcpu *here)
 {
 	struct perf_event *backing;
+	u64 select;
 	int ret;
 
 	/* Closed since it was found. */
@@ -332,6 +337,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 	backing = pv_perf_backing_get(event, here, pv_perf_overflow);
 	if (IS_ERR(backing))
 		return PTR_ERR(backing);
+	select = backing->hw.config;
 
 	ret = pv_perf_start(here, event, backing);
 	if (ret) {
@@ -339,7 +345,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 		return ret;
 	}
 
-	pv_perf_replace_backing(event, here, backing);
+	pv_perf_replace_backing(event, here, backing, select);
 	if (pv_perf_has_news(event))
 		pv_perf_update_record(event, 0, true, NULL);
 	return 0;

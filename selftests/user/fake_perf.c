@@ -25,6 +25,7 @@ int create_error;
 atomic_t nr_backing_events, nr_held_events, nr_freq_events;
 int max_sample_rate = 100000;
 u64 clock_ns = 1000;
+bool register_taken;
 u64 hw_event_config[PERF_COUNT_HW_MAX] = {
 	0x76, 0xc0, 0, 0x964, 0xc2, 0xc3, 0, 0x287, 0x187, 0,
 };
@@ -228,6 +229,9 @@ static void sched_event_in(struct perf_event *event)
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
 		return;
 
+	/* intel_fixup_er() */
+	if (register_taken && (event->hw.config & 0xff) == 0xb7)
+		event->hw.config += 0xbb - 0xb7;
 	cpu_contexts[smp_processor_id()].active_oncpu++;
 	WRITE_ONCE(event->hw.interrupts, 0);
 	WRITE_ONCE(event->oncpu, smp_processor_id());

@@ -3891,7 +3891,7 @@ static void test_filter(void)
 	r = mem->record;
 	open_sampling(1, 1000);
 	param(2, 2);
-	mem->attr.config = 0xc2;
+	mem->attr.config = 0xb7;
 	do_open();
 	open_id(3);
 	call(3, 1);
@@ -3960,8 +3960,10 @@ static void test_filter(void)
 	is("the event has the flag LOST", r[1].flags, KVM_PERF_EVENT_LOST);
 	is("the event has not counted", (call(5, 1), r[1].count), 1020);
 
-	/* perf changes the event's config, as intel_fixup_er() does. */
-	event(2)->backing->hw.config = 0xbb;
+	/* perf changes the event's config when it is scheduled. */
+	register_taken = true;
+	CHECK(!call(4, 2) && !call(3, 2));
+	CHECK((event(2)->backing->hw.config & 0xff) == 0xbb);
 	deny(0xbb);
 	enter_guest();
 	run_guest(10);
@@ -3969,6 +3971,14 @@ static void test_filter(void)
 	   (call(5, 2), r[2].count), 1070);
 	is("the filter does not apply to perf's config on ENABLE",
 	   (call(4, 2), call(3, 2)), 0);
+	replace_thread();
+	pv_perf_vcpu_run(vcpus[0]);
+	deny(0xbb);
+	enter_guest();
+	run_guest(10);
+	is("the filter does not apply to perf's config on another thread",
+	   (call(5, 2), r[2].count), 1080);
+	register_taken = false;
 	teardown();
 }
 

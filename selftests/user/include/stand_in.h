@@ -207,6 +207,8 @@ extern struct cpu cpus[NR_CPUS];
 int smp_call_function_single(int cpu, void (*func)(void *info), void *info, int wait);
 extern __thread struct task_struct *current;
 extern u64 clock_ns;
+/* perf moves events 0xb7 to event 0xbb, because another event has the register of 0xb7. */
+extern bool register_taken;
 
 struct task_struct *task_create(int cpu);
 void task_put(struct task_struct *task);
