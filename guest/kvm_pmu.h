@@ -24,8 +24,8 @@
 #define kzalloc_obj(obj, gfp)	kzalloc(sizeof(obj), gfp)
 #endif
 
-/* Counters that an event can have: general-purpose ones, or a fixed one as well. */
-enum kvm_pmu_kind {
+/* Classes of events: an event can have general-purpose counters, or also a fixed one. */
+enum kvm_pmu_class {
 	KVM_PMU_FIXED_INSTRUCTIONS,
 	KVM_PMU_FIXED_CYCLES,
 	KVM_PMU_FIXED_REF_CYCLES,
@@ -69,7 +69,7 @@ struct kvm_pmu_config {
  *				the next flush brings its final count
  *
  * If an event is COUNTING, its backing event is RUNNING.  A RUNNING backing event
- * without a COUNTING event is parked, or about to be taken over.
+ * without a COUNTING event is spare, or is about to be taken over.
  *
  * pmu->stop comes from the NMI handler, too, at any time: it takes an event from
  * STARTING or COUNTING to HELD, and the host's event from RUNNING to STOPPED.
@@ -103,7 +103,7 @@ struct kvm_pmu_use {
  * struct kvm_pmu_backing - a backing event: an event of the host that a CPU keeps open
  * @record: the host writes it from OPEN to CLOSE
  * @attr: what it counts
- * @kind: which counters of this host's hardware it can have
+ * @class: which counters of this host's hardware it can have
  * @param: argument of OPEN; its id never changes
  * @host: state of the host's event
  * @state: of @event
@@ -118,7 +118,7 @@ struct kvm_pmu_use {
 struct kvm_pmu_backing {
 	struct guest_perf_event record __aligned(sizeof(struct guest_perf_event));
 	struct guest_perf_attr attr;
-	enum kvm_pmu_kind kind;
+	enum kvm_pmu_class class;
 	struct guest_perf_event_param param;
 	enum kvm_pmu_host_state host;
 	enum kvm_pmu_event_state state;
@@ -177,7 +177,7 @@ enum kvm_pmu_pending {
 
 	/* Open the backing events again: this CPU's host does not have them any more. */
 	KVM_PMU_OPEN_ANEW = KVM_PMU_NR_WARNINGS,
-	/* Stop parked events that overflow. */
+	/* Stop spare backing events that overflow. */
 	KVM_PMU_STOP_UNWANTED,
 	/* Give up the events whose counter the host has taken away. */
 	KVM_PMU_GIVE_UP_LOST,
@@ -228,7 +228,7 @@ struct kvm_pmu_flush {
 /**
  * struct kvm_pmu_limit - how many events can count at the same time
  * @general: number of general-purpose counters
- * @no_fixed: fixed counters that are not available, a bit for each enum kvm_pmu_kind
+ * @no_fixed: fixed counters that are not available, a bit for each enum kvm_pmu_class
  * @until: when to try more, in jiffies_64
  * @proven: the counters of events that counted at the same time since the host last had
  *	too few counters, or since none of the events was in use
@@ -304,7 +304,7 @@ struct kvm_pmu_counts {
 /**
  * struct kvm_pmu_user - reading counters in user mode
  * @reads: the task that runs here, or the one before it, may execute RDPMC in user mode,
- *	so nothing may be parked
+ *	so no backing event may be spare
  * @page_call: has this CPU write its events' pages, for another CPU
  */
 struct kvm_pmu_user {
@@ -423,16 +423,16 @@ static inline u64 kvm_pmu_area_read(const u64 *field)
 }
 
 static inline void kvm_pmu_add_use(struct kvm_pmu_use *use,
-				   enum kvm_pmu_kind kind)
+				   enum kvm_pmu_class class)
 {
-	if (kind == KVM_PMU_GENERAL || use->fixed[kind]++)
+	if (class == KVM_PMU_GENERAL || use->fixed[class]++)
 		use->general++;
 }
 
 static inline void kvm_pmu_sub_use(struct kvm_pmu_use *use,
-				   enum kvm_pmu_kind kind)
+				   enum kvm_pmu_class class)
 {
-	if (kind == KVM_PMU_GENERAL || --use->fixed[kind])
+	if (class == KVM_PMU_GENERAL || --use->fixed[class])
 		use->general--;
 }
 
@@ -525,7 +525,7 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 /* Changes with the host: use READ_ONCE() for a field of 32 bits. */
 extern struct guest_perf_query kvm_pmu_host;
 /* The host's answers on configurations may be out of date. */
-extern bool kvm_pmu_answers_stale;
+extern bool kvm_pmu_answers_old;
 
 void kvm_pmu_warn(enum kvm_pmu_pending warning);
 void kvm_pmu_warn_again(enum kvm_pmu_pending warning);
@@ -535,7 +535,7 @@ long kvm_pmu_query_host(struct guest_perf_query *query);
 void kvm_pmu_get_host(struct guest_perf_query *host);
 u64 kvm_pmu_hw_select(u64 event);
 u64 kvm_pmu_event_select(const struct guest_perf_attr *attr);
-enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr);
+enum kvm_pmu_class kvm_pmu_class(const struct guest_perf_attr *attr);
 bool kvm_pmu_is_foreign(const struct guest_perf_attr *attr);
 bool kvm_pmu_is_hybrid(u32 model);
 bool kvm_pmu_is_for_kind(const struct guest_perf_attr *attr);
@@ -570,10 +570,10 @@ void kvm_pmu_settle_count(struct kvm_pmu_backing *backing);
 void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing);
+bool kvm_pmu_is_spare(const struct kvm_pmu_backing *backing);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu);
+bool kvm_pmu_any_spare(const struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_to_watch(const struct kvm_pmu_cpu *cpu);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_keeps_unused(int nr, void *info);

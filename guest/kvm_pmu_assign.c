@@ -59,7 +59,7 @@ bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 /**
  * kvm_pmu_set_limit - let no more events count for 0.1 seconds than run now
  * @cpu: this CPU's
- * @failed: a bit for each enum kvm_pmu_kind of backing events that did not start, or have
+ * @failed: a bit for each enum kvm_pmu_class of backing events that did not start, or have
  *	lost their counters.  Events that could have a fixed counter need a general one
  *	now
  */
@@ -266,7 +266,7 @@ kvm_pmu_reopen(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	oldest->attr = config->attr;
 	oldest->attr.sample_period = event->hw.sample_period;
-	oldest->kind = kvm_pmu_kind(&config->attr);
+	oldest->class = kvm_pmu_class(&config->attr);
 	cpu->nr_open = max_t(unsigned int, cpu->nr_open,
 			     oldest - cpu->backing + 1);
 	return oldest;
@@ -289,7 +289,7 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (kvm_pmu_is_pinned(event))
 		return !kvm_pmu_host_is_gone(true);
 
-	kvm_pmu_add_use(&use, kvm_pmu_kind(attr));
+	kvm_pmu_add_use(&use, kvm_pmu_class(attr));
 	return !foreign && !kvm_pmu_host_is_gone(false) &&
 	       !kvm_pmu_is_refused(event) && kvm_pmu_use_fits(cpu, &use);
 }
@@ -329,7 +329,7 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	kvm_pmu_set_event(cpu, backing, event);
 	cpu->perf.added |= BIT(event->hw.idx);
 	cpu->used++;
-	kvm_pmu_add_use(&cpu->use, backing->kind);
+	kvm_pmu_add_use(&cpu->use, backing->class);
 	return 0;
 }
 
@@ -365,12 +365,12 @@ void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	}
 
 	kvm_pmu_clear_event(backing);
-	/* Nothing may be parked, so the flush stops the backing event. */
+	/* No backing event may be spare, so the flush stops this one. */
 	if (cpu->user.reads)
 		cpu->flush.due = true;
 	backing->last_used = jiffies;
 	cpu->used--;
-	kvm_pmu_sub_use(&cpu->use, backing->kind);
+	kvm_pmu_sub_use(&cpu->use, backing->class);
 }
 
 /**

@@ -4,8 +4,8 @@
  * open for a CPU, each with an id and a record.
  *
  * A backing event stays open when the perf_event that used it is gone, for the next one
- * that counts the same.  It even runs on for a while, parked, if nobody else needs the
- * hardware: a perf_event takes the difference of two readings.  So tasks switch, fork and
+ * that counts the same.  As a spare backing event it even runs on for a while, if nobody
+ * else needs the hardware: a perf_event takes the difference of two readings.  So tasks switch, fork and
  * exit, and events are opened and closed, and the host enables and disables nothing.
  *
  * All runs on the CPU that the events are for, with interrupts off.  The NMI handler stops
@@ -158,7 +158,7 @@ void kvm_pmu_settle_count(struct kvm_pmu_backing *backing)
 
 /*
  * The records have what the host told last.  The host knows the backing events that were
- * opened since it lost the others: DISABLE brings their records up to date, and without
+ * opened since it forgot the others: DISABLE brings their records up to date, and without
  * CLOSE their OPEN would fail.
  */
 static void kvm_pmu_forget(struct kvm_pmu_cpu *cpu,
@@ -183,9 +183,9 @@ static void kvm_pmu_use_anew(struct kvm_pmu_cpu *cpu)
 
 	cpu->use = (struct kvm_pmu_use) { };
 	for_each_backing(cpu, backing) {
-		backing->kind = kvm_pmu_kind(&backing->attr);
+		backing->class = kvm_pmu_class(&backing->attr);
 		if (backing->event)
-			kvm_pmu_add_use(&cpu->use, backing->kind);
+			kvm_pmu_add_use(&cpu->use, backing->class);
 	}
 	cpu->limit.proven = (struct kvm_pmu_use) { };
 	/* The limit of the new host is not known. */
@@ -205,8 +205,8 @@ void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_forget_all - close backing events that the host has lost, to be opened anew
- * @cpu: this CPU's; the next flush opens them
+ * kvm_pmu_forget_all - close all backing events: the host has forgotten them
+ * @cpu: this CPU's; the next flush opens them anew
  */
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 {
@@ -222,14 +222,14 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 	kvm_pmu_use_anew(cpu);
 	cpu->flush.due = true;
 	/* The new host may count other configurations. */
-	WRITE_ONCE(kvm_pmu_answers_stale, true);
+	WRITE_ONCE(kvm_pmu_answers_old, true);
 }
 
 /**
- * kvm_pmu_is_parked - does a backing event run without an event?
+ * kvm_pmu_is_spare - does a backing event run without an event?
  * @backing: the backing event; its event may have left since the last flush
  */
-bool kvm_pmu_is_parked(const struct kvm_pmu_backing *backing)
+bool kvm_pmu_is_spare(const struct kvm_pmu_backing *backing)
 {
 	return backing->host == KVM_PMU_RUNNING &&
 	       backing->state < KVM_PMU_STARTING;
@@ -246,7 +246,7 @@ struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
 
 	for_each_backing(cpu, backing) {
 		if (backing->host == KVM_PMU_RUNNING && !backing->lost)
-			kvm_pmu_add_use(&use, backing->kind);
+			kvm_pmu_add_use(&use, backing->class);
 	}
 
 	return use;
@@ -269,15 +269,15 @@ bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_any_parked - does the host run any backing event of this CPU for no event?
+ * kvm_pmu_any_spare - does the host run any backing event of this CPU for no event?
  * @cpu: this CPU's
  */
-bool kvm_pmu_any_parked(const struct kvm_pmu_cpu *cpu)
+bool kvm_pmu_any_spare(const struct kvm_pmu_cpu *cpu)
 {
 	const struct kvm_pmu_backing *backing;
 
 	for_each_backing(cpu, backing) {
-		if (kvm_pmu_is_parked(backing))
+		if (kvm_pmu_is_spare(backing))
 			return true;
 	}
 
@@ -416,8 +416,8 @@ void kvm_pmu_throttle(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 void kvm_pmu_note_lost(struct kvm_pmu_cpu *cpu, struct kvm_pmu_backing *backing)
 {
 	/*
-	 * Do not warn of a parked event, whose count nobody misses, or of a kind of core
-	 * that does not have the event.
+	 * Do not warn of a spare backing event, whose count nobody misses, or of a kind
+	 * of core that does not have the event.
 	 */
 	if ((READ_ONCE(backing->state) != KVM_PMU_FREE ||
 	     READ_ONCE(backing->leaving)) && !kvm_pmu_is_for_kind(&backing->attr))

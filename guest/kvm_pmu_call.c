@@ -132,7 +132,7 @@ enum kvm_pmu_result kvm_pmu_result(u32 op, long ret)
 }
 
 struct guest_perf_query kvm_pmu_host;
-bool kvm_pmu_answers_stale;
+bool kvm_pmu_answers_old;
 
 /* Raw: the caller that sets an area may hold the lock of the runqueue. */
 static DEFINE_RAW_SPINLOCK(kvm_pmu_host_lock);
@@ -243,10 +243,10 @@ u64 kvm_pmu_event_select(const struct guest_perf_attr *attr)
 }
 
 /**
- * kvm_pmu_kind - which counters of this host's hardware can an event have?
+ * kvm_pmu_class - which counters of this host's hardware can an event have?
  * @attr: what it counts
  */
-enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
+enum kvm_pmu_class kvm_pmu_class(const struct guest_perf_attr *attr)
 {
 	static const u64 selects[] = {
 		[KVM_PMU_FIXED_INSTRUCTIONS]	= 0x00c0,
@@ -254,7 +254,7 @@ enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
 		[KVM_PMU_FIXED_REF_CYCLES]	= 0x0300,
 	};
 	u32 fixed = READ_ONCE(kvm_pmu_host.fixed_counters);
-	enum kvm_pmu_kind kind;
+	enum kvm_pmu_class class;
 	u64 select;
 
 	/* No fixed counters, as on AMD's CPUs. */
@@ -262,9 +262,9 @@ enum kvm_pmu_kind kvm_pmu_kind(const struct guest_perf_attr *attr)
 		return KVM_PMU_GENERAL;
 
 	select = kvm_pmu_event_select(attr);
-	for (kind = 0; kind < KVM_PMU_GENERAL; kind++) {
-		if (select == selects[kind] && fixed & BIT(kind))
-			return kind;
+	for (class = 0; class < KVM_PMU_GENERAL; class++) {
+		if (select == selects[class] && fixed & BIT(class))
+			return class;
 	}
 
 	return KVM_PMU_GENERAL;
@@ -354,5 +354,5 @@ const char *kvm_pmu_why_no_rdpmc(void)
 		return NULL;
 
 	return rdpmc < ARRAY_SIZE(kvm_pmu_no_rdpmc) ? kvm_pmu_no_rdpmc[rdpmc] :
-						      "it says not why";
+						      "it gives no reason";
 }

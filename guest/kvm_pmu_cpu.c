@@ -22,8 +22,8 @@
 #include "kvm_pmu_hypervisor.h"
 
 /*
- * How often a CPU looks after the events that run.  A parked event runs on for one
- * to two times this.
+ * How often a CPU looks after the events that run.  A spare backing event runs on for
+ * one to two times this.
  */
 #define KVM_PMU_WATCH		(HZ / 10)
 
@@ -42,13 +42,15 @@ static const char * const kvm_pmu_warnings[KVM_PMU_NR_WARNINGS] = {
 		"the host's CPU is another model: restart programs that use raw events",
 };
 
-/* Stop parked sampling events: with a frequency, the host adapts their period. */
+/*
+ * Stop spare backing events that sample: with a frequency, the host adapts their period.
+ */
 static void kvm_pmu_stop_unwanted(struct kvm_pmu_cpu *cpu)
 {
 	struct kvm_pmu_backing *backing;
 
 	for_each_backing(cpu, backing) {
-		if (kvm_pmu_is_parked(backing) && kvm_pmu_is_sampling(backing))
+		if (kvm_pmu_is_spare(backing) && kvm_pmu_is_sampling(backing))
 			kvm_pmu_disable_host(backing);
 	}
 }
@@ -74,7 +76,7 @@ static bool kvm_pmu_give_up_lost(struct kvm_pmu_cpu *cpu)
 		if (kvm_pmu_is_for_kind(&backing->attr))
 			of_kind = true;
 		else
-			failed |= BIT(backing->kind);
+			failed |= BIT(backing->class);
 		kvm_pmu_disable_host(backing);
 		kvm_pmu_settle_count(backing);
 		if (backing->state != KVM_PMU_COUNTING)
@@ -135,7 +137,7 @@ static void kvm_pmu_work(struct irq_work *work)
 }
 
 /*
- * Stop backing events that were parked for long enough, and close those that are not
+ * Stop backing events that were spare for long enough, and close those that are not
  * likely to be used again: each open event of the host is a claim on its PMU.
  */
 static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
@@ -145,7 +147,7 @@ static void kvm_pmu_reap(struct kvm_pmu_cpu *cpu)
 
 	for_each_backing(cpu, backing) {
 		unused = jiffies - backing->last_used;
-		if (kvm_pmu_is_parked(backing) && unused >= KVM_PMU_WATCH)
+		if (kvm_pmu_is_spare(backing) && unused >= KVM_PMU_WATCH)
 			kvm_pmu_disable_host(backing);
 		if (!backing->event && backing->host == KVM_PMU_STOPPED &&
 		    unused >= KVM_PMU_KEEP)

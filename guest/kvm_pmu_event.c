@@ -23,7 +23,7 @@
  *						else the event is leaving
  *	    kvm_pmu_flush()			if perf deletes this event alone
  *	kvm_pmu_enable()
- *	    kvm_pmu_flush()			the final count; the backing event is parked
+ *	    kvm_pmu_flush()			the final count; the backing event is spare
  *
  * A context switch deletes the old task's events and adds the new task's, each between
  * kvm_pmu_disable() and kvm_pmu_enable(): two flushes, or none with RDPMC.  Before them
@@ -79,7 +79,7 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
 	cpu->perf.added = 0;
-	/* To read a single event, READ of all costs more: others may be parked. */
+	/* For a single event, READ of all costs more: it also reads spare ones. */
 	cpu->perf.reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
 }
 

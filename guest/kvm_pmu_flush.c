@@ -136,9 +136,12 @@ static void kvm_pmu_plan_start(struct kvm_pmu_cpu *cpu,
 	}
 }
 
-/* Park or stop a backing event that no event uses. */
-static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
-				struct kvm_pmu_backing *backing, bool room)
+/*
+ * Let a spare backing event run on if there is @room for it, or else stop it.  In both
+ * cases the event that leaves it gets its final count.
+ */
+static void kvm_pmu_plan_spare(struct kvm_pmu_cpu *cpu,
+			       struct kvm_pmu_backing *backing, bool room)
 {
 	if (!room)
 		kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_DISABLE, 0);
@@ -152,13 +155,13 @@ static void kvm_pmu_plan_parked(struct kvm_pmu_cpu *cpu,
 }
 
 /*
- * May the backing event run on, parked, beside the backing events that take @use?  Not
- * with branches, because recording them costs the host time at each entry.  Not beside
- * a program that executes RDPMC, which would read the counter.
+ * May a spare backing event run on beside the backing events that take @use?  Not with
+ * branches, because recording them costs the host time at each entry.  Not beside a
+ * program that executes RDPMC, which would read the counter.
  */
-static bool kvm_pmu_may_park(struct kvm_pmu_cpu *cpu,
-			     const struct kvm_pmu_backing *backing,
-			     struct kvm_pmu_use *use)
+static bool kvm_pmu_may_run_on(struct kvm_pmu_cpu *cpu,
+			       const struct kvm_pmu_backing *backing,
+			       struct kvm_pmu_use *use)
 {
 	struct kvm_pmu_use with = *use;
 
@@ -167,7 +170,7 @@ static bool kvm_pmu_may_park(struct kvm_pmu_cpu *cpu,
 		return false;
 
 	if (!backing->event)
-		kvm_pmu_add_use(&with, backing->kind);
+		kvm_pmu_add_use(&with, backing->class);
 	if (!kvm_pmu_use_fits(cpu, &with))
 		return false;
 
@@ -184,16 +187,16 @@ static void kvm_pmu_plan(struct kvm_pmu_cpu *cpu)
 	struct kvm_pmu_use use = cpu->use;
 	struct kvm_pmu_backing *backing;
 
-	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one to park or stop it. */
+	/* OPEN, SET_PERIOD, SET_LEFT or READ, ENABLE; or one for a spare one. */
 	BUILD_BUG_ON(4 * KVM_PMU_NR_BACKING > KVM_PERF_BATCH_MAX);
 
 	cpu->flush.nr = 0;
 
 	for_each_backing(cpu, backing) {
 		backing->sequence = READ_ONCE(backing->record.sequence);
-		if (kvm_pmu_is_parked(backing))
-			kvm_pmu_plan_parked(cpu, backing,
-					    kvm_pmu_may_park(cpu, backing, &use));
+		if (kvm_pmu_is_spare(backing))
+			kvm_pmu_plan_spare(cpu, backing,
+					   kvm_pmu_may_run_on(cpu, backing, &use));
 	}
 
 	for_each_backing(cpu, backing) {
@@ -214,7 +217,7 @@ static bool kvm_pmu_only_reads(struct kvm_pmu_cpu *cpu)
 	return true;
 }
 
-/* A plain hypercall, which spares the host the batch's memory; results as of a batch. */
+/* A plain hypercall, which saves the host the batch's memory; results as of a batch. */
 static void kvm_pmu_run_plain(struct kvm_pmu_cpu *cpu, u32 op, u32 id, u64 arg)
 {
 	long ret = kvm_perf_op(op, id, arg);
@@ -336,7 +339,7 @@ static enum kvm_pmu_result kvm_pmu_failed(struct kvm_pmu_cpu *cpu,
 			kvm_pmu_forget_all(cpu);
 		break;
 	case KVM_PMU_EXISTS:
-		/* Another kernel's event: this kernel closes events that it loses. */
+		/* Another kernel's event: this kernel closes events that it forgets. */
 		kvm_pmu_close(backing);
 		cpu->flush.due = true;
 		break;
@@ -445,14 +448,14 @@ static void kvm_pmu_limit_to_running(struct kvm_pmu_cpu *cpu)
 	for_each_backing(cpu, backing) {
 		if (READ_ONCE(backing->state) == KVM_PMU_STARTING &&
 		    backing->host != KVM_PMU_RUNNING)
-			failed |= BIT(backing->kind);
+			failed |= BIT(backing->class);
 	}
 	kvm_pmu_set_limit(cpu, failed);
 }
 
 /*
  * Returns whether failed operations may succeed if they are tried again: fewer backing
- * events are open now, or parked ones will be stopped for the limit.
+ * events are open now, or spare ones will be stopped for the limit.
  */
 static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 {
@@ -463,7 +466,7 @@ static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 	if (no_counter || (no_space && !closed))
 		kvm_pmu_limit_to_running(cpu);
 
-	return closed || ((no_counter || no_space) && kvm_pmu_any_parked(cpu));
+	return closed || ((no_counter || no_space) && kvm_pmu_any_spare(cpu));
 }
 
 /* Have as many events counted at the same time already? */
@@ -493,7 +496,7 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_forget_all(cpu);
 
-	/* Try again if the host had lost the events, or had too few counters. */
+	/* Try again if the host had forgotten the events, or had too few counters. */
 	for (tries = 0; cpu->flush.due && tries < 4; tries++) {
 		cpu->flush.due = false;
 		kvm_pmu_plan(cpu);
@@ -599,7 +602,7 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_open_anew - the host has lost all backing events: open them again
+ * kvm_pmu_open_anew - the host has forgotten all backing events: open them again
  * @cpu: this CPU's; its flush is now, or at pmu_enable
  */
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
@@ -618,9 +621,9 @@ void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu)
  * kvm_pmu_read_running - ask the host for each event that runs
  * @cpu: this CPU's, which is in no flush
  *
- * The host may have lost the older events, and know those that were opened since.
+ * The host may have forgotten the older events, and know those that were opened since.
  *
- * Return: false if it has lost any.
+ * Return: false if the host has forgotten any.
  */
 bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 {

@@ -270,7 +270,7 @@ static int __init kvm_pmu_init(void)
 #ifdef MODULE
 	ret = kvm_pmu_compat_init();
 	if (ret)
-		goto destroy_counters;
+		goto destroy_cpus;
 
 	if (kvm_pmu_host.rdpmc == KVM_PERF_RDPMC_ALLOWED)
 		kvm_pmu_compat_init_user(kvm_pmu_user_page, kvm_pmu_user_fixup);
@@ -279,7 +279,7 @@ static int __init kvm_pmu_init(void)
 	ret = register_nmi_handler(NMI_LOCAL, kvm_pmu_handle_nmi, 0,
 				   KBUILD_MODNAME);
 	if (ret)
-		goto destroy_counters;
+		goto destroy_cpus;
 
 	ret = kvm_pmu_areas_create();
 	if (ret)
@@ -305,7 +305,7 @@ destroy_areas:
 	kvm_pmu_areas_destroy();
 unregister_nmi:
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
-destroy_counters:
+destroy_cpus:
 #ifdef MODULE
 	kvm_pmu_compat_exit_user();
 #endif
@@ -324,7 +324,7 @@ static void __exit kvm_pmu_exit(void)
 	kvm_pmu_compat_exit_user();
 	kvm_pmu_hypervisor_unregister();
 	kvm_pmu_compat_unregister(kvm_pmu);
-	/* Parked events may overflow until RESET. */
+	/* Spare events may overflow until RESET. */
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 	kvm_pmu_areas_destroy();
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);

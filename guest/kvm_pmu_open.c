@@ -179,7 +179,7 @@ kvm_pmu_config_get_locked(const struct guest_perf_attr *attr)
 
 	lockdep_assert_held(&kvm_pmu_config_mutex);
 
-	if (xchg(&kvm_pmu_answers_stale, false))
+	if (xchg(&kvm_pmu_answers_old, false))
 		kvm_pmu_shrink(0);
 
 	config = kvm_pmu_find(attr);
@@ -435,9 +435,9 @@ static bool kvm_pmu_has_precise_only(const struct perf_event_attr *attr)
 	       (attr->aux_output && kvm_pmu_is_intel());
 }
 
-static enum kvm_pmu_kind kvm_pmu_kind_of(struct perf_event *event)
+static enum kvm_pmu_class kvm_pmu_class_of(struct perf_event *event)
 {
-	return kvm_pmu_kind(&to_kvm_pmu_config(event)->attr);
+	return kvm_pmu_class(&to_kvm_pmu_config(event)->attr);
 }
 
 /*
@@ -453,13 +453,13 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 	if (leader == event)
 		return true;
 
-	kvm_pmu_add_use(&use, kvm_pmu_kind(attr));
+	kvm_pmu_add_use(&use, kvm_pmu_class(attr));
 	if (leader->pmu == event->pmu)
-		kvm_pmu_add_use(&use, kvm_pmu_kind_of(leader));
+		kvm_pmu_add_use(&use, kvm_pmu_class_of(leader));
 	for_each_sibling_event(sibling, leader) {
 		if (sibling->pmu == event->pmu &&
 		    sibling->state > PERF_EVENT_STATE_OFF)
-			kvm_pmu_add_use(&use, kvm_pmu_kind_of(sibling));
+			kvm_pmu_add_use(&use, kvm_pmu_class_of(sibling));
 	}
 
 	return use.fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&

@@ -8,9 +8,9 @@
  * an NMI, so that the driver writes the page before user mode executes anything else.
  *
  * RDPMC has no mask: a program that may execute it reads every counter of its CPU.  So
- * nothing is parked while such a program runs, and the host keeps counters that do not
- * run at 0 (struct guest_perf_event).  Counters of events that count this task, or its
- * CPU, can be read, as with x86's own PMU.
+ * no backing event is spare while such a program runs, and the host keeps counters that
+ * do not run at 0 (struct guest_perf_event).  Counters of events that count this task,
+ * or its CPU, can be read, as with x86's own PMU.
  *
  * An event may count and yet have no counter that can be read.  Then its page has no
  * cap_user_rdpmc, and the program needs read().  The host does not tell when a counter
@@ -95,9 +95,9 @@ static bool kvm_pmu_task_reads(const struct task_struct *task)
 		      atomic_read(&mm->context.perf_rdpmc_allowed));
 }
 
-static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
+static void kvm_pmu_stop_spare(struct kvm_pmu_cpu *cpu)
 {
-	if (!kvm_pmu_any_parked(cpu))
+	if (!kvm_pmu_any_spare(cpu))
 		return;
 
 	cpu->flush.due = true;
@@ -110,7 +110,7 @@ static void kvm_pmu_stop_parked(struct kvm_pmu_cpu *cpu)
 /*
  * IRQs off, rq->lock held; called before perf schedules the events of @prev out.  If
  * @prev or @next reads counters, the flush for @prev's events stops their counters.
- * This function stops counters that are parked since an earlier switch.
+ * This function stops backing events that are spare since an earlier switch.
  */
 static void kvm_pmu_user_switch(void *data, bool preempt,
 				struct task_struct *prev,
@@ -122,7 +122,7 @@ static void kvm_pmu_user_switch(void *data, bool preempt,
 
 	cpu->user.reads = reads || kvm_pmu_task_reads(prev);
 	if (reads)
-		kvm_pmu_stop_parked(cpu);
+		kvm_pmu_stop_spare(cpu);
 }
 
 /*
@@ -135,7 +135,7 @@ static void kvm_pmu_user_changed(void *unused)
 
 	cpu->user.reads = kvm_pmu_task_reads(current);
 	if (cpu->user.reads)
-		kvm_pmu_stop_parked(cpu);
+		kvm_pmu_stop_spare(cpu);
 	kvm_pmu_update_pages(cpu);
 	/* Uses the permission of the current mm. */
 	cr4_update_pce(NULL);

@@ -354,7 +354,7 @@ GUEST_TEST_UNLOADED(why_counters_are_read_by_the_host)
 	static const char * const why[] = {
 		[KVM_PERF_RDPMC_UNKNOWN] = "it knows no RDPMC",
 		[KVM_PERF_RDPMC_NESTED] = "it counts by a host of its own",
-		[KVM_PERF_RDPMC_PMU + 1] = "it says not why",
+		[KVM_PERF_RDPMC_PMU + 1] = "it gives no reason",
 	};
 	unsigned int i;
 

@@ -41,7 +41,7 @@ GUEST_TEST(the_position_goes_with_the_task)
 	unload();
 }
 
-GUEST_TEST(a_parked_counter_does_not_overflow)
+GUEST_TEST(a_spare_backing_event_does_not_overflow)
 {
 	struct perf_event *event = open_task(sampling(0xc0, 100), 0);
 	u64 nmis;
