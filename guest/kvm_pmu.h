@@ -210,7 +210,6 @@ struct kvm_pmu_perf {
 /**
  * struct kvm_pmu_flush - the operations of one hypercall
  * @due: there is something to flush
- * @busy: in a flush, or in kvm_pmu_take_owed(), where BPF may read events
  * @nr: number of operations
  * @ops: the operations, which the host may change
  * @codes: what @ops[].op was
@@ -218,7 +217,6 @@ struct kvm_pmu_perf {
  */
 struct kvm_pmu_flush {
 	bool due;
-	bool busy;
 	unsigned int nr;
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
 	u32 codes[KVM_PERF_BATCH_MAX];
@@ -321,6 +319,7 @@ struct kvm_pmu_user {
  * @leaving: an event may have left its backing event since the last flush
  * @telling: a bit for each backing event for which the host may have news: set before
  *	ENABLE, and cleared by the NMI handler
+ * @busy: in a flush or in kvm_pmu_take_owed(), where BPF may read and change events
  * @perf: state of perf's calls
  * @flush: the operations of one hypercall
  * @limit: how many events can count at the same time
@@ -341,6 +340,7 @@ struct kvm_pmu_cpu {
 	struct kvm_pmu_use use;
 	bool leaving;
 	unsigned long telling;
+	bool busy;
 	struct kvm_pmu_perf perf;
 	struct kvm_pmu_flush flush;
 	struct kvm_pmu_limit limit;
@@ -389,6 +389,45 @@ static inline struct kvm_pmu_backing *kvm_pmu_backing_of(struct kvm_pmu_cpu *cpu
 static inline bool kvm_pmu_is_sampling(const struct kvm_pmu_backing *backing)
 {
 	return backing->attr.sample_period;
+}
+
+static inline bool kvm_pmu_runs(const struct kvm_pmu_backing *backing)
+{
+	return backing->host == KVM_PMU_RUNNING;
+}
+
+/* Does it run without an event?  Its event may have left since the last flush. */
+static inline bool kvm_pmu_is_spare(const struct kvm_pmu_backing *backing)
+{
+	return kvm_pmu_runs(backing) && backing->state < KVM_PMU_STARTING;
+}
+
+/* Does @test hold for any backing event of a CPU?  Inline: @test is no indirect call. */
+static __always_inline bool
+kvm_pmu_any(const struct kvm_pmu_cpu *cpu,
+	    bool (*test)(const struct kvm_pmu_backing *backing))
+{
+	const struct kvm_pmu_backing *backing;
+
+	for_each_backing(cpu, backing) {
+		if (test(backing))
+			return true;
+	}
+
+	return false;
+}
+
+/*
+ * The host has closed, stopped or started a backing event: from now on, all flags of its
+ * record are new.  NMI-safe: an NMI that sees the new state may change the rest.
+ */
+static inline void kvm_pmu_set_host_state(struct kvm_pmu_backing *backing,
+					  enum kvm_pmu_host_state host)
+{
+	backing->flags = 0;
+	backing->lost = false;
+	barrier();
+	WRITE_ONCE(backing->host, host);
 }
 
 /**
@@ -528,7 +567,6 @@ extern struct guest_perf_query kvm_pmu_host;
 extern bool kvm_pmu_answers_old;
 
 void kvm_pmu_warn(enum kvm_pmu_pending warning);
-void kvm_pmu_warn_again(enum kvm_pmu_pending warning);
 enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
 bool kvm_pmu_host_is_gone(bool ask);
 long kvm_pmu_query_host(struct guest_perf_query *query);
@@ -570,10 +608,7 @@ void kvm_pmu_settle_count(struct kvm_pmu_backing *backing);
 void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_area_renew(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_is_spare(const struct kvm_pmu_backing *backing);
 struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu);
-bool kvm_pmu_any_spare(const struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_any_to_watch(const struct kvm_pmu_cpu *cpu);
 void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_keeps_unused(int nr, void *info);
@@ -590,6 +625,8 @@ bool kvm_pmu_look_at_flags(struct kvm_pmu_cpu *cpu,
 bool kvm_pmu_backing_read(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_assign.c */
+bool kvm_pmu_use_is_within(const struct kvm_pmu_use *use, unsigned long no_fixed,
+			   unsigned int general);
 bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use);
 void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned long failed);
 void kvm_pmu_refuse(struct perf_event *event);

@@ -21,18 +21,32 @@
 
 /*
  * General-purpose counters that @use needs: one more for each fixed counter in
- * no_fixed.
+ * @no_fixed.
  */
-static unsigned int kvm_pmu_general(const struct kvm_pmu_cpu *cpu,
-				    const struct kvm_pmu_use *use)
+static unsigned int kvm_pmu_general(const struct kvm_pmu_use *use,
+				    unsigned long no_fixed)
 {
 	unsigned int n = use->general;
 	unsigned int i;
 
-	for_each_set_bit(i, &cpu->limit.no_fixed, KVM_PMU_GENERAL)
+	for_each_set_bit(i, &no_fixed, KVM_PMU_GENERAL)
 		n += use->fixed[i] != 0;
 
 	return n;
+}
+
+/**
+ * kvm_pmu_use_is_within - are there enough counters for some events?
+ * @use: the counters that the events take
+ * @no_fixed: a bit for each fixed counter that is not available
+ * @general: number of general-purpose counters that are available
+ */
+bool kvm_pmu_use_is_within(const struct kvm_pmu_use *use, unsigned long no_fixed,
+			   unsigned int general)
+{
+	/* No general-purpose counter counts reference cycles. */
+	return use->fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
+	       kvm_pmu_general(use, no_fixed) <= general;
 }
 
 static void kvm_pmu_end_old_limit(struct kvm_pmu_cpu *cpu)
@@ -51,9 +65,7 @@ static void kvm_pmu_end_old_limit(struct kvm_pmu_cpu *cpu)
 bool kvm_pmu_use_fits(struct kvm_pmu_cpu *cpu, const struct kvm_pmu_use *use)
 {
 	kvm_pmu_end_old_limit(cpu);
-	/* No general-purpose counter counts reference cycles. */
-	return use->fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
-	       kvm_pmu_general(cpu, use) <= cpu->limit.general;
+	return kvm_pmu_use_is_within(use, cpu->limit.no_fixed, cpu->limit.general);
 }
 
 /**
@@ -69,7 +81,7 @@ void kvm_pmu_set_limit(struct kvm_pmu_cpu *cpu, unsigned long failed)
 
 	kvm_pmu_end_old_limit(cpu);
 	cpu->limit.no_fixed |= failed & ~BIT(KVM_PMU_GENERAL);
-	cpu->limit.general = kvm_pmu_general(cpu, &running);
+	cpu->limit.general = kvm_pmu_general(&running, cpu->limit.no_fixed);
 	cpu->limit.until = get_jiffies_64() + KVM_PMU_LIMIT;
 }
 

@@ -80,9 +80,7 @@ void kvm_pmu_backing_update(struct kvm_pmu_backing *backing,
 void kvm_pmu_close(struct kvm_pmu_backing *backing)
 {
 	kvm_perf_op(KVM_PERF_OP_CLOSE, backing->param.id, 0);
-	backing->host = KVM_PMU_CLOSED;
-	backing->flags = 0;
-	backing->lost = false;
+	kvm_pmu_set_host_state(backing, KVM_PMU_CLOSED);
 	/* OPEN will set it to 0, too. */
 	WRITE_ONCE(backing->record.pmc, 0);
 	kvm_pmu_note_pmc(backing);
@@ -101,9 +99,7 @@ void kvm_pmu_disable_host(struct kvm_pmu_backing *backing)
 	switch (kvm_pmu_result(KVM_PERF_OP_DISABLE, ret)) {
 	case KVM_PMU_DONE:
 	case KVM_PMU_NOT_WRITTEN:
-		backing->host = KVM_PMU_STOPPED;
-		backing->flags = 0;
-		backing->lost = false;
+		kvm_pmu_set_host_state(backing, KVM_PMU_STOPPED);
 		/* Not in an NMI, which may be for an earlier change of pmc. */
 		if (!in_nmi())
 			kvm_pmu_note_pmc(backing);
@@ -226,16 +222,6 @@ void kvm_pmu_forget_all(struct kvm_pmu_cpu *cpu)
 }
 
 /**
- * kvm_pmu_is_spare - does a backing event run without an event?
- * @backing: the backing event; its event may have left since the last flush
- */
-bool kvm_pmu_is_spare(const struct kvm_pmu_backing *backing)
-{
-	return backing->host == KVM_PMU_RUNNING &&
-	       backing->state < KVM_PMU_STARTING;
-}
-
-/**
  * kvm_pmu_running - counters of the backing events that run and have a counter
  * @cpu: this CPU's
  */
@@ -245,62 +231,18 @@ struct kvm_pmu_use kvm_pmu_running(struct kvm_pmu_cpu *cpu)
 	struct kvm_pmu_use use = { };
 
 	for_each_backing(cpu, backing) {
-		if (backing->host == KVM_PMU_RUNNING && !backing->lost)
+		if (kvm_pmu_runs(backing) && !backing->lost)
 			kvm_pmu_add_use(&use, backing->class);
 	}
 
 	return use;
 }
 
-/**
- * kvm_pmu_any_running - does any event of this CPU run at the host?
- * @cpu: this CPU's
- */
-bool kvm_pmu_any_running(const struct kvm_pmu_cpu *cpu)
-{
-	const struct kvm_pmu_backing *backing;
-
-	for_each_backing(cpu, backing) {
-		if (backing->host == KVM_PMU_RUNNING)
-			return true;
-	}
-
-	return false;
-}
-
-/**
- * kvm_pmu_any_spare - does the host run any backing event of this CPU for no event?
- * @cpu: this CPU's
- */
-bool kvm_pmu_any_spare(const struct kvm_pmu_cpu *cpu)
-{
-	const struct kvm_pmu_backing *backing;
-
-	for_each_backing(cpu, backing) {
-		if (kvm_pmu_is_spare(backing))
-			return true;
-	}
-
-	return false;
-}
-
+/* Other CPUs ask, too: see kvm_pmu_keeps_unused(). */
 static bool kvm_pmu_is_unused(const struct kvm_pmu_backing *backing)
 {
 	return !READ_ONCE(backing->event) &&
 	       READ_ONCE(backing->host) != KVM_PMU_CLOSED;
-}
-
-/* Is any backing event open for no event? */
-static bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
-{
-	const struct kvm_pmu_backing *backing;
-
-	for_each_backing(cpu, backing) {
-		if (kvm_pmu_is_unused(backing))
-			return true;
-	}
-
-	return false;
 }
 
 /**
@@ -311,8 +253,8 @@ static bool kvm_pmu_any_unused(const struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_any_to_watch(const struct kvm_pmu_cpu *cpu)
 {
-	return cpu->hypervisor.wanted || kvm_pmu_any_running(cpu) ||
-	       kvm_pmu_any_unused(cpu);
+	return cpu->hypervisor.wanted || kvm_pmu_any(cpu, kvm_pmu_runs) ||
+	       kvm_pmu_any(cpu, kvm_pmu_is_unused);
 }
 
 /**
@@ -334,7 +276,7 @@ void kvm_pmu_start_watch(struct kvm_pmu_cpu *cpu)
  */
 bool kvm_pmu_keeps_unused(int nr, void *info)
 {
-	return kvm_pmu_any_unused(per_cpu(kvm_pmu_cpu, nr));
+	return kvm_pmu_any(per_cpu(kvm_pmu_cpu, nr), kvm_pmu_is_unused);
 }
 
 /**
@@ -384,7 +326,7 @@ void kvm_pmu_backing_stop(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 	if (old == KVM_PMU_COUNTING)
 		kvm_pmu_backing_update(backing, event);
 	/* In a flush, the operation's result has the final count of the leaving event. */
-	if (!cpu->flush.busy)
+	if (!cpu->busy)
 		kvm_pmu_settle_count(backing);
 	kvm_pmu_page_changed(cpu, event);
 }

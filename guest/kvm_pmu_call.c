@@ -35,11 +35,7 @@ void kvm_pmu_warn(enum kvm_pmu_pending warning)
 		kvm_pmu_pend(this_kvm_pmu_cpu(), warning);
 }
 
-/**
- * kvm_pmu_warn_again - let a warning be printed once more
- * @warning: which
- */
-void kvm_pmu_warn_again(enum kvm_pmu_pending warning)
+static void kvm_pmu_warn_again(enum kvm_pmu_pending warning)
 {
 	clear_bit(warning, &kvm_pmu_warned);
 }

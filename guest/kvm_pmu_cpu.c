@@ -166,7 +166,7 @@ static bool kvm_pmu_host_tells(const struct kvm_pmu_cpu *cpu)
  */
 static void kvm_pmu_check(struct kvm_pmu_cpu *cpu)
 {
-	if (kvm_pmu_any_running(cpu)) {
+	if (kvm_pmu_any(cpu, kvm_pmu_runs)) {
 		if (kvm_pmu_area_is_stale(cpu) ||
 		    (!kvm_pmu_host_tells(cpu) && !kvm_pmu_read_running(cpu)))
 			kvm_pmu_open_anew(cpu);

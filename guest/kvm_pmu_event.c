@@ -55,7 +55,7 @@ static void kvm_pmu_disable(struct pmu *pmu)
 /* Flush changes that perf makes to one event outside of pmu_disable and pmu_enable. */
 static void kvm_pmu_flush_if_enabled(struct kvm_pmu_cpu *cpu)
 {
-	if (cpu->perf.disabled || cpu->flush.busy || !cpu->flush.due)
+	if (cpu->perf.disabled || cpu->busy || !cpu->flush.due)
 		return;
 
 	kvm_pmu_flush(cpu);
@@ -109,7 +109,7 @@ static void kvm_pmu_read(struct perf_event *event)
 		return;
 
 	/* In an NMI or a flush, leave this to the watch. */
-	if (!in_nmi() && !cpu->flush.busy)
+	if (!in_nmi() && !cpu->busy)
 		kvm_pmu_open_anew(cpu);
 }
 

@@ -28,11 +28,12 @@
 #include "kvm_pmu_record.h"
 
 /*
- * @count is the final count of the leaving event.  The rest of its period is in the
- *	record, unless an overflow, perhaps of the next event, has changed the record
- *	since.
+ * Like kvm_pmu_settle_leaving(), while the backing event may run on.  An operation of the
+ * flush has returned @count, the final count of the leaving event.  The rest of its period
+ * is in the record, unless an overflow, perhaps of the next event, has changed the record
+ * since.
  */
-static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
+static void kvm_pmu_settle_by_result(struct kvm_pmu_backing *backing, u64 count)
 {
 	struct perf_event *leaving = backing->leaving;
 
@@ -52,7 +53,7 @@ static void kvm_pmu_leave(struct kvm_pmu_backing *backing, u64 count)
 /* Give a count to the event that leaves and to the one that starts. */
 static void kvm_pmu_take_count(struct kvm_pmu_backing *backing, u64 count)
 {
-	kvm_pmu_leave(backing, count);
+	kvm_pmu_settle_by_result(backing, count);
 	if (backing->event)
 		local64_set(&backing->event->hw.prev_count, count);
 }
@@ -266,10 +267,10 @@ static void kvm_pmu_run_ops(struct kvm_pmu_cpu *cpu)
 /* kvm_pmu_failed() may have closed the backing event after the batch. */
 static void kvm_pmu_disabled(struct kvm_pmu_backing *backing)
 {
-	if (backing->host != KVM_PMU_CLOSED)
-		backing->host = KVM_PMU_STOPPED;
-	backing->flags = 0;
-	backing->lost = false;
+	if (backing->host == KVM_PMU_CLOSED)
+		return;
+
+	kvm_pmu_set_host_state(backing, KVM_PMU_STOPPED);
 	kvm_pmu_note_pmc(backing);
 }
 
@@ -282,9 +283,7 @@ static void kvm_pmu_enabled(struct kvm_pmu_backing *backing)
 	if (backing->host == KVM_PMU_CLOSED)
 		return;
 
-	backing->flags = 0;
-	backing->lost = false;
-	WRITE_ONCE(backing->host, KVM_PMU_RUNNING);
+	kvm_pmu_set_host_state(backing, KVM_PMU_RUNNING);
 	/* From here on, an NMI that stops the event disables it at the host. */
 	barrier();
 	if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
@@ -466,7 +465,7 @@ static bool kvm_pmu_make_room(struct kvm_pmu_cpu *cpu, unsigned int shortage)
 	if (no_counter || (no_space && !closed))
 		kvm_pmu_limit_to_running(cpu);
 
-	return closed || ((no_counter || no_space) && kvm_pmu_any_spare(cpu));
+	return closed || ((no_counter || no_space) && kvm_pmu_any(cpu, kvm_pmu_is_spare));
 }
 
 /* Have as many events counted at the same time already? */
@@ -491,7 +490,7 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	unsigned int failed = 0, shortage = 0;
 	int tries;
 
-	cpu->flush.busy = true;
+	cpu->busy = true;
 	/* A flush that only opens events would not show that the host has changed. */
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_forget_all(cpu);
@@ -511,7 +510,7 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	}
 
 	cpu->flush.due = false;
-	cpu->flush.busy = false;
+	cpu->busy = false;
 
 	if (failed || !kvm_pmu_is_proven(cpu))
 		cpu->limit.proven = kvm_pmu_running(cpu);
@@ -540,7 +539,7 @@ void (*kvm_pmu_samples_due)(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu)
 {
 	/* If BPF changes events in a flush, that flush goes on with them. */
-	if (cpu->flush.busy)
+	if (cpu->busy)
 		return;
 
 	if (!kvm_pmu_flush_all(cpu))
@@ -558,11 +557,6 @@ static bool kvm_pmu_added_all(struct kvm_pmu_cpu *cpu,
 	}
 
 	return true;
-}
-
-static bool kvm_pmu_runs(const struct kvm_pmu_backing *backing)
-{
-	return backing->host == KVM_PMU_RUNNING;
 }
 
 static bool kvm_pmu_has_started(const struct kvm_pmu_backing *backing)
@@ -592,9 +586,7 @@ bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu)
 	     kvm_pmu_added_all(cpu, kvm_pmu_is_flexible)))
 		return true;
 
-	/*
-	 * If events that were taken for granted failed, the next flush gives them up.
-	 */
+	/* If events that were taken for granted failed, the next flush gives them up. */
 	if (!kvm_pmu_flush_all(cpu))
 		cpu->flush.due = true;
 
@@ -633,7 +625,7 @@ bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu)
 
 	cpu->flush.nr = 0;
 	for_each_backing(cpu, backing) {
-		if (backing->host == KVM_PMU_RUNNING)
+		if (kvm_pmu_runs(backing))
 			kvm_pmu_add_op(cpu, backing, KVM_PERF_OP_READ, 0);
 	}
 

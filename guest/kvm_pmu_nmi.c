@@ -51,7 +51,7 @@ static void kvm_pmu_sample(struct kvm_pmu_cpu *cpu, struct perf_event *event,
  */
 static bool kvm_pmu_is_off(const struct kvm_pmu_cpu *cpu)
 {
-	return READ_ONCE(cpu->perf.disabled) || READ_ONCE(cpu->flush.busy);
+	return READ_ONCE(cpu->perf.disabled) || READ_ONCE(cpu->busy);
 }
 
 /* Note overflows, for which the event gets its samples once it counts and perf is done. */
@@ -166,14 +166,14 @@ noinline void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu)
 	struct pt_regs regs = { };
 
 	perf_fetch_caller_regs(&regs);
-	cpu->flush.busy = true;
+	cpu->busy = true;
 	WRITE_ONCE(cpu->nmi.owing, false);
 	for_each_backing(cpu, backing) {
 		if (READ_ONCE(backing->state) == KVM_PMU_COUNTING &&
 		    READ_ONCE(*kvm_pmu_owed(backing->event)))
 			kvm_pmu_take_owed_of(cpu, backing, &regs);
 	}
-	cpu->flush.busy = false;
+	cpu->busy = false;
 }
 
 /*

@@ -462,8 +462,7 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 			kvm_pmu_add_use(&use, kvm_pmu_class_of(sibling));
 	}
 
-	return use.fixed[KVM_PMU_FIXED_REF_CYCLES] <= 1 &&
-	       use.general <= READ_ONCE(kvm_pmu_host.nr_counters);
+	return kvm_pmu_use_is_within(&use, 0, READ_ONCE(kvm_pmu_host.nr_counters));
 }
 
 /* Ask the host for its offer, if the host may have changed and no area would tell. */

@@ -97,13 +97,13 @@ static bool kvm_pmu_task_reads(const struct task_struct *task)
 
 static void kvm_pmu_stop_spare(struct kvm_pmu_cpu *cpu)
 {
-	if (!kvm_pmu_any_spare(cpu))
+	if (!kvm_pmu_any(cpu, kvm_pmu_is_spare))
 		return;
 
 	cpu->flush.due = true;
 	kvm_pmu_flush(cpu);
 	/* The samples are the leaving task's.  The work would run in the next task. */
-	if (cpu->nmi.owing && !cpu->flush.busy)
+	if (cpu->nmi.owing && !cpu->busy)
 		kvm_pmu_samples_due(cpu);
 }
 
