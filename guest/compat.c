@@ -75,6 +75,7 @@ void kvm_pmu_compat_unregister_syscore(struct syscore *syscore)
 
 #undef kvm_para_available
 #undef kvm_para_has_feature
+#undef perf_pmu_register
 
 bool kvm_pmu_para_available(void)
 {
@@ -273,7 +274,7 @@ static int kvm_pmu_leave_contexts(void *data)
 	return 0;
 }
 
-void kvm_pmu_compat_unregister(struct pmu *pmu)
+static void kvm_pmu_unregister(struct pmu *pmu)
 {
 	int __percpu *count = pmu->pmu_disable_count;
 
@@ -325,10 +326,37 @@ static void kvm_pmu_unregister_when_idle(struct pmu *pmu)
 #define kvm_pmu_unregister_when_idle	perf_pmu_unregister
 #endif
 
-void kvm_pmu_compat_unregister(struct pmu *pmu)
+static void kvm_pmu_unregister(struct pmu *pmu)
 {
 	kvm_pmu_unregister_when_idle(pmu);
 	kfree(pmu);
 }
 
 #endif
+
+static struct pmu *kvm_pmu_registered[2];
+static unsigned int kvm_pmu_nr_registered;
+
+int kvm_pmu_compat_register(struct pmu *pmu, const char *name, int type)
+{
+	int ret;
+
+	if (WARN_ON_ONCE(kvm_pmu_nr_registered == ARRAY_SIZE(kvm_pmu_registered)))
+		return -ENOSPC;
+
+#ifdef PERF_PMU_CAP_HETEROGENEOUS_CPUS
+	/* Before 6.2 for PMUs that share the context of hardware events. */
+	if (pmu->task_ctx_nr == perf_hw_context)
+		pmu->capabilities |= PERF_PMU_CAP_HETEROGENEOUS_CPUS;
+#endif
+	ret = perf_pmu_register(pmu, name, type);
+	if (!ret)
+		kvm_pmu_registered[kvm_pmu_nr_registered++] = pmu;
+	return ret;
+}
+
+void kvm_pmu_compat_unregister(void)
+{
+	while (kvm_pmu_nr_registered)
+		kvm_pmu_unregister(kvm_pmu_registered[--kvm_pmu_nr_registered]);
+}

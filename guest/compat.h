@@ -10,15 +10,39 @@
 #include <linux/kvm_para.h>
 #include <linux/lockdep.h>
 #include <linux/mmap_lock.h>
+#include <linux/module.h>
 #include <linux/perf_event.h>
+#include <linux/slab.h>
 #include <linux/static_call.h>
 #include <linux/syscore_ops.h>
 #include <linux/version.h>
 
 #include <asm/apic.h>
 
+/* compat_module.c calls the driver's initcall when it has found the kernel's functions. */
 int kvm_pmu_compat_init(void);
-void kvm_pmu_compat_unregister(struct pmu *pmu);
+int kvm_pmu_initcall(void);
+#undef device_initcall
+#define device_initcall(function)	\
+	int __init kvm_pmu_initcall(void) { return function(); }
+
+/* A module is also unloaded.  Each function undoes its file's preparations. */
+void kvm_pmu_user_destroy(void);
+void kvm_pmu_config_destroy(void);
+
+/* A module resets the host by probes, not by machine_ops. */
+void kvm_pmu_reset_at_end(void);
+void kvm_pmu_no_reset_at_end(void);
+
+/* Unregisters, and frees, all PMUs that perf_pmu_register() has registered here. */
+void kvm_pmu_compat_unregister(void);
+int kvm_pmu_compat_register(struct pmu *pmu, const char *name, int type);
+#define perf_pmu_register	kvm_pmu_compat_register
+
+#ifndef kzalloc_obj
+/* Of newer kernels. */
+#define kzalloc_obj(obj, gfp)	kzalloc(sizeof(obj), gfp)
+#endif
 
 /* These say in the log why the module does not load. */
 bool kvm_pmu_para_available(void);
@@ -32,12 +56,14 @@ void *kvm_pmu_find_function(const char *name);
 void *kvm_pmu_find_variable(const char *name);
 
 /* For user mode to read counters. */
-extern bool kvm_pmu_has_user;
+void kvm_pmu_user_page(struct perf_event *event,
+		       struct perf_event_mmap_page *page);
+bool kvm_pmu_user_fixup(struct pt_regs *regs);
 void kvm_pmu_no_cr4_update(void *unused);
 typedef void kvm_pmu_page_fn(struct perf_event *event,
 			     struct perf_event_mmap_page *page);
 typedef bool kvm_pmu_fixup_fn(struct pt_regs *regs);
-void kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup);
+bool kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup);
 void kvm_pmu_compat_exit_user(void);
 DECLARE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 

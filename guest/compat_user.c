@@ -23,7 +23,7 @@ void kvm_pmu_no_cr4_update(void *unused)
 
 DEFINE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 
-bool kvm_pmu_has_user;
+static bool kvm_pmu_has_user;
 struct static_key_false *kvm_pmu_rdpmc_never;
 struct tracepoint *kvm_pmu_sched_switch;
 
@@ -107,9 +107,9 @@ static struct kretprobe kvm_pmu_fixup_probe = {
  * @page: writes an event's page; called when the kernel has written it
  * @fixup: handles a #GP of user mode
  *
- * kvm_pmu_has_user is set if all parts are found.  Without them user mode reads none.
+ * Return: false if a part is not found.  Then user mode reads no counters.
  */
-void kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup)
+bool kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup)
 {
 	void *cr4_update = kvm_pmu_find_function("cr4_update_pce");
 
@@ -119,15 +119,16 @@ void kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup)
 	for_each_kernel_tracepoint(kvm_pmu_look_at_tracepoint, NULL);
 	if (!cr4_update || !kvm_pmu_rdpmc_never || !kvm_pmu_sched_switch ||
 	    register_kretprobe(&kvm_pmu_page_probe))
-		return;
+		return false;
 
 	if (register_kretprobe(&kvm_pmu_fixup_probe)) {
 		unregister_kretprobe(&kvm_pmu_page_probe);
-		return;
+		return false;
 	}
 
 	static_call_update(kvm_pmu_cr4_update, cr4_update);
 	kvm_pmu_has_user = true;
+	return true;
 }
 
 /**

@@ -19,11 +19,6 @@
 
 #include "kvm_perf.h"
 
-#ifndef kzalloc_obj
-/* Of newer kernels. */
-#define kzalloc_obj(obj, gfp)	kzalloc(sizeof(obj), gfp)
-#endif
-
 /* Classes of events: an event can have general-purpose counters, or also a fixed one. */
 enum kvm_pmu_class {
 	KVM_PMU_FIXED_INSTRUCTIONS,
@@ -636,7 +631,6 @@ void kvm_pmu_backing_start(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_flush.c */
-extern void (*kvm_pmu_samples_due)(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
@@ -695,10 +689,7 @@ static inline int kvm_pmu_branches_alloc(struct kvm_pmu_cpu *cpu)
 
 /* kvm_pmu_user.c */
 #ifndef KVM_PMU_WITHOUT_RDPMC
-int kvm_pmu_user_create(void);
-#ifdef MODULE
-void kvm_pmu_user_destroy(void);
-#endif
+int kvm_pmu_user_create(void (*take_owed)(struct kvm_pmu_cpu *cpu));
 bool kvm_pmu_user_possible(void);
 bool kvm_pmu_user_allowed(void);
 int kvm_pmu_user_allow(bool allowed);
@@ -713,7 +704,7 @@ unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 #define kvm_pmu_event_mapped	NULL
 #define kvm_pmu_event_unmapped	NULL
 
-static inline int kvm_pmu_user_create(void)
+static inline int kvm_pmu_user_create(void (*take_owed)(struct kvm_pmu_cpu *cpu))
 {
 	return 0;
 }
@@ -752,11 +743,6 @@ static inline unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 	return 0;
 }
 #endif
-#ifdef MODULE
-void kvm_pmu_user_page(struct perf_event *event,
-		       struct perf_event_mmap_page *page);
-bool kvm_pmu_user_fixup(struct pt_regs *regs);
-#endif
 
 /* kvm_pmu_sysfs.c */
 extern const struct attribute_group *kvm_pmu_attr_groups[];
@@ -764,9 +750,6 @@ extern const struct attribute_group *kvm_pmu_attr_groups[];
 /* kvm_pmu_open.c */
 int kvm_pmu_event_init(struct perf_event *event);
 int kvm_pmu_check_period(struct perf_event *event, u64 period);
-#ifdef MODULE
-void kvm_pmu_config_destroy(void);
-#endif
 
 /* kvm_pmu_nmi.c */
 void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu);

@@ -169,10 +169,6 @@ static void kvm_pmu_sched_task(struct perf_event_pmu_context *ctx,
 static const struct pmu kvm_pmu_template = {
 	.module		= THIS_MODULE,
 	.attr_groups	= kvm_pmu_attr_groups,
-#ifdef PERF_PMU_CAP_HETEROGENEOUS_CPUS
-	/* Before 6.2 for PMUs that share the context of hardware events. */
-	.capabilities	= PERF_PMU_CAP_HETEROGENEOUS_CPUS,
-#endif
 	.task_ctx_nr	= perf_hw_context,
 	.pmu_enable	= kvm_pmu_enable,
 	.pmu_disable	= kvm_pmu_disable,

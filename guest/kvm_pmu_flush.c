@@ -529,9 +529,6 @@ static void kvm_pmu_give_up(struct kvm_pmu_cpu *cpu)
 	kvm_pmu_pend(cpu, KVM_PMU_RESCHED);
 }
 
-/* Takes the samples that are owed; kvm_pmu_init() sets it. */
-void (*kvm_pmu_samples_due)(struct kvm_pmu_cpu *cpu);
-
 /**
  * kvm_pmu_flush - have the host run the noted operations
  * @cpu: this CPU's

@@ -382,16 +382,3 @@ void kvm_pmu_hypervisor_register(const char *no_sampling)
 		pr_warn("no events of the hypervisor: registering their PMU failed with %d\n",
 			ret);
 }
-
-#ifdef MODULE
-/**
- * kvm_pmu_hypervisor_unregister - undo kvm_pmu_hypervisor_register()
- *
- * No event is open.
- */
-void kvm_pmu_hypervisor_unregister(void)
-{
-	if (kvm_pmu_hypervisor)
-		kvm_pmu_compat_unregister(kvm_pmu_hypervisor);
-}
-#endif

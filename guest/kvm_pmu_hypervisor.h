@@ -43,9 +43,6 @@ static inline void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
 #ifndef KVM_PMU_WITHOUT_HYPERVISOR
 void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_hypervisor_register(const char *no_sampling);
-#ifdef MODULE
-void kvm_pmu_hypervisor_unregister(void);
-#endif
 #else
 static inline void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
 {

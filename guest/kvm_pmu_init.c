@@ -3,8 +3,8 @@
  * Paravirtual performance events, guest side: a PMU whose events are events of the KVM
  * host, by the hypercall KVM_PERF_OP.
  *
- * This file probes for the host side, and sets everything up and down.  guest/layers lists
- * the files.
+ * This file probes for the host side, and sets everything up.  guest/layers lists the
+ * files.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -18,19 +18,10 @@
 #include <asm/nmi.h>
 #include <asm/reboot.h>
 
-#ifdef MODULE
-#include <linux/kprobes.h>
-#include <linux/module.h>
-#include <linux/reboot.h>
-#include <linux/smp.h>
-#endif
-
 #include "compat.h"
 #include "kvm_perf.h"
 #include "kvm_pmu.h"
 #include "kvm_pmu_hypervisor.h"
-
-static struct dentry *kvm_pmu_debugfs;
 
 static bool kvm_pmu_is_offered(void)
 {
@@ -131,93 +122,16 @@ static const struct file_operations kvm_pmu_area_fops = {
 	.llseek	= default_llseek,
 };
 
-#ifdef MODULE
-static long kvm_pmu_reset_host(void)
+static void __init kvm_pmu_create_files(void)
 {
-	return kvm_hypercall4(KVM_PERF_OP, KVM_PERF_OP_RESET, 0, 0, 0);
+	struct dentry *dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
+
+	debugfs_create_file_unsafe("overflows", 0400, dir, NULL,
+				   &kvm_pmu_overflows_fops);
+	debugfs_create_file("area", 0400, dir, NULL, &kvm_pmu_area_fops);
 }
 
-static void kvm_pmu_see_end(void *unused)
-{
-}
-
-/*
- * This kernel ends, maybe because another follows by kexec.  Tasks still run and other
- * CPUs still count.  From now on the driver makes no operation for them.
- */
-static int kvm_pmu_reboot(struct notifier_block *block, unsigned long action,
-			  void *data)
-{
-	WRITE_ONCE(kvm_pmu_ended, true);
-	/*
-	 * A CPU that is in the middle of its operations has interrupts off.  When it takes
-	 * this interrupt, the operations are done, and it sees kvm_pmu_ended.
-	 */
-	on_each_cpu(kvm_pmu_see_end, NULL, 1);
-	kvm_pmu_reset_host();
-	return NOTIFY_DONE;
-}
-
-static struct notifier_block kvm_pmu_reboot_notifier = {
-	.notifier_call	= kvm_pmu_reboot,
-};
-
-/*
- * Called last in a kernel that has crashed, before the kernel that dumps it.  Every other
- * CPU has stopped.  A crash calls nothing else of this module.
- */
-static int kvm_pmu_kexec(struct kprobe *probe, struct pt_regs *regs)
-{
-	kvm_pmu_reset_host();
-	return 0;
-}
-
-static struct kprobe kvm_pmu_kexec_probe = {
-	.symbol_name	= "machine_kexec",
-	.pre_handler	= kvm_pmu_kexec,
-};
-
-/* Covers ENDBR, the call of ftrace, and the instruction that follows. */
-#define KVM_PMU_MAX_PROBE	32
-
-/*
- * Probe the first instruction that is not for ftrace: kernel.ftrace_enabled=0 silently
- * disarms kprobes at ftrace's.
- */
-static int kvm_pmu_probe_kexec(void)
-{
-	struct kprobe *probe = &kvm_pmu_kexec_probe;
-	int ret = -ENOENT;
-
-	for (probe->offset = 1; probe->offset < KVM_PMU_MAX_PROBE; probe->offset++) {
-		probe->addr = NULL;
-		ret = register_kprobe(probe);
-		if (ret)
-			continue;
-		if (!kprobe_ftrace(probe))
-			return 0;
-		unregister_kprobe(probe);
-	}
-
-	probe->addr = NULL;
-	return ret ? : -ENOENT;
-}
-
-static void kvm_pmu_reset_at_end(void)
-{
-	if (register_reboot_notifier(&kvm_pmu_reboot_notifier))
-		pr_warn("no reboot notifier: unload the module before kexec\n");
-	if (kvm_pmu_probe_kexec())
-		pr_warn("machine_kexec cannot be probed: the host may reset the VM instead of kdump\n");
-}
-
-/* Unregistering a probe or notifier that is not registered does nothing. */
-static void kvm_pmu_no_reset_at_end(void)
-{
-	unregister_kprobe(&kvm_pmu_kexec_probe);
-	unregister_reboot_notifier(&kvm_pmu_reboot_notifier);
-}
-#else
+#ifndef MODULE
 static struct machine_ops kvm_pmu_machine_ops;
 
 /*
@@ -237,6 +151,7 @@ static void kvm_pmu_crash_shutdown(struct pt_regs *regs)
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 }
 #endif
+
 static void __init kvm_pmu_reset_at_end(void)
 {
 	kvm_pmu_machine_ops = machine_ops;
@@ -246,6 +161,7 @@ static void __init kvm_pmu_reset_at_end(void)
 #endif
 }
 #endif
+
 static int __init kvm_pmu_init(void)
 {
 	int ret;
@@ -261,20 +177,10 @@ static int __init kvm_pmu_init(void)
 	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
 
 	kvm_pmu_new_area = kvm_pmu_hypervisor_new_area;
-	kvm_pmu_samples_due = kvm_pmu_take_owed;
 
 	ret = kvm_pmu_cpus_create();
 	if (ret)
 		return ret;
-
-#ifdef MODULE
-	ret = kvm_pmu_compat_init();
-	if (ret)
-		goto destroy_cpus;
-
-	if (kvm_pmu_host.rdpmc == KVM_PERF_RDPMC_ALLOWED)
-		kvm_pmu_compat_init_user(kvm_pmu_user_page, kvm_pmu_user_fixup);
-#endif
 
 	ret = register_nmi_handler(NMI_LOCAL, kvm_pmu_handle_nmi, 0,
 				   KBUILD_MODNAME);
@@ -289,16 +195,13 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto destroy_areas;
 
-	if (kvm_pmu_user_create())
+	if (kvm_pmu_user_create(kvm_pmu_take_owed))
 		pr_warn("user mode reads no counters: the scheduler's tracepoint cannot be used\n");
 	kvm_pmu_hypervisor_register(kvm_pmu_no_sampling());
 	kvm_pmu_tell_rdpmc();
 	kvm_pmu_tell_branches();
 	kvm_pmu_reset_at_end();
-	kvm_pmu_debugfs = debugfs_create_dir(KBUILD_MODNAME, NULL);
-	debugfs_create_file_unsafe("overflows", 0400, kvm_pmu_debugfs, NULL,
-				   &kvm_pmu_overflows_fops);
-	debugfs_create_file("area", 0400, kvm_pmu_debugfs, NULL, &kvm_pmu_area_fops);
+	kvm_pmu_create_files();
 	return 0;
 
 destroy_areas:
@@ -306,33 +209,7 @@ destroy_areas:
 unregister_nmi:
 	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
 destroy_cpus:
-#ifdef MODULE
-	kvm_pmu_compat_exit_user();
-#endif
 	kvm_pmu_cpus_destroy();
 	return ret;
 }
 device_initcall(kvm_pmu_init);
-
-#ifdef MODULE
-/* Each event holds a reference to the module, so none is open. */
-static void __exit kvm_pmu_exit(void)
-{
-	debugfs_remove_recursive(kvm_pmu_debugfs);
-	kvm_pmu_no_reset_at_end();
-	kvm_pmu_user_destroy();
-	kvm_pmu_compat_exit_user();
-	kvm_pmu_hypervisor_unregister();
-	kvm_pmu_compat_unregister(kvm_pmu);
-	/* Spare events may overflow until RESET. */
-	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
-	kvm_pmu_areas_destroy();
-	unregister_nmi_handler(NMI_LOCAL, KBUILD_MODNAME);
-	kvm_pmu_cpus_destroy();
-	kvm_pmu_config_destroy();
-}
-module_exit(kvm_pmu_exit);
-
-MODULE_DESCRIPTION("Paravirtual performance events of KVM");
-MODULE_LICENSE("GPL");
-#endif

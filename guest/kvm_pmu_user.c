@@ -31,9 +31,7 @@
 
 #include <asm/ptrace.h>
 
-#ifndef MODULE
 #include <trace/events/sched.h>
-#endif
 
 #include "compat.h"
 #include "kvm_pmu.h"
@@ -94,6 +92,9 @@ static bool kvm_pmu_task_reads(const struct task_struct *task)
 	return mm && (atomic_read_acquire(kvm_pmu_mapping_of(mm)) ||
 		      atomic_read(&mm->context.perf_rdpmc_allowed));
 }
+
+/* Takes samples that are owed. */
+static void (*kvm_pmu_samples_due)(struct kvm_pmu_cpu *cpu);
 
 static void kvm_pmu_stop_spare(struct kvm_pmu_cpu *cpu)
 {
@@ -157,10 +158,11 @@ static void kvm_pmu_user_set(bool allowed)
 
 /**
  * kvm_pmu_user_create - if the host allows it, prepare to let user mode read counters
+ * @take_owed: takes the samples of overflows while perf was at work
  *
  * Return: 0, or -E* if the host allows it and the preparation failed.
  */
-int kvm_pmu_user_create(void)
+int kvm_pmu_user_create(void (*take_owed)(struct kvm_pmu_cpu *cpu))
 {
 	int ret;
 
@@ -168,9 +170,11 @@ int kvm_pmu_user_create(void)
 		return 0;
 
 #ifdef MODULE
-	if (!kvm_pmu_has_user)
+	if (!kvm_pmu_compat_init_user(kvm_pmu_user_page, kvm_pmu_user_fixup))
 		return 0;
+
 #endif
+	kvm_pmu_samples_due = take_owed;
 	ret = register_trace_sched_switch(kvm_pmu_user_switch, NULL);
 	kvm_pmu_user_guarded = !ret;
 	return ret;

@@ -66,7 +66,7 @@ extern bool is_64bit;
 #define MODULE_LICENSE(text)
 #define EXPORT_SYMBOL_GPL(symbol)
 #define NOKPROBE_SYMBOL(symbol)
-#define device_initcall(function) int stand_in_init(void) { return function(); }
+#define module_init(function)	int stand_in_init(void) { return function(); }
 #define module_exit(function)	void stand_in_exit(void) { function(); }
 
 int stand_in_init(void);
@@ -839,8 +839,8 @@ extern const struct debugfs_file *debugfs_overflows;
 	static const struct debugfs_file name = { .get = get_ }
 #define debugfs_create_dir(name, parent)	((struct dentry *)NULL)
 #define debugfs_create_file_unsafe(name, mode, dir, data, fops) \
-	((void)(debugfs_overflows = (fops)))
-#define debugfs_remove_recursive(dir)	\
+	((void)(dir), (void)(debugfs_overflows = (fops)))
+#define debugfs_lookup_and_remove(name, parent)	\
 	((void)(debugfs_overflows = NULL, debugfs_area = NULL))
 
 struct file;
@@ -857,7 +857,7 @@ extern const struct file_operations *debugfs_area;
 #define simple_open	NULL
 #define default_llseek	NULL
 #define debugfs_create_file(name, mode, dir, data, fops) \
-	((void)(debugfs_area = (fops)))
+	((void)(dir), (void)(debugfs_area = (fops)))
 
 ssize_t simple_read_from_buffer(void *to, size_t size, loff_t *at, const void *from,
 				size_t available);
