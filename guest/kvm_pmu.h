@@ -520,6 +520,51 @@ void kvm_pmu_count(struct perf_event *event, u64 count);
 void kvm_pmu_hide_freq(struct perf_event *event);
 void kvm_pmu_throttle_event(struct perf_event *event);
 
+/* Does the event have a buffer, with a page that user mode may read? */
+static inline bool kvm_pmu_has_page(const struct perf_event *event)
+{
+	return READ_ONCE(event->rb);
+}
+
+/* The CPU on which perf has the event now, or -1. */
+static inline int kvm_pmu_on_cpu(const struct perf_event *event)
+{
+	return READ_ONCE(event->oncpu);
+}
+
+static inline bool kvm_pmu_is_enabled(const struct perf_event *event)
+{
+	return event->state > PERF_EVENT_STATE_OFF;
+}
+
+/*
+ * The count of an event and of its children.  @prev: set to the count of the backing event
+ * up to which that is.
+ */
+static inline u64 kvm_pmu_total(struct perf_event *event, u64 *prev)
+{
+	u64 count;
+
+	do {
+		*prev = local64_read(&event->hw.prev_count);
+		count = local64_read(&event->count);
+		/* An NMI may bring the event up to date in between. */
+	} while (*prev != local64_read(&event->hw.prev_count));
+
+	return count + atomic64_read(&event->child_count);
+}
+
+static inline void kvm_pmu_lose_samples(struct perf_event *event, unsigned long n)
+{
+	atomic64_add(n, &event->lost_samples);
+}
+
+/* Have perf call pmu->sched_task while the event counts. */
+static inline void kvm_pmu_want_sched_task(struct perf_event *event)
+{
+	event->attach_state |= PERF_ATTACH_SCHED_CB;
+}
+
 /* kvm_pmu_call.c */
 enum kvm_pmu_result {
 	KVM_PMU_DONE,

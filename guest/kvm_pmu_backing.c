@@ -32,7 +32,7 @@
  */
 void kvm_pmu_page_changed(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
-	if (!READ_ONCE(event->rb))
+	if (!kvm_pmu_has_page(event))
 		return;
 
 	if (in_nmi())

@@ -121,7 +121,7 @@ int kvm_pmu_branches_init_event(struct perf_event *event)
 		}
 	}
 
-	event->attach_state |= PERF_ATTACH_SCHED_CB;
+	kvm_pmu_want_sched_task(event);
 	return 0;
 }
 

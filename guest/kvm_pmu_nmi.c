@@ -140,7 +140,7 @@ static void kvm_pmu_take_owed_of(struct kvm_pmu_cpu *cpu,
 	unsigned long n = xchg(kvm_pmu_owed(event), 0);
 
 	if (!regs) {
-		atomic64_add(n, &event->lost_samples);
+		kvm_pmu_lose_samples(event, n);
 		return;
 	}
 

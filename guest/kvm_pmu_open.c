@@ -457,8 +457,7 @@ static bool kvm_pmu_group_fits(struct perf_event *event,
 	if (leader->pmu == event->pmu)
 		kvm_pmu_add_use(&use, kvm_pmu_class_of(leader));
 	for_each_sibling_event(sibling, leader) {
-		if (sibling->pmu == event->pmu &&
-		    sibling->state > PERF_EVENT_STATE_OFF)
+		if (sibling->pmu == event->pmu && kvm_pmu_is_enabled(sibling))
 			kvm_pmu_add_use(&use, kvm_pmu_class_of(sibling));
 	}
 

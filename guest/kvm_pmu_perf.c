@@ -2,8 +2,12 @@
 /*
  * Paravirtual performance events, guest side: the seam to perf.
  *
- * Only this file changes perf's own fields of an event, except for those that each
- * struct pmu has to keep: hw.idx, hw.state and the rest of the period.
+ * Each struct pmu keeps event->hw for perf, and sets event->pmu_private and event->destroy.
+ * It reads event->attr, event->pmu, and the event's parent and group.  All files do that.
+ *
+ * The other fields of an event are perf's own: its count, state and CPU, its buffer, its
+ * lost samples, and hw.interrupts, by which perf throttles.  Only this file uses them, and
+ * the inline functions in kvm_pmu.h beside the prototypes of this file.
  */
 #include <linux/perf_event.h>
 #include <linux/slab.h>

@@ -314,9 +314,10 @@ static bool kvm_pmu_find_pmc(const struct kvm_pmu_cpu *cpu,
 static void kvm_pmu_set_page(struct perf_event *event,
 			     struct perf_event_mmap_page *page)
 {
+	u64 prev;
+
 	page->index = 0;
-	page->offset = local64_read(&event->count) +
-		       atomic64_read(&event->child_count);
+	page->offset = kvm_pmu_total(event, &prev);
 }
 
 /*
@@ -329,21 +330,15 @@ static bool kvm_pmu_set_page_pmc(const struct kvm_pmu_cpu *cpu,
 				 struct perf_event *event,
 				 struct perf_event_mmap_page *page)
 {
-	u64 prev, count;
+	u64 prev, total;
 	u32 pmc;
 
 	if (!kvm_pmu_find_pmc(cpu, backing, &pmc))
 		return false;
 
-	do {
-		prev = local64_read(&event->hw.prev_count);
-		count = local64_read(&event->count);
-		/* An NMI may bring the event up to date in between. */
-	} while (prev != local64_read(&event->hw.prev_count));
-
+	total = kvm_pmu_total(event, &prev);
 	page->index = kvm_pmu_ecx(pmc) + 1;
-	page->offset = count + atomic64_read(&event->child_count) - prev +
-		       READ_ONCE(backing->record.offset);
+	page->offset = total - prev + READ_ONCE(backing->record.offset);
 	page->pmc_width = KVM_PMU_PMC_WIDTH;
 	return true;
 }
@@ -365,7 +360,7 @@ static bool kvm_pmu_fill_page(const struct kvm_pmu_cpu *cpu,
 			      struct perf_event_mmap_page *page)
 {
 	const struct kvm_pmu_backing *backing;
-	int on = READ_ONCE(event->oncpu);
+	int on = kvm_pmu_on_cpu(event);
 
 	if (on >= 0 && on != smp_processor_id()) {
 		kvm_pmu_have_page_written(on);
