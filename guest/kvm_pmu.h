@@ -68,7 +68,7 @@ struct kvm_pmu_config {
  *
  * pmu->stop comes from the NMI handler, too, at any time: it takes an event from
  * STARTING or COUNTING to HELD, and the host's event from RUNNING to STOPPED.
- * Nothing else happens in an NMI.
+ * An NMI makes no other transition.
  */
 enum kvm_pmu_host_state {
 	KVM_PMU_CLOSED,
@@ -324,9 +324,12 @@ struct kvm_pmu_user {
  * @hypervisor: the hypervisor's events
  * @user: reading counters in user mode
  *
- * Only its own CPU uses it, with interrupts off.  The NMI handler looks at @backing and
- * the slots, changes @telling, and may stop and start a backing event that has an event
- * which counts.
+ * Only its own CPU changes it, with interrupts off; if its CPU is dead, another CPU.  Other
+ * CPUs may read which backing events are open and have an event, the area, and
+ * @nmi.overflows.  They may have its CPU do @user.page_call.
+ *
+ * The NMI handler looks at @backing and the slots, and changes @telling, @nmi and
+ * @later.pending.  It may stop an event, and stop and start an event that has a slot.
  */
 struct kvm_pmu_cpu {
 	struct kvm_pmu_backing backing[KVM_PMU_NR_BACKING];

@@ -150,7 +150,10 @@ static void kvm_pmu_clear_event(struct kvm_pmu_backing *backing)
 	WRITE_ONCE(backing->event, NULL);
 }
 
-/* The backing event that @event has left since the last flush and another event has. */
+/*
+ * Find the backing event that @event left after the last flush, if another event has taken
+ * that backing event.
+ */
 static struct kvm_pmu_backing *kvm_pmu_find_left(struct kvm_pmu_cpu *cpu,
 						 struct perf_event *event)
 {

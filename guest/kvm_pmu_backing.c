@@ -5,11 +5,13 @@
  *
  * A backing event stays open when the perf_event that used it is gone, for the next one
  * that counts the same.  As a spare backing event it even runs on for a while, if nobody
- * else needs the hardware: a perf_event takes the difference of two readings.  So tasks switch, fork and
- * exit, and events are opened and closed, and the host enables and disables nothing.
+ * else needs the hardware: a perf_event takes the difference of two readings.  So tasks
+ * switch, fork and exit, and events are opened and closed, and the host enables and
+ * disables nothing.
  *
- * All runs on the CPU that the events are for, with interrupts off.  The NMI handler stops
- * and reads events that count.
+ * All runs on the CPU that the events are for, with interrupts off, except for
+ * kvm_pmu_keeps_unused(), and for kvm_pmu_close() when that CPU is dead.  The NMI handler
+ * stops and reads events that count.
  *
  * The host may change (migration, a restored snapshot), or reset its vCPU (suspend to
  * memory).  The records still have what the last host told.  The CPU's area shows the

@@ -2,14 +2,21 @@
 /*
  * Paravirtual performance events, guest side: the struct pmu.
  *
- * Except for the registration, all runs on the CPU of the event, with interrupts off;
- * stop and read also in the NMI handler.
+ * Except for kvm_pmu_register() and kvm_pmu_query(), all runs on the CPU of the event, with
+ * interrupts off; stop and read also in the NMI handler.
  *
  * An event is added:
  *
  *	kvm_pmu_add()
  *	    kvm_pmu_backing_get()		is there room, and which backing event?
- *	    kvm_pmu_backing_start()		STARTING; or COUNTING, back where it was
+ *	        kvm_pmu_host_is_gone()		READ, if the host did not have the feature
+ *	        kvm_pmu_reopen()		CLOSE of another, if no record is free
+ *	    kvm_pmu_branches_add()		perf shall call kvm_pmu_sched_task()
+ *	    kvm_pmu_start()
+ *	        kvm_pmu_backing_start()		STARTING; or COUNTING, back where it was
+ *
+ * perf ends the transaction, and then its work on all events:
+ *
  *	kvm_pmu_commit_txn()
  *	    kvm_pmu_flush_added()		unless success is taken for granted
  *	kvm_pmu_enable()
@@ -21,13 +28,22 @@
  *	kvm_pmu_del()
  *	    kvm_pmu_backing_put()		FREE; by RDPMC its final count is known now,
  *						else the event is leaving
+ *	    kvm_pmu_branches_del()
  *	    kvm_pmu_flush()			if perf deletes this event alone
  *	kvm_pmu_enable()
  *	    kvm_pmu_flush()			the final count; the backing event is spare
  *
- * A context switch deletes the old task's events and adds the new task's, each between
- * kvm_pmu_disable() and kvm_pmu_enable(): two flushes, or none with RDPMC.  Before them
- * kvm_pmu_user_switch() looks whether the tasks may execute RDPMC.
+ * A context switch, in the order of perf's calls for the events of tasks:
+ *
+ *	kvm_pmu_user_switch()			the tracepoint: see kvm_pmu_user.c
+ *	kvm_pmu_del() ... kvm_pmu_enable()	the old task's events: a flush
+ *	kvm_pmu_add() ... kvm_pmu_commit_txn()	the new task's events
+ *	kvm_pmu_sched_task()			if events with branches count here:
+ *	    kvm_pmu_branches_forget()		    a hypercall more
+ *	kvm_pmu_enable()			a flush, unless kvm_pmu_commit_txn() has flushed
+ *
+ * Each flush is a hypercall.  With RDPMC, events that only count need no flush, unless one
+ * of the two tasks may execute RDPMC in user mode.  Events that sample always need both.
  *
  * An event is read:
  *
@@ -154,7 +170,7 @@ static void kvm_pmu_del(struct perf_event *event, int flags)
 	kvm_pmu_flush_if_enabled(cpu);
 }
 
-/* Called while events with branches count here: each task has its own branches. */
+/* Called while events with branches count here: no task gets another's branches. */
 #ifdef KVM_PMU_SCHED_TASK_OF_CONTEXT
 static void kvm_pmu_sched_task(struct perf_event_context *ctx, bool sched_in)
 #else

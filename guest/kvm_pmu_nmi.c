@@ -6,12 +6,13 @@
  *
  *	kvm_pmu_handle_nmi()
  *	    kvm_pmu_slots_handle()		events of the hypervisor
- *	    kvm_pmu_look_at()			each backing event that may tell something
+ *	    kvm_pmu_look_at_all()		kvm_pmu_look_at() each that may have news:
  *	        kvm_pmu_handle_overflows()
- *	            kvm_pmu_samples()		perf_event_overflow(), which may stop it; or
- *	            kvm_pmu_owe()		perf is at work: kvm_pmu_take_owed()
+ *	            STOP_UNWANTED		no event has it: irq_work stops it; or
+ *	            kvm_pmu_owe()		perf is at work: kvm_pmu_take_owed(); or
+ *	            kvm_pmu_samples()		perf_event_overflow(), which may stop it
  *	        kvm_pmu_look_at_flags()		LOST: irq_work; THROTTLED: perf throttles it
- *	        kvm_pmu_look_at_pmc()		user mode must not read it there any more
+ *	        kvm_pmu_look_at_pmc()		irq_work writes the page for user mode
  *	    kvm_pmu_area_is_stale()		another host: irq_work
  */
 #include <linux/bitops.h>

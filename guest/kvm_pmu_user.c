@@ -15,6 +15,23 @@
  * An event may count and yet have no counter that can be read.  Then its page has no
  * cap_user_rdpmc, and the program needs read().  The host does not tell when a counter
  * can be read again; the read() finds out.
+ *
+ * A context switch begins:
+ *
+ *	kvm_pmu_user_switch()
+ *	    kvm_pmu_task_reads()		of both tasks: user.reads
+ *	    kvm_pmu_stop_spare()		if the new task may execute RDPMC
+ *	        kvm_pmu_flush()			stops spare backing events
+ *	        kvm_pmu_samples_due()		samples that the old task is owed
+ *
+ * The permission of a program changes:
+ *
+ *	kvm_pmu_event_mapped()			or kvm_pmu_event_unmapped()
+ *	    kvm_pmu_user_permit()		the first event: waits for switches under way
+ *	        kvm_pmu_user_changed()		on each CPU of the program
+ *	            kvm_pmu_stop_spare()
+ *	            kvm_pmu_update_pages()
+ *	            cr4_update_pce()
  */
 #include <linux/hash.h>
 #include <linux/irq_work.h>
