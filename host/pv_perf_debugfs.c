@@ -8,6 +8,7 @@
 
 #include "pv_perf.h"
 #include "pv_perf_core.h"
+#include "pv_perf_seam.h"
 
 static const char *pv_perf_state_name(struct pv_perf_event *event)
 {
@@ -16,11 +17,11 @@ static const char *pv_perf_state_name(struct pv_perf_event *event)
 	if (why & PV_PERF_LOST)
 		return "no-counter";
 	if (why & PV_PERF_LIMITED)
-		return "throttled";
+		return "limited";
 
 	switch (READ_ONCE(event->backing->state)) {
 	case PERF_EVENT_STATE_ACTIVE:
-		return "active";
+		return pv_perf_backing_is_throttled(event->backing) ? "throttled" : "active";
 	case PERF_EVENT_STATE_INACTIVE:
 		return "inactive";
 	case PERF_EVENT_STATE_OFF:
@@ -48,7 +49,7 @@ static void pv_perf_show_event(struct seq_file *m, struct pv_perf_event *event)
 /* Sums over all vCPUs, which may run on meanwhile. */
 static void pv_perf_show_overflows(struct seq_file *m, struct kvm *kvm)
 {
-	u64 delivered = 0, throttled = 0;
+	u64 delivered = 0, limited = 0;
 	struct pv_perf_vcpu *pv;
 	struct kvm_vcpu *vcpu;
 	unsigned long i;
@@ -58,10 +59,10 @@ static void pv_perf_show_overflows(struct seq_file *m, struct kvm *kvm)
 		if (!pv)
 			continue;
 		delivered += READ_ONCE(pv->delivered);
-		throttled += READ_ONCE(pv->limited);
+		limited += READ_ONCE(pv->limited);
 	}
-	seq_printf(m, "overflows %llu of %u per second and vCPU, throttled %llu\n",
-		   delivered, pv_perf_rate_allowed(kvm), throttled);
+	seq_printf(m, "overflows %llu of %u per second and vCPU, limited %llu\n",
+		   delivered, pv_perf_rate_allowed(kvm), limited);
 }
 
 static int pv_perf_debugfs_show(struct seq_file *m, void *v)

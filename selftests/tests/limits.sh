@@ -189,7 +189,7 @@ duel
 is "the attacking guest ends well" "$(cat attacker.status)" 0
 is "the other guest ends well" "$(cat victim.status)" 0
 has "debugfs shows the limits" \
-	"^overflows [0-9]+ of $limit per second and vCPU, throttled [1-9]" debugfs
+	"^overflows [0-9]+ of $limit per second and vCPU, limited [1-9]" debugfs
 sed 's/^/# /' debugfs
 printf '# %-15s %12s %16s %12s\n' phase 'ms' 'instr. of CPU 0' overflows/s
 for phase in $(phases); do

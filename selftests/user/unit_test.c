@@ -2794,7 +2794,21 @@ static long overflows_in(u64 ns, int cpu, u32 id)
 	return r->overflows - before;
 }
 
-static void run_until_throttled(u32 id)
+/* Does the VM's file in debugfs have these words? */
+static bool debugfs_has(const char *words)
+{
+	struct inode inode = { .i_private = kvm };
+	struct file file = {};
+	static char buf[8192];
+
+	memset(buf, 0, sizeof(buf));
+	CHECK(!kvm->debugfs_dentry->fops->open(&inode, &file));
+	CHECK(kvm->debugfs_dentry->fops->read(&file, buf, sizeof(buf) - 1, NULL) > 0);
+	kvm->debugfs_dentry->fops->release(&inode, &file);
+	return strstr(buf, words);
+}
+
+static void run_until_limited(u32 id)
 {
 	int i;
 
@@ -2803,6 +2817,7 @@ static void run_until_throttled(u32 id)
 		enter_guest();
 	}
 	is("the event is limited at last", is_limited(id), true);
+	is("debugfs: a limited event", debugfs_has(" limited  "), true);
 	enter_guest();
 }
 
@@ -2857,7 +2872,7 @@ static void test_rate(void)
 	is("the vCPU's events share the rate", n < 1000, true);
 
 	/* The guest tries to get round the limit. */
-	run_until_throttled(2);
+	run_until_limited(2);
 	is("perf has stopped the limited event",
 	   event(2)->backing->state, PERF_EVENT_STATE_OFF);
 	is("ENABLE of the limited event", call(3, 2), 0);
@@ -2888,7 +2903,7 @@ static void test_rate(void)
 	/* The limited event is closed, or its record cannot be written. */
 	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
 	is("ENABLE after the rate was exceeded", call(3, 2), 0);
-	run_until_throttled(2);
+	run_until_limited(2);
 	call(2, 2);
 	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
 	is("the timer finds the limited event closed",
@@ -2904,7 +2919,7 @@ static void test_rate(void)
 
 	/* The host takes the counters while the event is stopped. */
 	overflows_in(second / 10, 0, 2);
-	run_until_throttled(2);
+	run_until_limited(2);
 	take_counters(tasks[0], NR_COUNTERS);
 	overflows_in(20 * NSEC_PER_MSEC, 0, 1);
 	is("the event is lost if it has no counter when it may restart",
@@ -2939,7 +2954,7 @@ static void test_told_throttled(void)
 
 	*param_pv_perf_max_rate = 10000;
 	/* The event is limited, and has also lost its counter. */
-	run_until_throttled(1);
+	run_until_limited(1);
 	is("a limited event has the flag THROTTLED",
 	   r[1].flags, KVM_PERF_EVENT_THROTTLED);
 	pv_perf_set_why(event(1), PV_PERF_LOST);
@@ -2974,7 +2989,7 @@ static void test_own_rate(void)
 	n = overflows_in(second / 10, 0, 1);
 	is("one vCPU has as many overflows as the rate and a burst",
 	   n > 1900 && n < 2000 + 200 + 20, true);
-	run_until_throttled(1);
+	run_until_limited(1);
 	is("the other vCPU's event is not stopped",
 	   overflows_in(second / 10, 1, 2), 1000);
 	is("the limited event restarts on the other vCPU", call(3, 1), 0);
@@ -3188,7 +3203,7 @@ static void test_nmi_exit(void)
 
 	/* A limited event waits for its request. */
 	*param_pv_perf_max_rate = 100;
-	run_until_throttled(1);
+	run_until_limited(1);
 	kvm_check_request(KVM_REQ_NMI, vcpus[0]);
 	kvm_make_request(KVM_REQ_PV_PERF, vcpus[0]);
 	is("no NMI at the exit for a limited event", nmi_exit(), false);
@@ -4122,6 +4137,7 @@ static void test_moved_throttled(void)
 	mem->attr.sample_period = 100;
 	CHECK(!do_open() && !call(KVM_PERF_OP_ENABLE, 1));
 	run_throttled(100);
+	is("debugfs: an event that perf has throttled", debugfs_has(" throttled  "), true);
 	reassign(event(1)->backing, 1000);
 	on(1);
 	call(KVM_PERF_OP_READ, 1);
@@ -6070,7 +6086,7 @@ static void test_debugfs(void)
 	   true);
 	is("debugfs has the VM's limits",
 	   !!strstr(buf,
-		"events 5 of 128\noverflows 0 of 100000 per second and vCPU, throttled 0\n"),
+		"events 5 of 128\noverflows 0 of 100000 per second and vCPU, limited 0\n"),
 	   true);
 	is("debugfs: an active event",
 	   !!strstr(buf, "uk    0 active                      100"), true);

@@ -31,7 +31,7 @@ def exits(pid):
 
 def overflows(pid):
     """[overflows that the host has delivered, how often it has stopped an event], or None."""
-    match = re.search(r"^overflows (\d+) .* throttled (\d+)",
+    match = re.search(r"^overflows (\d+) .* limited (\d+)",
                       read(f"{counters_of(pid)}/pv_perf") or "", re.M)
     return [int(n) for n in match.groups()] if match else None
 
