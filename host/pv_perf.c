@@ -6,17 +6,20 @@
  * see them.  An operation, on the vCPU's thread, which may sleep:
  *
  *	pv_perf_hypercall()
- *	  pv_perf_run()			for each of a batch
- *	    pv_perf_event_open()	pv_perf_backing_create(), pv_perf_init_record()
- *	    pv_perf_event_enable()	pv_perf_start(), or pv_perf_move_and_enable()
- *	    pv_perf_event_read()	pv_perf_read(), pv_perf_write_record()
- *	    pv_perf_event_disable()	perf_event_disable(), and as READ
- *	    pv_perf_event_close()	perf_event_release_kernel()
+ *	  pv_perf_op()			pv_perf_follow_kind(): see pv_perf_thread.c
+ *	    pv_perf_run()		for each of a batch
+ *	      pv_perf_event_open()	pv_perf_backing_get(), pv_perf_init_record()
+ *	      pv_perf_event_enable()	pv_perf_start(): perf_event_enable(); or first
+ *					pv_perf_move_and_enable()
+ *	      pv_perf_event_read()	pv_perf_start() if lost; pv_perf_update_record():
+ *					pv_perf_read(), pv_perf_write_record()
+ *	      pv_perf_event_disable()	perf_event_disable(), pv_perf_update_record()
+ *	      pv_perf_event_close()	perf_event_release_kernel()
  *
  * Most READs of one event do not have to sleep, and are complete at the exit:
  *
  *	pv_perf_read_at_exit()
- *	  pv_perf_event_read_irqoff()	pv_perf_write_record()
+ *	  pv_perf_event_read_irqoff()	pv_perf_backing_read_here(), pv_perf_write_record()
  */
 #include <linux/export.h>
 #include <linux/srcu.h>

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: tells the guest of overflows and lost
- * counters, and stops events that overflow too often.
+ * Paravirtual performance events, host side: delivers overflows and flags to the guest,
+ * and disables events that overflow too often.
+ *
+ *	pv_perf_deliver_at_exit()	right at the exit for the NMI of an overflow, or
+ *	pv_perf_handle_request()	before the next entry: pv_perf_deliver()
+ *	  pv_perf_deliver_all()
+ *	    pv_perf_deliver_event()
+ *	      pv_perf_deliver_overflows()	pv_perf_branches_tell(),
+ *						pv_perf_update_record(), pv_perf_limit()
+ *	      pv_perf_wait_for_rate()	disables a limited event, or lets it go on
+ *	      pv_perf_update_record()	if the guest does not know the event's flags yet
+ *	  pv_perf_inject_nmi()		at the exit, VMX's or SVM's code does that
  */
 #include <linux/export.h>
 #include <linux/math64.h>
@@ -38,7 +48,7 @@ static void pv_perf_unlimit(struct pv_perf_event *event)
 		pv_perf_set_why(event, PV_PERF_LOST);
 }
 
-/* Stop the event until the vCPU's overflows are back at the rate that it may have. */
+/* Disable the event until the vCPU's overflows are back at the rate that it may have. */
 static void pv_perf_wait_for_rate(struct pv_perf_event *event)
 {
 	s64 time = pv_perf_rate_time(event->home->vcpu);
@@ -216,13 +226,13 @@ static bool pv_perf_deliver_all(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 }
 
 /**
- * pv_perf_deliver - tell the guest of overflows and of events that do not count
+ * pv_perf_deliver - deliver overflows and flags of events that do not count
  * @vcpu: the vCPU, on its own thread, with kvm->srcu held for reading
  * @when: PV_PERF_AT_REQUEST or PV_PERF_AT_LEAVE
  *
  * Brings the records of the events that have overflowed, or do not count any more, up
- * to date, and injects an NMI.  Stops or starts events that overflow too often.  May
- * sleep.
+ * to date, and injects an NMI.  Disables events that overflow too often, or lets them go
+ * on.  May sleep.
  */
 void pv_perf_deliver(struct kvm_vcpu *vcpu, enum pv_perf_when when)
 {

@@ -11,11 +11,11 @@
  *	    pv_perf_counts_enter()	hypervisor events
  *	    pv_perf_enter_first()	no entry if the kind of core has changed
  *	      pv_perf_freq_tick()	for each event with a frequency
- *	    pv_perf_switch_modes()	stops and restarts events, if any may have to be
- *	    pv_perf_branches_enter()
- *	    pv_perf_rdpmc_goes_on()	if nothing has changed, that is all; or
- *	    pv_perf_enter_anew()	looks for lost counters, pv_perf_rdpmc_enter()
- *	    kvm_make_request()		if there is something to tell: no entry
+ *	    pv_perf_enter_goes_on()	pv_perf_switch_modes(), pv_perf_branches_enter();
+ *					true if pv_perf_rdpmc_goes_on(): that is all
+ *	    pv_perf_enter_rdpmc()	after pv_perf_deliver_at_exit(); or
+ *	    pv_perf_enter_anew()	looks for lost counters, pv_perf_enter_rdpmc()
+ *	    kvm_make_request()		if there is something to deliver: no entry
  */
 #include <linux/export.h>
 
@@ -34,10 +34,10 @@ static bool pv_perf_enter_rdpmc(struct kvm_vcpu *vcpu)
 }
 
 /*
- * After all changes of events: does each event still have the counter that the guest
- * was told?  True only for a guest that reads its counters.
+ * Stop and restart events as the mode needs, and then: does each event still have the
+ * counter that the guest was told?  True only for a guest that reads its counters.
  */
-static __always_inline bool pv_perf_goes_on(struct kvm_vcpu *vcpu)
+static __always_inline bool pv_perf_enter_goes_on(struct kvm_vcpu *vcpu)
 {
 	if (pv_perf_may_switch_modes(vcpu))
 		pv_perf_switch_modes(vcpu);
@@ -121,7 +121,7 @@ void pv_perf_enter_with_events(struct kvm_vcpu *vcpu, bool again)
 	    !pv_perf_enter_first(here))
 		told = false;
 	else
-		told = pv_perf_goes_on(vcpu) ||
+		told = pv_perf_enter_goes_on(vcpu) ||
 		       (again ? pv_perf_enter_rdpmc(vcpu) : pv_perf_enter_anew(vcpu));
 	raw_spin_unlock(&here->enter_lock);
 

@@ -298,9 +298,10 @@ struct pv_perf_rate {
  * @pmcs: the counters of its events, and of the host's NMI watchdog, as VM entry has
  *	looked at them last; used if the guest may execute RDPMC
  * @hide_pmc: before the guest runs on, tell it to read no counter; for the vCPU's own
- *	thread, like the next three
+ *	thread, like @pmc_stuck and @pmc_changed
  * @pmc_open: the guest may execute RDPMC, and its records are right, as long as all
- *	events are as they were seen
+ *	events are as they were seen; the vCPU's own thread sets it, others clear it with
+ *	@lock held
  * @pmc_stuck: some event's record cannot be written
  * @pmc_changed: a counter is not where the guest was told before, and the guest wants
  *	an NMI for that
@@ -416,11 +417,13 @@ struct pv_perf_pmc_seen {
  *	          put the backing event in error;   thread
  *	          delivery, KVM_RUN: no counter
  *	          after LIMITED, PARKED; filter
- *	LIMITED   delivery: rate exceeded           delivery, for the rate timer
+ *	LIMITED   delivery: rate exceeded           delivery, for the rate timer;
+ *	                                            filter
  *	PARKED    KVM_RUN of another vCPU           KVM_RUN of the home
  *	STOPPED   entry: what runs next is not      entry: what runs next is
  *	          to be counted; perf's callback:   counted, and perf does not
- *	          perf has throttled it             throttle the event
+ *	          perf has throttled it             throttle the event; delivery
+ *	                                            of LOST
  *	UNUSED    SET_LEFT of 2^62 or more          SET_LEFT of less
  *
  * If VM entry finds an event in error, it only requests the delivery.
@@ -430,8 +433,8 @@ struct pv_perf_pmc_seen {
  * throttles an event, the flag for that is read from the backing event.
  *
  * The home's lock is held to change LOST, LIMITED, PARKED and UNUSED; its enter_lock to
- * change STOPPED and UNUSED.  perf's callback sets STOPPED without a lock, in NMI
- * context, after stopped_at.  So all changes are atomic.
+ * change STOPPED and UNUSED, while the event is in the home's list.  perf's callback sets
+ * STOPPED without a lock, in NMI context, after stopped_at.  So all changes are atomic.
  */
 enum pv_perf_why {
 	PV_PERF_LOST	= KVM_PERF_EVENT_LOST,
@@ -487,8 +490,9 @@ enum pv_perf_why {
  *	vCPUs, which are cheap to make.  This is as large as perf's events, of each
  *	kind of core, and is charged in their place.
  *
- * The home's lock protects the fields from @home on.  VM entry looks at @enabled and
- * @why without it: pv_perf_is_newly_lost().
+ * The home's lock protects the fields from @home on, but for @stopped_at, @pmc_seen and a
+ * part of @freq, which its enter_lock protects.  VM entry looks at @enabled and @why
+ * without the home's lock: pv_perf_is_newly_lost().
  */
 struct pv_perf_event {
 	u32 id;

@@ -2,14 +2,16 @@
 /*
  * Paravirtual performance events, host side: why a vCPU has left the guest.
  *
- * IRQs off, right after the exit: the exit's handler, which comes later, moves the
+ * KVM calls, from the exit on.  This file has to look before the exit's handler moves the
  * instruction pointer on.
  *
  *	pv_perf_save_branches()		an exit for an NMI, with NMIs held off
- *	pv_perf_exit()
+ *	pv_perf_exit()			IRQs off
  *	  pv_perf_note_exit()		if the guest counts hypervisor events
- *	pv_perf_deliver_at_exit()	an exit for an NMI: pv_perf_overflow.c
- *	pv_perf_instruction_retired()	as the exit is handled: pv_perf_retire.c
+ *	pv_perf_deliver_at_exit()	an exit for an NMI, IRQs off: pv_perf_deliver.c
+ *	pv_perf_read_at_exit()		an exit for a READ, IRQs off: pv_perf.c
+ *	pv_perf_rdpmc()			an exit for RDPMC, as its handler: pv_perf_rdpmc.c
+ *	pv_perf_instruction_retired()	and the like, as the exit is handled: pv_perf_retire.c
  *	pv_perf_handle_request()	before the next entry
  *	  pv_perf_counts_tell()
  */

@@ -16,7 +16,7 @@ struct pv_perf_features pv_perf_features __read_mostly;
 
 /**
  * pv_perf_event_put - give a reference to an event back
- * @event: the event, not locked
+ * @event: the event
  */
 void pv_perf_event_put(struct pv_perf_event *event)
 {

@@ -6,13 +6,6 @@
  * alone.  So an event of a guest has a backing event for each kind on which its vCPU
  * has run: one is event->backing, and the others are disabled, in event->kept.
  *
- *	pv_perf_enter()			VM entry finds a CPU of another kind, and requests:
- *	pv_perf_follow_kind()		before the vCPU enters the guest
- *	  pv_perf_backing_get()		the backing event for this kind: kept, or new
- *	  pv_perf_start()
- *	  pv_perf_replace_backing()	count and position go over to it
- *	    pv_perf_backing_put()	the old backing event is kept
- *
  * A host whose CPUs are all of one kind has one struct pv_perf_kind, and does none of
  * this.
  */

@@ -39,7 +39,10 @@ module_param(pv_perf_max_open_rate, uint, 0644);
 MODULE_PARM_DESC(pv_perf_max_open_rate,
 		 "paravirtual perf events that a vCPU may open, move here or change elsewhere per second, more have to wait (default 10000)");
 
-/* Tolerance of a rate.  Twice as many overflows may come at once, after a rest. */
+/*
+ * Tolerance of a rate: the time whose overflows may come at once.  After a rest that may
+ * once be twice as many.
+ */
 #define PV_PERF_BURST_NS	(10 * NSEC_PER_MSEC)
 
 /* Slack of the wait. */
@@ -316,7 +319,7 @@ int pv_perf_check_room(struct kvm_vcpu *vcpu)
  *
  * Not in NMI context.
  *
- * Return: true if the event that had them is to be stopped.
+ * Return: true if the event that had them is to be limited.
  */
 bool pv_perf_charge_overflows(struct kvm_vcpu *vcpu, u64 n)
 {
@@ -344,10 +347,10 @@ bool pv_perf_rate_exceeded(struct kvm_vcpu *vcpu)
 }
 
 /**
- * pv_perf_rate_time - when events that were stopped may go on
+ * pv_perf_rate_time - when limited events may go on
  * @vcpu: the vCPU, by its own thread
  *
- * They go on when the vCPU has its whole tolerance again.  Otherwise the host would soon stop
+ * They go on when the vCPU has its whole tolerance again.  Otherwise the host would soon limit
  * them again.
  *
  * Return: time of CLOCK_MONOTONIC in ns, or 0 if they may go on now.

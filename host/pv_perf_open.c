@@ -151,7 +151,10 @@ release_id:
 	return ret;
 }
 
-/* Unpublish an open event; the caller holds a reference and the home's lock. */
+/*
+ * Unpublish an open event, its home locked.  The event may be freed here, unless the caller
+ * has a reference.
+ */
 static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 {
 	struct pv_perf_vm *vm = kvm->arch.pv_perf;
@@ -161,7 +164,7 @@ static void pv_perf_close_locked(struct kvm *kvm, struct pv_perf_event *event)
 	pv_perf_backing_put_all(event);
 	pv_perf_leave_thread(event->home);
 	atomic_dec(&vm->nr_events);
-	/* Drop the table's reference; the caller's keeps the event. */
+	/* The table's reference. */
 	pv_perf_event_put(event);
 }
 

@@ -55,7 +55,7 @@ static int pv_perf_enable_here(struct kvm_vcpu *vcpu,
  * @vcpu: the vCPU that asks
  * @id: the event's id
  *
- * Return: 0, -ENOENT, -EBUSY if no counter is free, -EAGAIN if the VM's events
+ * Return: 0, -ENOENT, -EBUSY if no counter is free, -EAGAIN if the vCPU's events
  * overflow too often, or the error of moving the event here: -ENOSPC, -EINVAL,
  * -EOPNOTSUPP.
  */
@@ -107,12 +107,12 @@ static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id
 }
 
 /**
- * pv_perf_event_disable - stop an event and bring its record up to date
+ * pv_perf_event_disable - disable an event and bring its record up to date
  * @vcpu: the vCPU that asks
  * @id: the event's id
  * @count: set to its count if the record was written
  *
- * Return: 0, -ENOENT, or -EFAULT if the event was stopped but the record could not be
+ * Return: 0, -ENOENT, or -EFAULT if the event was disabled but the record could not be
  * written.
  */
 int pv_perf_event_disable(struct kvm_vcpu *vcpu, u32 id, u64 *count)

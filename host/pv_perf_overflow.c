@@ -6,12 +6,12 @@
  *	pv_perf_overflow()		NMI context, no lock
  *	  pv_perf_note_overflow()	adds to two numbers; pv_perf_features.overflow()
  *	  pv_perf_note_throttled()	if perf has throttled the event
- *	  kvm_make_request(), and an irq_work if the vCPU may be about to halt
+ *	  kvm_make_request()		the rest of the way is in pv_perf_deliver.c
+ *	  irq_work_queue()		if the vCPU may be about to halt:
+ *	    pv_perf_wake_vcpu()		injects an NMI, and kicks the vCPU
  *
- *	pv_perf_deliver_at_exit()	right at the exit for that NMI, or
- *	pv_perf_handle_request()	before the next entry
- *	  pv_perf_deliver_event()	pv_perf_update_record(), pv_perf_limit()
- *	  pv_perf_inject_nmi()
+ * pv_perf_overflow_in_host() does the same for an instruction that KVM completes:
+ * pv_perf_retire.c.
  */
 
 #include "pv_perf_core.h"

@@ -3,8 +3,9 @@
  * Paravirtual performance events, host side: the counters of a CPU, and which events
  * have them.
  *
- * Uses perf's private fields, like pv_perf_backing.c.  IRQs off throughout, so that
- * perf gives no counter to another event meanwhile.  In an NMI perf may read counters.
+ * Uses perf's private fields, like pv_perf_backing.c.  But for the probes, IRQs are off, so
+ * that perf gives no counter to another event meanwhile.  In an NMI perf may read
+ * counters.
  */
 #include <linux/bitops.h>
 #include <linux/percpu.h>

@@ -374,7 +374,10 @@ static bool pv_perf_rdpmc_write_none(struct kvm *kvm,
 		return true;
 
 	WRITE_ONCE(event->pmc_stuck, true);
-	/* If its home is another vCPU, VM entry sees that the event was stopped. */
+	/*
+	 * If its home is another vCPU, VM entry there may set this again.  Then VM entry sees
+	 * that the event is disabled.
+	 */
 	event->home->pmc_open = false;
 	return false;
 }

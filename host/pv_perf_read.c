@@ -137,8 +137,10 @@ int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
 }
 
 /**
- * pv_perf_has_news - is the guest to be told why the event does not count?
+ * pv_perf_has_news - are the record's flags to be written?
  * @event: the event, its home locked
+ *
+ * They say why the event does not count, or, after that, that it counts again.
  */
 bool pv_perf_has_news(const struct pv_perf_event *event)
 {

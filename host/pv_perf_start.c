@@ -65,7 +65,7 @@ bool pv_perf_is_allowed(struct kvm *kvm, u64 select)
 }
 
 /**
- * pv_perf_apply_filter - stop events that the VM's event filter denies now
+ * pv_perf_apply_filter - disable events that the VM's event filter denies now
  * @vcpu: the vCPU, by its own thread, with kvm->srcu held for reading
  *
  * May sleep.

@@ -7,6 +7,14 @@
  * have events that count on a thread.  A table has, by thread, the vCPUs with events
  * that run there, or ran there last.  Only the thread itself makes its entry; others
  * may remove it.
+ *
+ *	pv_perf_go_on()			an event is to count on this thread and kind of core
+ *	  pv_perf_unpark()		it was parked: pv_perf_start()
+ *	  pv_perf_follow()		its backing event is of another thread or kind
+ *	    pv_perf_backing_get()	one for this thread and kind, kept or new
+ *	    pv_perf_start()
+ *	    pv_perf_replace_backing()	count and position go over to it
+ *	      pv_perf_backing_put()	the old one is kept for its kind, or released
  */
 #include <linux/hashtable.h>
 #include <linux/slab.h>

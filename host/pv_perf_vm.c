@@ -4,13 +4,13 @@
  * stop.  If a thread runs another vCPU, or another thread runs a vCPU:
  *
  *	pv_perf_vcpu_run()
+ *	  pv_perf_run_area()		has the VMM restored the vCPU?  pv_perf_vcpu_reset()
  *	  pv_perf_clear_thread()
  *	    pv_perf_park()		each event of the vCPU that it ran before
+ *	  pv_perf_follow_kind()		another kind of core: pv_perf_go_on(), too
  *	  pv_perf_follow_thread()
- *	    pv_perf_unpark()		each event that was parked: pv_perf_start()
- *	    pv_perf_follow()		each event whose backing event is elsewhere
- *	      pv_perf_backing_get(), pv_perf_start()
- *	      pv_perf_replace_backing()
+ *	    pv_perf_go_on()		each enabled event: as in pv_perf_thread.c
+ *	    pv_perf_enter_thread()
  */
 #include <linux/slab.h>
 
