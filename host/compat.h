@@ -43,6 +43,10 @@ hrtimer_setup(struct hrtimer *timer,
 #define kvm_is_cr4_bit_set(vcpu, bit)	(!!kvm_read_cr4_bits(vcpu, bit))
 #endif
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define enable_mediated_pmu		false
+#endif
+
 #ifndef EXPORT_SYMBOL_FOR_KVM_INTERNAL
 #define EXPORT_SYMBOL_FOR_KVM_INTERNAL	EXPORT_SYMBOL_GPL
 #endif

@@ -4,8 +4,9 @@
  * guest's events.
  *
  * perf's functions for kernel counters do most of the work.  This file,
- * pv_perf_position.c and pv_perf_pmc.c do the rest with perf's private fields:
- * operations that perf does not offer, or only at ten times the cost.
+ * pv_perf_position.c, pv_perf_pmc.c, pv_perf_kinds.c and pv_perf_seam.h do the rest with
+ * perf's private fields: operations that perf does not offer, or only at ten times the
+ * cost.
  */
 #include <linux/sched/clock.h>
 

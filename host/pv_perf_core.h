@@ -52,8 +52,7 @@ int pv_perf_move_and_enable(struct kvm_vcpu *vcpu, struct pv_perf_event *event);
 /* Is the event's backing event fit to count guest execution on this thread? */
 static inline bool pv_perf_is_here(const struct pv_perf_event *event)
 {
-	/* hw.target holds a reference: no other task can have this address. */
-	return event->backing->hw.target == current &&
+	return pv_perf_backing_is_mine(event->backing) &&
 	       pv_perf_fits_kind(event, event->home->kind);
 }
 

@@ -85,7 +85,7 @@ void pv_perf_freq_overflow(struct pv_perf_event *event,
 	u64 now = local_clock();
 	u64 count, ns;
 
-	count = event->past_count + local64_read(&backing->count);
+	count = event->past_count + pv_perf_backing_sum(backing);
 	ns = now - READ_ONCE(freq->overflow_time);
 	if (ns && ns < 2 * TICK_NSEC)
 		pv_perf_adapt(event, backing, ns, count - freq->overflow_count);

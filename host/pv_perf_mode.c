@@ -120,7 +120,7 @@ void pv_perf_set_left(struct pv_perf_event *event, u64 left)
 	 * With the request, its vCPU waits for the home's lock.  Otherwise the guest
 	 * would run on uncounted, without being told.
 	 */
-	if (event->backing->hw.target != current)
+	if (!pv_perf_backing_is_mine(event->backing))
 		kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
 
 	/* Before and after: meanwhile its vCPU may switch modes, or overflow. */
@@ -198,10 +198,7 @@ static bool pv_perf_handles_nmi(struct kvm_vcpu *vcpu)
 	       kvm_x86_call(handles_nmi)(vcpu);
 }
 
-/*
- * All events are of the core's PMU, which is disabled only once.  On some PMUs, stop and
- * start take effect when the PMU is enabled again.
- */
+/* All events are of the core's PMU, which is disabled only once. */
 static void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
 				struct pmu **pmu)
 {
@@ -210,10 +207,8 @@ static void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
 	if (!pv_perf_must_switch(event, stop))
 		return;
 
-	if (!*pmu) {
-		*pmu = event->backing->pmu;
-		(*pmu)->pmu_disable(*pmu);
-	}
+	if (!*pmu)
+		*pmu = pv_perf_pmu_disable(event->backing);
 
 	if (stop)
 		pv_perf_stop_event(event);
@@ -236,7 +231,7 @@ static void pv_perf_switch_all(struct pv_perf_vcpu *here, bool nested)
 			WRITE_ONCE(here->any_stopped, true);
 	}
 	if (pmu)
-		pmu->pmu_enable(pmu);
+		pv_perf_pmu_enable(pmu);
 }
 
 /**

@@ -123,7 +123,7 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 
 	/* ENABLE will ask again, but do not open an event that may not count. */
 	ret = -EOPNOTSUPP;
-	event->select = event->backing->hw.config;
+	event->select = pv_perf_backing_select(event->backing);
 	event->retired = pv_perf_retired_by(&vm->pmu, event->select);
 	if (!pv_perf_is_allowed(vcpu->kvm, event->select))
 		goto release_backing;

@@ -100,7 +100,7 @@ static struct pv_perf_event *pv_perf_get_to_change(struct kvm_vcpu *vcpu, u32 id
 {
 	struct pv_perf_event *event = pv_perf_event_get_locked(vcpu->kvm, id);
 
-	if (event && event->backing->hw.target != current)
+	if (event && !pv_perf_backing_is_mine(event->backing))
 		pv_perf_charge_open(vcpu);
 
 	return event;

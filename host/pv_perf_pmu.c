@@ -4,10 +4,10 @@
  */
 #include <linux/module.h>
 #include <linux/moduleparam.h>
-#include <linux/version.h>
 
 #include <asm/perf_event.h>
 
+#include "compat.h"
 #include "kvm_pmu_query.h"
 #include "pv_perf.h"
 #include "pv_perf_core.h"
@@ -136,11 +136,7 @@ static bool pv_perf_query_hypervisor(struct guest_perf_query *pmu)
  */
 static bool pv_perf_is_displaced(void)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-	return false;
-#else
 	return enable_mediated_pmu;
-#endif
 }
 
 /*

@@ -27,7 +27,7 @@
 static bool pv_perf_is_counting(const struct pv_perf_event *event)
 {
 	return pv_perf_backing_is_here(event->backing) && !pv_perf_is_stopped(event) &&
-	       !READ_ONCE(event->backing->hw.state);
+	       !pv_perf_backing_is_stopped(event->backing);
 }
 
 /* The hardware's kernel mode is CPL 0. */
@@ -77,7 +77,7 @@ void pv_perf_count_retired(struct kvm_vcpu *vcpu, unsigned int what,
 	list_for_each_entry(event, &here->events, node) {
 		if (!(event->retired & what) || !pv_perf_counts_cpl(event, cpl))
 			continue;
-		period = event->backing->hw.last_period;
+		period = pv_perf_backing_this_period(event->backing);
 		if (pv_perf_add_retired(event))
 			pv_perf_overflow_in_host(event, period);
 	}

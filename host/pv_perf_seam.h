@@ -39,6 +39,33 @@ static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
 	       READ_ONCE(backing->oncpu) == smp_processor_id();
 }
 
+/*
+ * Does the backing event count this thread?  It holds a reference to its thread: no other
+ * has this address.
+ */
+static inline bool pv_perf_backing_is_mine(const struct perf_event *backing)
+{
+	return backing->hw.target == current;
+}
+
+/* perf may change the event select as it schedules the event: intel_fixup_er(). */
+static inline u64 pv_perf_backing_select(const struct perf_event *backing)
+{
+	return backing->hw.config;
+}
+
+/* What perf has added up, without what the counter has counted since. */
+static inline u64 pv_perf_backing_sum(const struct perf_event *backing)
+{
+	return local64_read(&backing->count);
+}
+
+/* The length of the period that the event is in. */
+static inline u64 pv_perf_backing_this_period(const struct perf_event *backing)
+{
+	return backing->hw.last_period;
+}
+
 u64 pv_perf_backing_left_at(struct perf_event *backing,
 			    const struct pv_perf_position *at);
 bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
@@ -85,7 +112,19 @@ static inline bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
 }
 
-/* The period of a backing event.  NMI-safe. */
+/* Until pv_perf_pmu_enable(), counters of this CPU stop and start without effect. */
+static inline struct pmu *pv_perf_pmu_disable(const struct perf_event *backing)
+{
+	backing->pmu->pmu_disable(backing->pmu);
+	return backing->pmu;
+}
+
+static inline void pv_perf_pmu_enable(struct pmu *pmu)
+{
+	pmu->pmu_enable(pmu);
+}
+
+/* The next period of a backing event.  NMI-safe. */
 static inline u64 pv_perf_backing_period(const struct perf_event *backing)
 {
 	return READ_ONCE(backing->hw.sample_period);

@@ -219,7 +219,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	 * may have another event select.
 	 */
 	if (!pv_perf_is_allowed(home->vcpu->kvm, backing == event->backing ?
-				event->select : backing->hw.config))
+				event->select : pv_perf_backing_select(backing)))
 		return -EOPNOTSUPP;
 
 	list_for_each_entry(other, &home->events, node)

@@ -149,7 +149,7 @@ static void pv_perf_park_here(struct pv_perf_vcpu *other)
 
 	mutex_lock(&other->lock);
 	list_for_each_entry(event, &other->events, node) {
-		if (event->enabled && event->backing->hw.target == current)
+		if (event->enabled && pv_perf_backing_is_mine(event->backing))
 			pv_perf_park(event);
 	}
 	mutex_unlock(&other->lock);
@@ -237,12 +237,12 @@ static void pv_perf_follow(struct pv_perf_vcpu *here,
 		pv_perf_went_on(here, event, true);
 		return;
 	}
-	select = backing->hw.config;
+	select = pv_perf_backing_select(backing);
 
 	/* First: a lost event does not count against the limit. */
 	pv_perf_note_lost(event);
 	/* Another kind's.  If both were enabled, their times would add up. */
-	if (event->backing->hw.target == current)
+	if (pv_perf_backing_is_mine(event->backing))
 		perf_event_disable(event->backing);
 	lost = pv_perf_why(event) & PV_PERF_LOST;
 	if (!lost && !limited)
@@ -321,7 +321,7 @@ void __pv_perf_follow_kind(struct kvm_vcpu *vcpu)
 	pv_perf_set_kind(here, kind);
 	list_for_each_entry_safe(event, next, &here->events, node) {
 		/* An event of another thread follows at the next KVM_RUN. */
-		if (event->enabled && event->backing->hw.target == current)
+		if (event->enabled && pv_perf_backing_is_mine(event->backing))
 			pv_perf_go_on(here, event);
 	}
 	mutex_unlock(&here->lock);
@@ -345,7 +345,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 	backing = pv_perf_backing_get(event, here, pv_perf_overflow);
 	if (IS_ERR(backing))
 		return PTR_ERR(backing);
-	select = backing->hw.config;
+	select = pv_perf_backing_select(backing);
 
 	ret = pv_perf_start(here, event, backing);
 	if (ret) {
