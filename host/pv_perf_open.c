@@ -62,6 +62,55 @@ void pv_perf_release_pmu(struct pv_perf_vm *vm)
 	mutex_unlock(&pv_perf_hold_lock);
 }
 
+/* An event without a backing event; NULL if there is no memory. */
+static struct pv_perf_event *
+pv_perf_event_alloc(struct pv_perf_vcpu *home, u32 id,
+		    const struct perf_event_attr *attr, u64 flags, u8 core)
+{
+	struct pv_perf_event *event;
+
+	/* Charged, also for its backing event: see its struct. */
+	event = kzalloc(struct_size(event, charge,
+				    pv_perf_nr_kinds * sizeof(struct perf_event)),
+			GFP_KERNEL_ACCOUNT);
+	if (!event)
+		return NULL;
+
+	event->id = id;
+	event->attr = *attr;
+	/* Features set the other flags if the event may have them. */
+	event->flags = flags & ~(KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_BRANCHES);
+	event->home = home;
+	event->absent = pv_perf_kinds_except(core);
+	refcount_set(&event->refs, 1);
+	if (pv_perf_features.open)
+		pv_perf_features.open(event, flags);
+	return event;
+}
+
+/* Give an event its first backing event, if the VM may have such an event. */
+static int pv_perf_event_create_backing(struct kvm_vcpu *vcpu,
+					struct pv_perf_event *event)
+{
+	struct pv_perf_vm *vm = vcpu->kvm->arch.pv_perf;
+	struct perf_event *backing;
+
+	pv_perf_hold_pmu(vm);
+	backing = pv_perf_backing_get(event, event->home, pv_perf_overflow);
+	if (IS_ERR(backing))
+		return PTR_ERR(backing);
+
+	event->backing = backing;
+	event->select = pv_perf_backing_select(backing);
+	event->retired = pv_perf_retired_by(&vm->pmu, event->select);
+	/* ENABLE will ask again, but do not open an event that may not count. */
+	if (pv_perf_is_allowed(vcpu->kvm, event->select))
+		return 0;
+
+	perf_event_release_kernel(backing);
+	return -EOPNOTSUPP;
+}
+
 /**
  * pv_perf_event_open - create an event, disabled
  * @vcpu: the vCPU that asks
@@ -97,36 +146,13 @@ int pv_perf_event_open(struct kvm_vcpu *vcpu, u32 id,
 		goto uncharge;
 
 	ret = -ENOSPC;
-	/* Charged, also for its backing event: see its struct. */
-	event = kzalloc(struct_size(event, charge,
-				    pv_perf_nr_kinds * sizeof(struct perf_event)),
-			GFP_KERNEL_ACCOUNT);
+	event = pv_perf_event_alloc(home, id, attr, flags, core);
 	if (!event)
 		goto uncharge;
 
-	event->id = id;
-	event->attr = *attr;
-	/* Features set the other flags if the event may have them. */
-	event->flags = flags & ~(KVM_PERF_ATTR_RDPMC | KVM_PERF_ATTR_BRANCHES);
-	event->home = home;
-	event->absent = pv_perf_kinds_except(core);
-	refcount_set(&event->refs, 1);
-	if (pv_perf_features.open)
-		pv_perf_features.open(event, flags);
-
-	pv_perf_hold_pmu(vm);
-	event->backing = pv_perf_backing_get(event, home, pv_perf_overflow);
-	if (IS_ERR(event->backing)) {
-		ret = PTR_ERR(event->backing);
+	ret = pv_perf_event_create_backing(vcpu, event);
+	if (ret)
 		goto free_event;
-	}
-
-	/* ENABLE will ask again, but do not open an event that may not count. */
-	ret = -EOPNOTSUPP;
-	event->select = pv_perf_backing_select(event->backing);
-	event->retired = pv_perf_retired_by(&vm->pmu, event->select);
-	if (!pv_perf_is_allowed(vcpu->kvm, event->select))
-		goto release_backing;
 
 	ret = pv_perf_init_record(vcpu->kvm, event, gpa);
 	if (ret)

@@ -25,8 +25,7 @@
 #include "x86.h"
 #include "pmu.h"
 
-/* Bits of the parameter.  The other bits include the first. */
-#define PV_PERF_RDPMC_OWN	BIT(0)
+/* Bits of the parameter, beside bit 0. */
 #define PV_PERF_RDPMC_SHARED	BIT(1)
 #define PV_PERF_RDPMC_WATCHDOG	BIT(2)
 

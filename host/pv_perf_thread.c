@@ -115,8 +115,6 @@ static void pv_perf_went_on(struct pv_perf_vcpu *here,
 {
 	if (lost)
 		pv_perf_set_why(event, PV_PERF_LOST);
-	else
-		pv_perf_clear_why(event, PV_PERF_LOST);
 	if (pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED))
 		kvm_make_request(KVM_REQ_PV_PERF, here->vcpu);
 }
