@@ -317,17 +317,19 @@ static void pv_perf_release_kept(struct pv_perf_event *event,
 /*
  * The kept backing events are on the thread of the event's own backing event, and for
  * other kinds.  An event that comes to another vCPU of the same thread has two backing
- * events for one kind, and the old one is released.
+ * events for one kind, and the old one is released.  So is one whose event select perf
+ * has changed: for the VM's event filter, it has to be the one at creation.
  */
 static void pv_perf_backing_keep(struct pv_perf_event *event,
-				 struct perf_event *backing)
+				 struct perf_event *backing, u64 select)
 {
 	struct task_struct *thread = event->backing->hw.target;
 	struct perf_event **kept =
 		&event->kept[pv_perf_kind_of_pmu(backing->pmu) - pv_perf_kinds];
 
 	pv_perf_release_kept(event, thread);
-	if (backing->hw.target != thread || backing->pmu == event->backing->pmu || *kept) {
+	if (backing->hw.target != thread || backing->pmu == event->backing->pmu || *kept ||
+	    pv_perf_backing_select(backing) != select) {
 		perf_event_release_kernel(backing);
 		return;
 	}
@@ -340,13 +342,15 @@ static void pv_perf_backing_keep(struct pv_perf_event *event,
  * pv_perf_backing_put - keep or release a backing event that its event does not use
  * @event: the event, its home locked
  * @backing: the backing event, disabled
+ * @select: its event select at creation
  *
  * On a hybrid host, a backing event on the thread of the event's own is kept.  May sleep.
  */
-void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing)
+void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing,
+			 u64 select)
 {
 	if (pv_perf_is_hybrid())
-		pv_perf_backing_keep(event, backing);
+		pv_perf_backing_keep(event, backing, select);
 	else
 		perf_event_release_kernel(backing);
 }

@@ -210,7 +210,8 @@ bool pv_perf_has_core(u8 core);
 struct perf_event *pv_perf_backing_get(struct pv_perf_event *event,
 				       struct pv_perf_vcpu *here,
 				       perf_overflow_handler_t overflow);
-void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing);
+void pv_perf_backing_put(struct pv_perf_event *event, struct perf_event *backing,
+			 u64 select);
 void pv_perf_backing_put_all(struct pv_perf_event *event);
 bool __pv_perf_backing_is_away(const struct pv_perf_event *event);
 
@@ -253,7 +254,7 @@ pv_perf_backing_get(struct pv_perf_event *event, struct pv_perf_vcpu *here,
 }
 
 static inline void pv_perf_backing_put(struct pv_perf_event *event,
-				       struct perf_event *backing)
+				       struct perf_event *backing, u64 select)
 {
 	perf_event_release_kernel(backing);
 }

@@ -183,7 +183,7 @@ void pv_perf_clear_thread(struct kvm_vcpu *vcpu)
  * The old backing event is stopped before it is read: later counts would be lost, and
  * an overflow would come twice.  While it counts, VM entry of its vCPU has to find it.
  *
- * @select: the event select of @backing at creation; perf may have changed it since
+ * @select: the event select of @backing before it was started; perf may have changed it
  */
 static void pv_perf_replace_backing(struct pv_perf_event *event,
 				    struct pv_perf_vcpu *here,
@@ -191,6 +191,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 {
 	struct pv_perf_vcpu *home = event->home;
 	struct pv_perf_reading reading;
+	u64 old_select = event->select;
 
 	perf_event_disable(event->backing);
 	/* The old counter cannot be read any more, and the new one not yet. */
@@ -207,7 +208,7 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	event->past_enabled = reading.enabled;
 	event->past_running = reading.running;
 	swap(event->backing, backing);
-	pv_perf_backing_put(event, backing);
+	pv_perf_backing_put(event, backing, old_select);
 	WRITE_ONCE(event->enabled, true);
 	pv_perf_clear_why(event, ~PV_PERF_UNUSED);
 	WRITE_ONCE(event->home, here);
@@ -347,7 +348,7 @@ static int pv_perf_move_locked(struct pv_perf_event *event,
 
 	ret = pv_perf_start(here, event, backing);
 	if (ret) {
-		pv_perf_backing_put(event, backing);
+		pv_perf_backing_put(event, backing, select);
 		return ret;
 	}
 

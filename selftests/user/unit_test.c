@@ -7138,6 +7138,37 @@ static void test_hybrid_turns(void)
 	teardown();
 }
 
+/* perf changes the event select of a backing event, which is then not kept. */
+static void test_hybrid_select(void)
+{
+	u64 misses = hw_event_config[PERF_COUNT_HW_CACHE_MISSES];
+	int cpu;
+
+	setup();
+	hw_event_config[PERF_COUNT_HW_CACHE_MISSES] = 0xb7;
+	param(1, 1);
+	mem->attr.type = KVM_PERF_TYPE_HARDWARE;
+	mem->attr.config = PERF_COUNT_HW_CACHE_MISSES;
+	CHECK(!do_open());
+	register_taken = true;
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	for (cpu = 0; cpu < 4; cpu++) {
+		to_cpu(cpu % 2 ? EFFICIENCY_CPU : PERFORMANCE_CPU);
+		enter_counting();
+		run_guest(10);
+	}
+	CHECK((event(1)->backing->hw.config & 0xff) == 0xbb);
+	deny(0xbb);
+	to_cpu(PERFORMANCE_CPU);
+	enter_counting();
+	run_guest(10);
+	is("the filter does not apply to perf's config on another kind of core",
+	   is_lost(1), false);
+	register_taken = false;
+	hw_event_config[PERF_COUNT_HW_CACHE_MISSES] = misses;
+	teardown();
+}
+
 static void test_hybrid_lost(void)
 {
 	struct guest_perf_event *r;
@@ -7336,6 +7367,7 @@ static void test_hybrid(void)
 	test_hybrid_offer();
 	test_hybrid_count();
 	test_hybrid_turns();
+	test_hybrid_select();
 	test_hybrid_lost();
 	test_hybrid_retired();
 	test_hybrid_freq();
