@@ -16,8 +16,13 @@
 
 static int __init kvm_pmu_module_init(void)
 {
-	int ret = kvm_pmu_compat_init();
+	int ret;
 
+	/* These say why, if not. */
+	if (!kvm_para_available() || !kvm_para_has_feature(KVM_FEATURE_PV_PERF))
+		return -ENODEV;
+
+	ret = kvm_pmu_compat_init();
 	return ret ? : kvm_pmu_initcall();
 }
 module_init(kvm_pmu_module_init);

@@ -6,8 +6,8 @@
  * It reads event->attr, event->pmu, and the event's parent and group.  All files do that.
  *
  * The other fields of an event are perf's own: its count, state and CPU, its buffer, its
- * lost samples, and hw.interrupts, by which perf throttles.  Only this file uses them, and
- * the inline functions in kvm_pmu.h beside the prototypes of this file.
+ * lost samples, and hw.interrupts, by which perf throttles.  Only this file uses them, the
+ * inline functions in kvm_pmu.h beside the prototypes of this file, and compat.c.
  */
 #include <linux/perf_event.h>
 #include <linux/slab.h>
