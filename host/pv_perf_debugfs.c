@@ -19,7 +19,7 @@ static const char *pv_perf_state_name(struct pv_perf_event *event)
 	if (why & PV_PERF_LIMITED)
 		return "limited";
 
-	switch (READ_ONCE(event->backing->state)) {
+	switch (pv_perf_backing_state(event->backing)) {
 	case PERF_EVENT_STATE_ACTIVE:
 		return pv_perf_backing_is_throttled(event->backing) ? "throttled" : "active";
 	case PERF_EVENT_STATE_INACTIVE:

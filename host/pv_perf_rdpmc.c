@@ -176,7 +176,7 @@ static bool pv_perf_rdpmc_is_ours(struct pv_perf_vcpu *here)
 			continue;
 		if (!pv_perf_pmc_add(event->backing, pmcs))
 			return false;
-		pmcs->pmu = event->backing->pmu;
+		pmcs->pmu = pv_perf_backing_pmu(event->backing);
 		wanted |= pv_perf_has_rdpmc(event);
 	}
 

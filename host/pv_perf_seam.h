@@ -112,6 +112,17 @@ static inline bool pv_perf_backing_is_stopped(const struct perf_event *backing)
 	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
 }
 
+static inline enum perf_event_state
+pv_perf_backing_state(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->state);
+}
+
+static inline struct pmu *pv_perf_backing_pmu(const struct perf_event *backing)
+{
+	return backing->pmu;
+}
+
 /* Until pv_perf_pmu_enable(), counters of this CPU stop and start without effect. */
 static inline struct pmu *pv_perf_pmu_disable(const struct perf_event *backing)
 {
