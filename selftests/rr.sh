@@ -18,7 +18,8 @@ no_counter+="|Assertion .tick_period >= 0|Invalid ticks value|Detected [0-9]{15,
 no_counter+="|ticks mismatch for .*(expected 0,|got 0( |$))"
 
 # try RECORD_OPTION... -- COMMAND...: records a command and replays it. The statuses are in
-# $recorded and $replayed, and the command's output in the files of these names.
+# $recorded and $replayed, and the command's output in the files of these names. With $limit, rr is
+# killed after so many seconds: status 137.
 try() {
 	local options=()
 
@@ -27,9 +28,9 @@ try() {
 		shift
 	done
 	rm -rf trace
-	rr record -o trace "${options[@]}" "${@:2}" >recorded 2>recorded.err
+	timeout -s KILL "${limit:-0}" rr record -o trace "${options[@]}" "${@:2}" >recorded 2>recorded.err
 	recorded=$?
-	rr replay -a trace >replayed 2>replayed.err
+	timeout -s KILL "${limit:-0}" rr replay -a trace >replayed 2>replayed.err
 	replayed=$?
 }
 

@@ -120,9 +120,10 @@ beside_perf() {
 
 # The host takes counters now and then. If rr's event loses its counter, rr ends with one of its
 # messages about the number of ticks, as on a host: as it records, or as it replays. If both end
-# well, the outcome must be the same.
+# well, the outcome must be the same. An event without a counter does not interrupt, so rr may
+# also wait for ever for a thread that waits for another: this was seen on a host.
 honest() {
-	local complained=0 right=0 i=0
+	local complained=0 right=0 i=0 limit=200
 
 	until [ $i -ge $((4 * times)) ] && [ $complained -gt 0 ] || [ $i = 20 ]; do
 		try -c 500000 -- "$T/race"
@@ -130,7 +131,8 @@ honest() {
 				cmp -s recorded replayed; then
 			right=$((right + 1))
 		elif [ "$recorded $replayed" != "0 0" ] &&
-				grep -qE "$no_counter" recorded.err replayed.err; then
+				{ [[ " $recorded $replayed " = *" 137 "* ]] ||
+				grep -qE "$no_counter" recorded.err replayed.err; }; then
 			complained=$((complained + 1))
 		else
 			show_errors
