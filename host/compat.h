@@ -47,6 +47,10 @@ hrtimer_setup(struct hrtimer *timer,
 #define enable_mediated_pmu		false
 #endif
 
+/* As a module, perf's functions for KVM are KVM's own. */
+#undef EXPORT_SYMBOL_FOR_KVM
+#define EXPORT_SYMBOL_FOR_KVM(symbol)
+
 #ifndef EXPORT_SYMBOL_FOR_KVM_INTERNAL
 #define EXPORT_SYMBOL_FOR_KVM_INTERNAL	EXPORT_SYMBOL_GPL
 #endif

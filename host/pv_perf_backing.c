@@ -3,10 +3,9 @@
  * Paravirtual performance events, host side: backing events, the perf_events behind the
  * guest's events.
  *
- * perf's functions for kernel counters do most of the work.  This file,
- * pv_perf_position.c, pv_perf_pmc.c, pv_perf_kinds.c and pv_perf_seam.h do the rest with
- * perf's private fields: operations that perf does not offer, or only at ten times the
- * cost.
+ * perf's functions for kernel counters do most of the work.  This file, pv_perf_seam.h
+ * and the files that it names do the rest with perf's private fields: operations that
+ * perf does not offer, or only at ten times the cost.
  */
 #include <linux/sched/clock.h>
 
@@ -85,17 +84,6 @@ struct perf_event *pv_perf_backing_create_held(unsigned int cpu)
 	/* Of a CPU, so that perf has no work at a thread's switch. */
 	held = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
 	return IS_ERR(held) ? NULL : held;
-}
-
-/**
- * pv_perf_backing_reset - begin the count and the times of a backing event at 0
- * @backing: the backing event, disabled
- */
-void pv_perf_backing_reset(struct perf_event *backing)
-{
-	local64_set(&backing->count, 0);
-	backing->total_time_enabled = 0;
-	backing->total_time_running = 0;
 }
 
 /**
@@ -181,30 +169,6 @@ int pv_perf_backing_only_fixed(u64 select)
 	return umask <= 32 ? (int)umask - 1 : -1;
 }
 
-/**
- * pv_perf_backing_forget_counter - have perf place all events anew
- * @backing: the backing event
- *
- * If the counter that an event had is free, perf gives it to the event again, and moves
- * no event (x86_schedule_events()).  Does nothing if @backing has a counter now.
- */
-void pv_perf_backing_forget_counter(struct perf_event *backing)
-{
-	if (READ_ONCE(backing->state) < PERF_EVENT_STATE_INACTIVE)
-		WRITE_ONCE(backing->hw.idx, -1);
-}
-
-/*
- * If the count is up to date, do not read: the event may have another counter by now,
- * which still has another event's count.
- */
-static u64 read_counter(struct perf_event *backing)
-{
-	if (!(READ_ONCE(backing->hw.state) & PERF_HES_UPTODATE))
-		backing->pmu->read(backing);
-	return local64_read(&backing->count);
-}
-
 /*
  * The time of a context that is running: perf_event_time_now(), for an event
  * without exclude_guest.
@@ -261,7 +225,7 @@ static void read_position(struct pv_perf_event *event, bool overflowed,
 							       &event->stopped_at);
 	} else {
 		reading->count = overflowed ? local64_read(&backing->count) :
-					      read_counter(backing);
+					      pv_perf_backing_read_count(backing);
 		reading->period_left = period_left(backing);
 	}
 }

@@ -21,6 +21,7 @@
 #include <linux/xarray.h>
 
 #include "kvm_perf.h"
+#include "pv_perf_counter.h"
 
 enum pv_perf_logged {
 	PV_PERF_LOGGED_LIMIT,
@@ -353,20 +354,6 @@ struct pv_perf_vcpu {
 	struct pv_perf_area area;
 	bool restored;
 	struct guest_perf_op batch[KVM_PERF_BATCH_MAX];
-};
-
-/**
- * struct pv_perf_position - count and position in the period of a backing event
- * @count: its count
- * @left: the rest of its period; not positive: another period begins
- * @last_period: the length of that period
- * @set: the guest has set @left since, and the counter does not have it yet
- */
-struct pv_perf_position {
-	u64 count;
-	s64 left;
-	u64 last_period;
-	bool set;
 };
 
 /**

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paravirtual performance events, host side: functions that perf should export.
+ * Paravirtual performance events, host side: backing events, and the counters of CPUs.
  */
 #ifndef __KVM_X86_PV_PERF_SEAM_H
 #define __KVM_X86_PV_PERF_SEAM_H
@@ -8,6 +8,7 @@
 #include <linux/jump_label.h>
 #include <linux/percpu.h>
 
+#include "pv_perf_counter.h"
 #include "pv_perf_event.h"
 
 struct x86_pmu_capability;
@@ -18,26 +19,11 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  const struct pv_perf_kind *kind,
 					  perf_overflow_handler_t overflow);
 struct perf_event *pv_perf_backing_create_held(unsigned int cpu);
-void pv_perf_backing_reset(struct perf_event *backing);
 
 unsigned int pv_perf_backing_counters(const struct perf_event *backing);
 bool pv_perf_backing_is_fixed(const struct perf_event *backing);
 unsigned long pv_perf_backing_fixed(const struct perf_event *backing);
 int pv_perf_backing_only_fixed(u64 select);
-void pv_perf_backing_forget_counter(struct perf_event *backing);
-
-/**
- * pv_perf_backing_is_here - does the backing event count on this CPU?
- * @backing: the backing event
- *
- * IRQs off, so perf cannot take the event from this CPU meanwhile: another CPU has to
- * send an IPI for that.
- */
-static inline bool pv_perf_backing_is_here(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->state) == PERF_EVENT_STATE_ACTIVE &&
-	       READ_ONCE(backing->oncpu) == smp_processor_id();
-}
 
 /*
  * Does the backing event count this thread?  It holds a reference to its thread: no other
@@ -91,27 +77,6 @@ static inline bool pv_perf_is_newly_lost(const struct pv_perf_event *event)
 	       pv_perf_backing_has_no_counter(event->backing);
 }
 
-/*
- * Has perf given the event another counter while it was stopped?  Before Linux 7.0 that
- * counter has another event's count until the event is started.
- */
-static inline bool pv_perf_backing_is_moved(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->hw.state) & PERF_HES_ARCH;
-}
-
-/* The event may have got another counter, and have been started and stopped since. */
-static inline void pv_perf_backing_set_moved(struct perf_event *backing)
-{
-	WRITE_ONCE(backing->hw.state, backing->hw.state | PERF_HES_ARCH);
-}
-
-/* Is the counter of an event on this CPU stopped, by the pair or by perf? */
-static inline bool pv_perf_backing_is_stopped(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->hw.state) & PERF_HES_STOPPED;
-}
-
 static inline enum perf_event_state
 pv_perf_backing_state(const struct perf_event *backing)
 {
@@ -121,30 +86,6 @@ pv_perf_backing_state(const struct perf_event *backing)
 static inline struct pmu *pv_perf_backing_pmu(const struct perf_event *backing)
 {
 	return backing->pmu;
-}
-
-/* Until pv_perf_pmu_enable(), counters of this CPU stop and start without effect. */
-static inline struct pmu *pv_perf_pmu_disable(const struct perf_event *backing)
-{
-	backing->pmu->pmu_disable(backing->pmu);
-	return backing->pmu;
-}
-
-static inline void pv_perf_pmu_enable(struct pmu *pmu)
-{
-	pmu->pmu_enable(pmu);
-}
-
-/* The next period of a backing event.  NMI-safe. */
-static inline u64 pv_perf_backing_period(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->hw.sample_period);
-}
-
-/* The new period holds from the next overflow on.  NMI-safe, because perf is not asked. */
-static inline void pv_perf_backing_set_period(struct perf_event *backing, u64 period)
-{
-	WRITE_ONCE(backing->hw.sample_period, period);
 }
 
 /* Has perf stopped an event that overflowed too often?  It restarts it at a tick. */
@@ -161,21 +102,13 @@ DECLARE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
 extern struct pv_perf_kind pv_perf_kinds[PV_PERF_MAX_KINDS + 1];
 extern unsigned int pv_perf_nr_kinds;
 
-/* Width of counters, if guests may read them. */
-#define PV_PERF_PMC_WIDTH	48
-
-/* A prev_count is as wide as the counter, or has a sign that extends it. */
-static inline s64 pv_perf_pmc_extend(s64 prev)
-{
-	return sign_extend64(prev, PV_PERF_PMC_WIDTH - 1);
-}
-
 bool pv_perf_pmc_has_guest_only(unsigned int general);
 void pv_perf_pmc_probe(const struct x86_pmu_capability *cap,
 		       struct pv_perf_pmc_layout *layout);
 void pv_perf_pmc_ask_cpu(struct x86_pmu_capability *cap);
-s64 pv_perf_pmc_read(const struct perf_event *backing);
-void pv_perf_pmc_write(const struct perf_event *backing, s64 value);
+
+/* pv_perf_visible.c */
+
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
 bool pv_perf_pmc_add(const struct perf_event *backing,
 		     struct pv_perf_pmcs *pmcs);
@@ -187,25 +120,6 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
 void pv_perf_pmc_see(struct pv_perf_event *event);
 bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 			   struct pv_perf_vcpu *here);
-
-/* pv_perf_position.c */
-
-void pv_perf_backing_begin_period(struct perf_event *backing);
-void pv_perf_backing_set_left(struct perf_event *backing, u64 left);
-void pv_perf_backing_copy_position(const struct perf_event *from,
-				   struct perf_event *to);
-
-void pv_perf_backing_stop(struct perf_event *backing,
-			  struct pv_perf_position *at);
-void pv_perf_backing_restore(struct perf_event *backing,
-			     const struct pv_perf_position *at);
-void pv_perf_backing_restart(struct perf_event *backing,
-			     const struct pv_perf_position *at);
-bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
-			     bool writable);
-bool pv_perf_backing_add_away(struct perf_event *backing);
-struct pv_perf_position
-pv_perf_backing_position(const struct perf_event *backing);
 
 /* pv_perf_kinds.c: without it, a hybrid host offers nothing of its own. */
 

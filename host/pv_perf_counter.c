@@ -1,12 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: the position of a backing event in its
- * period, and stopping and starting its counter.
+ * Paravirtual performance events, host side: reading, stopping and starting the counter
+ * of a backing event, and its position in its period.
  *
- * Uses perf's private fields, like pv_perf_backing.c.
+ * Calls perf's PMUs, and changes perf's private fields; other files only read these.
  */
+#include <linux/export.h>
+#include <linux/kvm_types.h>
 
-#include "pv_perf_seam.h"
+#include <asm/msr.h>
+#include <asm/perf_event.h>
+
+#include "compat.h"
+#include "pv_perf_counter.h"
+
+/**
+ * pv_perf_backing_reset - begin the count and the times of a backing event at 0
+ * @backing: the backing event, disabled
+ */
+void pv_perf_backing_reset(struct perf_event *backing)
+{
+	local64_set(&backing->count, 0);
+	backing->total_time_enabled = 0;
+	backing->total_time_running = 0;
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_reset);
+
+/**
+ * pv_perf_backing_read_count - read the counter of a backing event
+ * @backing: counts on this CPU, with interrupts off.  Not in NMI context
+ *
+ * If the count is up to date, does not read: the event may have another counter by now,
+ * which still has another event's count.
+ *
+ * Return: the count.
+ */
+u64 pv_perf_backing_read_count(struct perf_event *backing)
+{
+	if (!(READ_ONCE(backing->hw.state) & PERF_HES_UPTODATE))
+		backing->pmu->read(backing);
+	return local64_read(&backing->count);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_read_count);
+
+/**
+ * pv_perf_backing_forget_counter - have perf place all events anew
+ * @backing: the backing event
+ *
+ * If the counter that an event had is free, perf gives it to the event again, and moves
+ * no event (x86_schedule_events()).  Does nothing if @backing has a counter now.
+ */
+void pv_perf_backing_forget_counter(struct perf_event *backing)
+{
+	if (READ_ONCE(backing->state) < PERF_EVENT_STATE_INACTIVE)
+		WRITE_ONCE(backing->hw.idx, -1);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_forget_counter);
 
 /* perf starts it without a new period, so begin the period here. */
 static void set_left_stopped(struct perf_event *backing, u64 left)
@@ -77,6 +126,7 @@ void pv_perf_backing_set_left(struct perf_event *backing, u64 left)
 	if (!set_left_here(backing, left))
 		set_left_there(backing, left);
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_set_left);
 
 /**
  * pv_perf_backing_begin_period - begin a whole period
@@ -88,6 +138,7 @@ void pv_perf_backing_begin_period(struct perf_event *backing)
 {
 	set_left_here(backing, 0);
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_begin_period);
 
 /**
  * pv_perf_backing_copy_position - go on in the period of another backing event
@@ -106,6 +157,7 @@ void pv_perf_backing_copy_position(const struct perf_event *from,
 	to->hw.last_period = from->hw.last_period;
 	pv_perf_backing_set_left(to, local64_read(&from->hw.period_left));
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_copy_position);
 
 /**
  * pv_perf_backing_position - count and position of a backing event
@@ -121,6 +173,7 @@ struct pv_perf_position pv_perf_backing_position(const struct perf_event *backin
 		.last_period	= backing->hw.last_period,
 	};
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_position);
 
 /**
  * pv_perf_backing_stop - stop a counter behind perf's back
@@ -133,6 +186,7 @@ void pv_perf_backing_stop(struct perf_event *backing,
 	backing->pmu->stop(backing, PERF_EF_UPDATE);
 	*at = pv_perf_backing_position(backing);
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_stop);
 
 /**
  * pv_perf_backing_restore - set a backing event back to the position where it stopped
@@ -146,6 +200,7 @@ void pv_perf_backing_restore(struct perf_event *backing,
 	local64_set(&backing->hw.period_left, at->left);
 	backing->hw.last_period = at->last_period;
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_restore);
 
 /*
  * Is the counter's value right, and below 0, to which it counts?  If so, it is not
@@ -175,6 +230,7 @@ void pv_perf_backing_restart(struct perf_event *backing,
 	pv_perf_backing_restore(backing, at);
 	backing->pmu->start(backing, keep ? 0 : PERF_EF_RELOAD);
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_restart);
 
 static s64 add_to_count(struct perf_event *backing)
 {
@@ -200,6 +256,20 @@ static bool add_by_restart(struct perf_event *backing)
 	pmu->pmu_enable(pmu);
 
 	return counts && left <= 0 && is_sampling_event(backing);
+}
+
+/* Not negative if the counter has overflowed, and perf has not seen it yet. */
+static s64 pv_perf_pmc_read(const struct perf_event *backing)
+{
+	return pv_perf_pmc_extend(native_read_pmc(backing->hw.event_base_rdpmc));
+}
+
+/* The counter does not count now, and perf does not know of it. */
+static void pv_perf_pmc_write(const struct perf_event *backing, s64 value)
+{
+	value &= GENMASK_ULL(PV_PERF_PMC_WIDTH - 1, 0);
+	wrmsr(backing->hw.event_base, lower_32_bits(value),
+	      upper_32_bits(value));
 }
 
 /**
@@ -241,6 +311,7 @@ bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
 		add_to_count(backing);
 	return false;
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_add_one);
 
 /**
  * pv_perf_backing_add_away - add one to the count of a backing event of another kind
@@ -253,3 +324,4 @@ bool pv_perf_backing_add_away(struct perf_event *backing)
 {
 	return !add_to_count(backing) && is_sampling_event(backing);
 }
+EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_add_away);
