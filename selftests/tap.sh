@@ -103,8 +103,8 @@ show_others() {
 }
 
 # tap_file PREFIX FILE: the results of a program become results of this script, renumbered. If
-# their number is not the program's plan, a result fails, the function prints what else the
-# program has said, and returns 1.
+# their number is not the program's plan, or 0, as of a part whose name is wrong, a result fails,
+# the function prints what else the program has said, and returns 1.
 tap_file() {
 	local line mark before=$tap_n plan=none
 	while read -r line; do
@@ -119,6 +119,7 @@ tap_file() {
 		"#"*)	echo "$line" ;;
 		esac
 	done <"$2"
+	[ "$plan" != 0 ] || plan="more than 0"
 	[ $((tap_n - before)) != "$plan" ] || return 0
 	is "$1: the number of results" $((tap_n - before)) "$plan"
 	[ ! -e "$2" ] || show_others "$2"

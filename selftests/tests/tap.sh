@@ -70,6 +70,8 @@ passes tap_file name two
 fails tap_file name fewer
 fails tap_file name fails
 fails tap_file name short
+echo 1..0 >none
+fails tap_file name none
 fails tap_file name nothing
 fails tap_file name no-such-file
 {
