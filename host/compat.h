@@ -9,6 +9,7 @@
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <linux/kvm_host.h>
+#include <linux/perf_event.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 
@@ -47,9 +48,12 @@ hrtimer_setup(struct hrtimer *timer,
 #define enable_mediated_pmu		false
 #endif
 
-/* As a module, perf's functions for KVM are KVM's own. */
+/* In modules, perf's functions for KVM are KVM's own, and cannot call all of perf's. */
 #undef EXPORT_SYMBOL_FOR_KVM
 #define EXPORT_SYMBOL_FOR_KVM(symbol)
+/* Not exported.  No caller of the pair's is inside another's. */
+#define perf_pmu_disable(pmu)		((pmu)->pmu_disable(pmu))
+#define perf_pmu_enable(pmu)		((pmu)->pmu_enable(pmu))
 
 #ifndef EXPORT_SYMBOL_FOR_KVM_INTERNAL
 #define EXPORT_SYMBOL_FOR_KVM_INTERNAL	EXPORT_SYMBOL_GPL

@@ -3,9 +3,9 @@
  * Paravirtual performance events, host side: backing events, the perf_events behind the
  * guest's events.
  *
- * perf's functions for kernel counters do most of the work.  This file, pv_perf_seam.h
- * and the files that it names do the rest with perf's private fields: operations that
- * perf does not offer, or only at ten times the cost.
+ * perf's functions for kernel counters do most of the work, and pv_perf_counter.c what
+ * they do not offer, or only at ten times the cost.  This file creates the events, and
+ * reads perf's private fields.
  */
 #include <linux/sched/clock.h>
 
@@ -201,7 +201,7 @@ static u64 period_left(struct perf_event *backing)
 /**
  * pv_perf_backing_left_at - rest of the period at the position where it was stopped
  * @backing: the backing event
- * @at: from pv_perf_backing_stop()
+ * @at: from pv_perf_counter_stop()
  *
  * Return: at least 1, or 0 if it has no period.
  */
@@ -225,7 +225,7 @@ static void read_position(struct pv_perf_event *event, bool overflowed,
 							       &event->stopped_at);
 	} else {
 		reading->count = overflowed ? local64_read(&backing->count) :
-					      pv_perf_backing_read_count(backing);
+					      pv_perf_counter_read(backing);
 		reading->period_left = period_left(backing);
 	}
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paravirtual performance events, host side: reading, stopping and starting the counter
- * of a backing event, and its position in its period.
+ * Reading, stopping and starting the counter of an event of KVM, a backing event, and its
+ * position in its period.
  *
- * Calls perf's PMUs, and changes perf's private fields; other files only read these.
+ * These are ordinary kernel counters.  On KVM's behalf, only the functions here change
+ * their state and call their PMU; KVM itself reads perf's fields.
  */
 #include <linux/export.h>
 #include <linux/kvm_types.h>
+#include <linux/lockdep.h>
 
 #include <asm/msr.h>
 #include <asm/perf_event.h>
@@ -15,19 +17,7 @@
 #include "pv_perf_counter.h"
 
 /**
- * pv_perf_backing_reset - begin the count and the times of a backing event at 0
- * @backing: the backing event, disabled
- */
-void pv_perf_backing_reset(struct perf_event *backing)
-{
-	local64_set(&backing->count, 0);
-	backing->total_time_enabled = 0;
-	backing->total_time_running = 0;
-}
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_reset);
-
-/**
- * pv_perf_backing_read_count - read the counter of a backing event
+ * pv_perf_counter_read - read the counter of a backing event
  * @backing: counts on this CPU, with interrupts off.  Not in NMI context
  *
  * If the count is up to date, does not read: the event may have another counter by now,
@@ -35,27 +25,152 @@ EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_reset);
  *
  * Return: the count.
  */
-u64 pv_perf_backing_read_count(struct perf_event *backing)
+u64 pv_perf_counter_read(struct perf_event *backing)
 {
+	lockdep_assert_irqs_disabled();
+
 	if (!(READ_ONCE(backing->hw.state) & PERF_HES_UPTODATE))
 		backing->pmu->read(backing);
 	return local64_read(&backing->count);
 }
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_read_count);
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_read);
 
 /**
- * pv_perf_backing_forget_counter - have perf place all events anew
+ * pv_perf_counter_forget - have perf place all events anew
  * @backing: the backing event
  *
  * If the counter that an event had is free, perf gives it to the event again, and moves
  * no event (x86_schedule_events()).  Does nothing if @backing has a counter now.
+ *
+ * Task context.  The caller keeps others from enabling @backing meanwhile.
  */
-void pv_perf_backing_forget_counter(struct perf_event *backing)
+void pv_perf_counter_forget(struct perf_event *backing)
 {
 	if (READ_ONCE(backing->state) < PERF_EVENT_STATE_INACTIVE)
 		WRITE_ONCE(backing->hw.idx, -1);
 }
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_forget_counter);
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_forget);
+
+/**
+ * pv_perf_counters_disable - let the counters of this CPU stop and start without effect
+ * @backing: an event of the counters' PMU
+ *
+ * IRQs off, until pv_perf_counters_enable().  Not in NMI context.
+ *
+ * Return: the PMU.
+ */
+struct pmu *pv_perf_counters_disable(const struct perf_event *backing)
+{
+	lockdep_assert_irqs_disabled();
+	perf_pmu_disable(backing->pmu);
+	return backing->pmu;
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counters_disable);
+
+/**
+ * pv_perf_counters_enable - let what was stopped and started since take effect
+ * @pmu: from pv_perf_counters_disable()
+ */
+void pv_perf_counters_enable(struct pmu *pmu)
+{
+	perf_pmu_enable(pmu);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counters_enable);
+
+/**
+ * pv_perf_counter_stop - stop a counter, without scheduling
+ * @backing: counts on this CPU
+ * @at: set to its position
+ *
+ * Between pv_perf_counters_disable() and pv_perf_counters_enable().
+ */
+void pv_perf_counter_stop(struct perf_event *backing,
+			  struct pv_perf_position *at)
+{
+	lockdep_assert_irqs_disabled();
+
+	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	*at = pv_perf_counter_position(backing);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_stop);
+
+/**
+ * pv_perf_counter_restore - set a backing event back to the position where it stopped
+ * @backing: the backing event, whose counter is stopped
+ * @at: from pv_perf_counter_stop()
+ *
+ * IRQs off if the event is on a CPU.  Not in NMI context.
+ */
+void pv_perf_counter_restore(struct perf_event *backing,
+			     const struct pv_perf_position *at)
+{
+	local64_set(&backing->count, at->count);
+	local64_set(&backing->hw.period_left, at->left);
+	backing->hw.last_period = at->last_period;
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_restore);
+
+/*
+ * Is the counter's value right, and below 0, to which it counts?  If so, it is not
+ * written: perf would write at least 2, or more, as the rest of the period, and begin a
+ * new period if nothing is left.
+ */
+static bool counter_is_at(const struct perf_event *backing,
+			  const struct pv_perf_position *at)
+{
+	return !pv_perf_backing_is_moved(backing) && !at->set &&
+	       local64_read(&backing->hw.period_left) == at->left &&
+	       pv_perf_pmc_extend(local64_read(&backing->hw.prev_count)) < 0;
+}
+
+/**
+ * pv_perf_counter_restart - let a counter go on from the position where it stopped
+ * @backing: as for pv_perf_counter_stop(); perf may have started it
+ * @at: from pv_perf_counter_stop()
+ */
+void pv_perf_counter_restart(struct perf_event *backing,
+			     const struct pv_perf_position *at)
+{
+	bool keep;
+
+	lockdep_assert_irqs_disabled();
+
+	backing->pmu->stop(backing, PERF_EF_UPDATE);
+	keep = counter_is_at(backing, at);
+	pv_perf_counter_restore(backing, at);
+	backing->pmu->start(backing, keep ? 0 : PERF_EF_RELOAD);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_restart);
+
+/**
+ * pv_perf_counter_set_moved - note that perf may have given a stopped event another counter
+ * @backing: the backing event, whose counter is stopped; IRQs off
+ *
+ * perf itself notes it only if the event is stopped as perf moves it.
+ */
+void pv_perf_counter_set_moved(struct perf_event *backing)
+{
+	WRITE_ONCE(backing->hw.state, backing->hw.state | PERF_HES_ARCH);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_set_moved);
+
+/**
+ * pv_perf_counter_position - count and position of a backing event
+ * @backing: the backing event.  perf has read its counter, which counts nothing meanwhile
+ *
+ * NMI-safe.
+ *
+ * Return: count and position, with @set false.
+ */
+struct pv_perf_position pv_perf_counter_position(const struct perf_event *backing)
+{
+	return (struct pv_perf_position) {
+		.count		= local64_read(&backing->count),
+		.left		= local64_read(&backing->hw.period_left),
+		.last_period	= backing->hw.last_period,
+	};
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_position);
 
 /* perf starts it without a new period, so begin the period here. */
 static void set_left_stopped(struct perf_event *backing, u64 left)
@@ -91,12 +206,12 @@ static bool set_left_here(struct perf_event *backing, u64 left)
 	local_irq_save(flags);
 	here = pv_perf_backing_is_here(backing);
 	if (here) {
-		pmu->pmu_disable(pmu);
+		perf_pmu_disable(pmu);
 		if (pv_perf_backing_is_stopped(backing))
 			set_left_stopped(backing, left);
 		else
 			set_left_counting(backing, left);
-		pmu->pmu_enable(pmu);
+		perf_pmu_enable(pmu);
 	}
 	local_irq_restore(flags);
 
@@ -115,39 +230,28 @@ static void set_left_there(struct perf_event *backing, u64 left)
 }
 
 /**
- * pv_perf_backing_set_left - set when a backing event overflows next
+ * pv_perf_counter_set_left - set when a backing event overflows next
  * @backing: the backing event, which has a period
  * @left: after how many events, 0 for a whole period
  *
- * May sleep.
+ * May sleep.  The caller keeps others from enabling or disabling the event meanwhile.
  */
-void pv_perf_backing_set_left(struct perf_event *backing, u64 left)
+void pv_perf_counter_set_left(struct perf_event *backing, u64 left)
 {
 	if (!set_left_here(backing, left))
 		set_left_there(backing, left);
 }
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_set_left);
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_set_left);
 
 /**
- * pv_perf_backing_begin_period - begin a whole period
- * @backing: the backing event, which has a period
- *
- * Does nothing unless the event counts on this CPU.
- */
-void pv_perf_backing_begin_period(struct perf_event *backing)
-{
-	set_left_here(backing, 0);
-}
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_begin_period);
-
-/**
- * pv_perf_backing_copy_position - go on in the period of another backing event
+ * pv_perf_counter_copy_position - go on in the period of another backing event
  * @from: the old backing event, which does not count any more
  * @to: the new backing event of the same event
  *
- * With a frequency, the period has been adapted.  May sleep.
+ * With a frequency, the period has been adapted.  May sleep.  The caller keeps others from
+ * enabling or disabling @to meanwhile.
  */
-void pv_perf_backing_copy_position(const struct perf_event *from,
+void pv_perf_counter_copy_position(const struct perf_event *from,
 				   struct perf_event *to)
 {
 	if (!is_sampling_event(to))
@@ -155,82 +259,9 @@ void pv_perf_backing_copy_position(const struct perf_event *from,
 
 	to->hw.sample_period = from->hw.sample_period;
 	to->hw.last_period = from->hw.last_period;
-	pv_perf_backing_set_left(to, local64_read(&from->hw.period_left));
+	pv_perf_counter_set_left(to, local64_read(&from->hw.period_left));
 }
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_copy_position);
-
-/**
- * pv_perf_backing_position - count and position of a backing event
- * @backing: the backing event, whose counter perf has read and stopped
- *
- * NMI-safe.
- */
-struct pv_perf_position pv_perf_backing_position(const struct perf_event *backing)
-{
-	return (struct pv_perf_position) {
-		.count		= local64_read(&backing->count),
-		.left		= local64_read(&backing->hw.period_left),
-		.last_period	= backing->hw.last_period,
-	};
-}
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_position);
-
-/**
- * pv_perf_backing_stop - stop a counter behind perf's back
- * @backing: counts on this CPU; its PMU is disabled
- * @at: set to its position
- */
-void pv_perf_backing_stop(struct perf_event *backing,
-			  struct pv_perf_position *at)
-{
-	backing->pmu->stop(backing, PERF_EF_UPDATE);
-	*at = pv_perf_backing_position(backing);
-}
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_stop);
-
-/**
- * pv_perf_backing_restore - set a backing event back to the position where it stopped
- * @backing: the backing event, whose counter is stopped
- * @at: from pv_perf_backing_stop()
- */
-void pv_perf_backing_restore(struct perf_event *backing,
-			     const struct pv_perf_position *at)
-{
-	local64_set(&backing->count, at->count);
-	local64_set(&backing->hw.period_left, at->left);
-	backing->hw.last_period = at->last_period;
-}
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_restore);
-
-/*
- * Is the counter's value right, and below 0, to which it counts?  If so, it is not
- * written: perf would write at least 2, or more, as the rest of the period, and begin a
- * new period if nothing is left.
- */
-static bool counter_is_at(const struct perf_event *backing,
-			  const struct pv_perf_position *at)
-{
-	return !pv_perf_backing_is_moved(backing) && !at->set &&
-	       local64_read(&backing->hw.period_left) == at->left &&
-	       pv_perf_pmc_extend(local64_read(&backing->hw.prev_count)) < 0;
-}
-
-/**
- * pv_perf_backing_restart - let a counter go on from the position where it stopped
- * @backing: as for pv_perf_backing_stop(); perf may have started it
- * @at: from pv_perf_backing_stop()
- */
-void pv_perf_backing_restart(struct perf_event *backing,
-			     const struct pv_perf_position *at)
-{
-	bool keep;
-
-	backing->pmu->stop(backing, PERF_EF_UPDATE);
-	keep = counter_is_at(backing, at);
-	pv_perf_backing_restore(backing, at);
-	backing->pmu->start(backing, keep ? 0 : PERF_EF_RELOAD);
-}
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_restart);
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_copy_position);
 
 static s64 add_to_count(struct perf_event *backing)
 {
@@ -245,7 +276,7 @@ static bool add_by_restart(struct perf_event *backing)
 	bool counts;
 	s64 left;
 
-	pmu->pmu_disable(pmu);
+	perf_pmu_disable(pmu);
 	/* Only now: until here perf may throttle it, see set_left_here(). */
 	counts = !pv_perf_backing_is_stopped(backing);
 	if (counts)
@@ -253,19 +284,19 @@ static bool add_by_restart(struct perf_event *backing)
 	left = add_to_count(backing);
 	if (counts)
 		pmu->start(backing, PERF_EF_RELOAD);
-	pmu->pmu_enable(pmu);
+	perf_pmu_enable(pmu);
 
 	return counts && left <= 0 && is_sampling_event(backing);
 }
 
 /* Not negative if the counter has overflowed, and perf has not seen it yet. */
-static s64 pv_perf_pmc_read(const struct perf_event *backing)
+static s64 read_pmc(const struct perf_event *backing)
 {
 	return pv_perf_pmc_extend(native_read_pmc(backing->hw.event_base_rdpmc));
 }
 
 /* The counter does not count now, and perf does not know of it. */
-static void pv_perf_pmc_write(const struct perf_event *backing, s64 value)
+static void write_pmc(const struct perf_event *backing, s64 value)
 {
 	value &= GENMASK_ULL(PV_PERF_PMC_WIDTH - 1, 0);
 	wrmsr(backing->hw.event_base, lower_32_bits(value),
@@ -273,9 +304,9 @@ static void pv_perf_pmc_write(const struct perf_event *backing, s64 value)
 }
 
 /**
- * pv_perf_backing_add_one - add one to the count of a backing event
- * @backing: counts on this CPU, with interrupts off, but not the host
- * @readable: the guest may read its counter
+ * pv_perf_counter_add_one - add one to the count of a backing event
+ * @backing: has exclude_host, and counts on this CPU, whose IRQs are off
+ * @readable: RDPMC may read the counter, so that it must have all of the count
  * @writable: its counter can be written
  *
  * In an NMI perf may read the counter at any time, for another event's overflow.  That
@@ -288,10 +319,12 @@ static void pv_perf_pmc_write(const struct perf_event *backing, s64 value)
  *
  * Return: whether a period has ended.
  */
-bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
+bool pv_perf_counter_add_one(struct perf_event *backing, bool readable,
 			     bool writable)
 {
 	s64 value;
+
+	lockdep_assert_irqs_disabled();
 
 	if (!readable && !is_sampling_event(backing)) {
 		local64_inc(&backing->count);
@@ -301,27 +334,72 @@ bool pv_perf_backing_add_one(struct perf_event *backing, bool readable,
 	if (!writable)
 		return add_by_restart(backing);
 
-	value = pv_perf_pmc_read(backing);
+	value = read_pmc(backing);
 	if (value == -1)
 		return add_by_restart(backing);
 
 	if (value < 0)
-		pv_perf_pmc_write(backing, value + 1);
+		write_pmc(backing, value + 1);
 	else
 		add_to_count(backing);
 	return false;
 }
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_add_one);
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_add_one);
+
+#ifndef PV_PERF_WITHOUT_FREQ
+/**
+ * pv_perf_counter_set_period - set the length of periods
+ * @backing: the backing event, which has a period
+ * @period: the new length, which holds from the next overflow on
+ *
+ * NMI-safe on 64 bits.
+ */
+void pv_perf_counter_set_period(struct perf_event *backing, u64 period)
+{
+	WRITE_ONCE(backing->hw.sample_period, period);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_set_period);
 
 /**
- * pv_perf_backing_add_away - add one to the count of a backing event of another kind
+ * pv_perf_counter_begin_period - begin a whole period
+ * @backing: the backing event, which has a period
+ *
+ * Does nothing unless the event counts on this CPU.  Not in NMI context.
+ */
+void pv_perf_counter_begin_period(struct perf_event *backing)
+{
+	set_left_here(backing, 0);
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_begin_period);
+#endif
+
+#ifndef PV_PERF_WITHOUT_HYBRID
+/**
+ * pv_perf_counter_reset - begin the count and the times of a backing event at 0
+ * @backing: the backing event, disabled
+ *
+ * Task context.  The caller keeps others from enabling or reading the event meanwhile.
+ */
+void pv_perf_counter_reset(struct perf_event *backing)
+{
+	local64_set(&backing->count, 0);
+	backing->total_time_enabled = 0;
+	backing->total_time_running = 0;
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_reset);
+
+/**
+ * pv_perf_counter_add_away - add one to the count of a backing event of another kind
  * @backing: of this thread, which perf has scheduled out; IRQs off
  *
  * Return: whether a period has ended; then the rest of it is 0: the next one begins when
  * the event counts.
  */
-bool pv_perf_backing_add_away(struct perf_event *backing)
+bool pv_perf_counter_add_away(struct perf_event *backing)
 {
+	lockdep_assert_irqs_disabled();
+
 	return !add_to_count(backing) && is_sampling_event(backing);
 }
-EXPORT_SYMBOL_FOR_KVM(pv_perf_backing_add_away);
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_add_away);
+#endif

@@ -66,7 +66,7 @@ static u64 pv_perf_adapt(struct pv_perf_event *event,
 
 	delta += delta >= 0 ? 7 : -7;
 	period = max_t(s64, period + delta / 8, PV_PERF_MIN_PERIOD);
-	pv_perf_backing_set_period(backing, period);
+	pv_perf_counter_set_period(backing, period);
 	return period;
 }
 
@@ -134,7 +134,7 @@ void pv_perf_freq_tick(struct pv_perf_event *event)
 
 	period = pv_perf_adapt(event, event->backing, ns, count);
 	if (reading.period_left > 8 * period)
-		pv_perf_backing_begin_period(event->backing);
+		pv_perf_counter_begin_period(event->backing);
 }
 
 /**
@@ -190,7 +190,7 @@ int pv_perf_freq_set(struct pv_perf_event *event, u64 hz)
 
 	period = div_u64(period * event->freq.hz, hz);
 	WRITE_ONCE(event->freq.hz, hz);
-	pv_perf_backing_set_period(backing,
+	pv_perf_counter_set_period(backing,
 				   max_t(u64, period, PV_PERF_MIN_PERIOD));
 	if (!(pv_perf_why(event) & PV_PERF_UNUSED))
 		pv_perf_set_left(event, 0);

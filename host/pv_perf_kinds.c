@@ -334,7 +334,7 @@ static void pv_perf_backing_keep(struct pv_perf_event *event,
 		return;
 	}
 
-	pv_perf_backing_reset(backing);
+	pv_perf_counter_reset(backing);
 	*kept = backing;
 }
 

@@ -31,7 +31,7 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 {
 	struct pv_perf_position at;
 
-	pv_perf_backing_stop(event->backing, &at);
+	pv_perf_counter_stop(event->backing, &at);
 	/*
 	 * If perf has started the event since, perf may not have written the counter.
 	 * Then perf has added another event's count from it.
@@ -39,7 +39,7 @@ static void pv_perf_stop_event(struct pv_perf_event *event)
 	if (!pv_perf_is_stopped(event))
 		event->stopped_at = at;
 	else if (at.count != event->stopped_at.count)
-		pv_perf_backing_set_moved(event->backing);
+		pv_perf_counter_set_moved(event->backing);
 	pv_perf_set_why(event, PV_PERF_STOPPED);
 }
 
@@ -57,7 +57,7 @@ void pv_perf_note_throttled(struct pv_perf_event *event,
 	if (pv_perf_is_stopped(event))
 		return;
 
-	event->stopped_at = pv_perf_backing_position(backing);
+	event->stopped_at = pv_perf_counter_position(backing);
 	/* Pairs with the acquire of pv_perf_stopped_at(). */
 	atomic_fetch_or_release(PV_PERF_STOPPED, &event->why);
 	WRITE_ONCE(READ_ONCE(event->home)->any_stopped, true);
@@ -79,7 +79,7 @@ void pv_perf_forget_stopped(struct pv_perf_event *event)
 		return;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
-	pv_perf_backing_restore(event->backing, &event->stopped_at);
+	pv_perf_counter_restore(event->backing, &event->stopped_at);
 	pv_perf_clear_why(event, PV_PERF_STOPPED);
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 }
@@ -87,7 +87,7 @@ void pv_perf_forget_stopped(struct pv_perf_event *event)
 static void pv_perf_restart_event(struct pv_perf_event *event)
 {
 	pv_perf_clear_why(event, PV_PERF_STOPPED);
-	pv_perf_backing_restart(event->backing, &event->stopped_at);
+	pv_perf_counter_restart(event->backing, &event->stopped_at);
 }
 
 static void pv_perf_set_stopped_left(struct pv_perf_event *event, u64 left)
@@ -125,7 +125,7 @@ void pv_perf_set_left(struct pv_perf_event *event, u64 left)
 
 	/* Before and after: meanwhile its vCPU may switch modes, or overflow. */
 	pv_perf_set_stopped_left(event, left);
-	pv_perf_backing_set_left(event->backing, left);
+	pv_perf_counter_set_left(event->backing, left);
 	pv_perf_set_stopped_left(event, left);
 }
 
@@ -208,7 +208,7 @@ static void pv_perf_switch_mode(struct pv_perf_event *event, bool nested,
 		return;
 
 	if (!*pmu)
-		*pmu = pv_perf_pmu_disable(event->backing);
+		*pmu = pv_perf_counters_disable(event->backing);
 
 	if (stop)
 		pv_perf_stop_event(event);
@@ -231,7 +231,7 @@ static void pv_perf_switch_all(struct pv_perf_vcpu *here, bool nested)
 			WRITE_ONCE(here->any_stopped, true);
 	}
 	if (pmu)
-		pv_perf_pmu_enable(pmu);
+		pv_perf_counters_enable(pmu);
 }
 
 /**

@@ -14,7 +14,6 @@
 #endif
 
 #include "compat.h"
-#include "kvm_perf.h"
 #include "pv_perf_seam.h"
 
 /* A host that is not hybrid has one kind. */

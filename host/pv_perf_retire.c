@@ -41,14 +41,14 @@ static bool pv_perf_counts_cpl(const struct pv_perf_event *event,
 static bool pv_perf_add_retired(struct pv_perf_event *event)
 {
 	if (pv_perf_is_counting(event))
-		return pv_perf_backing_add_one(event->backing,
+		return pv_perf_counter_add_one(event->backing,
 					       pv_perf_has_rdpmc(event),
 					       pv_perf_host.writable);
 
 	/* The vCPU has come to a CPU of another kind: no counter has to be right. */
 	return pv_perf_backing_is_away(event) &&
 	       !(pv_perf_why(event) & ~PV_PERF_UNUSED) &&
-	       pv_perf_backing_add_away(event->backing);
+	       pv_perf_counter_add_away(event->backing);
 }
 
 /**

@@ -109,6 +109,7 @@ void pv_perf_pmc_ask_cpu(struct x86_pmu_capability *cap);
 
 /* pv_perf_visible.c */
 
+#ifndef PV_PERF_WITHOUT_RDPMC
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
 bool pv_perf_pmc_add(const struct perf_event *backing,
 		     struct pv_perf_pmcs *pmcs);
@@ -120,6 +121,7 @@ void pv_perf_pmc_of(struct pv_perf_event *event, struct pv_perf_pmc *pmc);
 void pv_perf_pmc_see(struct pv_perf_event *event);
 bool pv_perf_pmc_unchanged(const struct pv_perf_pmc_layout *layout,
 			   struct pv_perf_vcpu *here);
+#endif
 
 /* pv_perf_kinds.c: without it, a hybrid host offers nothing of its own. */
 

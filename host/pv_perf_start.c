@@ -162,7 +162,7 @@ static void pv_perf_return_moved(struct pv_perf_vcpu *home,
 		    pv_perf_backing_is_fixed(event->backing))
 			continue;
 		perf_event_disable(event->backing);
-		pv_perf_backing_forget_counter(event->backing);
+		pv_perf_counter_forget(event->backing);
 		perf_event_enable(event->backing);
 	}
 }
@@ -233,7 +233,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		return -EBUSY;
 
 	if (only_fixed)
-		pv_perf_backing_forget_counter(backing);
+		pv_perf_counter_forget(backing);
 	perf_event_enable(backing);
 	if (pv_perf_has_started(home, event, backing,
 				only_fixed ? most : UINT_MAX))

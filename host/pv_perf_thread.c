@@ -198,9 +198,9 @@ static void pv_perf_replace_backing(struct pv_perf_event *event,
 	if (pv_perf_has_rdpmc(event))
 		pv_perf_features.end_rdpmc(event, false);
 	if (pv_perf_is_stopped(event))
-		pv_perf_backing_restore(event->backing, &event->stopped_at);
+		pv_perf_counter_restore(event->backing, &event->stopped_at);
 	pv_perf_read(event, &reading);
-	pv_perf_backing_copy_position(event->backing, backing);
+	pv_perf_counter_copy_position(event->backing, backing);
 	pv_perf_unlink(event);
 
 	event->select = select;

@@ -3,8 +3,8 @@
  * Paravirtual performance events, host side: which events have the counters of a CPU.
  * A guest that may execute RDPMC sees all of them.
  *
- * Uses perf's private fields, like pv_perf_backing.c.  IRQs are off, so that perf gives no
- * counter to another event meanwhile.  In an NMI perf may read counters.
+ * Reads perf's private fields, and clears counters that no event has.  IRQs are off, so
+ * that perf gives no counter to another event meanwhile.  In an NMI perf may read counters.
  */
 #include <linux/bitops.h>
 #include <linux/percpu.h>
@@ -21,6 +21,8 @@
  * pv_perf_pmc_exists - does the CPU have a counter?
  * @layout: the counters that there are
  * @ecx: the counter, as for RDPMC
+ *
+ * Return: whether it has.
  */
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx)
 {

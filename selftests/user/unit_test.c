@@ -7250,7 +7250,7 @@ static void test_hybrid_freq(void)
 	mem->attr.flags = KVM_PERF_ATTR_FREQ;
 	CHECK(!do_open() && !call(3, 1));
 	enter_counting();
-	pv_perf_backing_set_period(event(1)->backing, 5000);
+	pv_perf_counter_set_period(event(1)->backing, 5000);
 	to_cpu(EFFICIENCY_CPU);
 	enter_counting();
 	is("a period that follows a frequency goes over to another kind",
