@@ -37,6 +37,33 @@ kvm-intel)
 	;;
 esac
 
+# unload: unload the guest's driver, and load it again
+unload() {
+	local pid built
+	(read -r _ <go; exec "$T/loop") &
+	pid=$!
+	perf stat -e instructions:u -p $pid sleep 0.1 2>/dev/null
+	perf stat -e instructions sleep 1000 2>/dev/null &
+	until_true used
+	ok "rmmod is refused while an event is open" \
+		sh -c '! rmmod kvm_pmu 2>/dev/null'
+	pkill -x sleep
+	wait $!
+	ok "rmmod succeeds when all events are closed" rmmod kvm_pmu
+	# Another module takes the address of the unloaded one.
+	built=$VM_TREE/build/linux-$VM_KERNEL
+	insmod "$built/hypercall/kvm_perf_hypercall.ko"
+	ok "the module loads again" insmod "$built/guest/kvm_pmu.ko"
+	perf stat -x, -o out -e instructions:u "$T/loop"
+	is "the module that was loaded again counts exactly" "$(count instructions:u out)" 10000004
+	perf stat -x, -o out $controlled -p $pid -e instructions:u &
+	enable
+	echo >go
+	wait $pid $!
+	more "the module that was loaded again counts a task that was counted before" \
+		"$(count instructions:u out)" 10000003
+}
+
 in_guest() {
 	mkfifo control ack
 	cpu=/sys/bus/event_source/devices/cpu
@@ -166,29 +193,8 @@ in_guest() {
 	perf stat -x, -o out -e instructions:u taskset -c 1 "$T/loop"
 	more "a CPU that is online again counts" "$(count instructions:u out)" 10000003
 
-	# Unloading.
-	(read -r _ <go; exec "$T/loop") &
-	pid=$!
-	perf stat -e instructions:u -p $pid sleep 0.1 2>/dev/null
-	perf stat -e instructions sleep 1000 2>/dev/null &
-	until_true used
-	ok "rmmod is refused while an event is open" \
-		sh -c '! rmmod kvm_pmu 2>/dev/null'
-	pkill -x sleep
-	wait $!
-	ok "rmmod succeeds when all events are closed" rmmod kvm_pmu
-	# Another module takes the address of the unloaded one.
-	built=$VM_TREE/build/linux-$VM_KERNEL
-	insmod "$built/hypercall/kvm_perf_hypercall.ko"
-	ok "the module loads again" insmod "$built/guest/kvm_pmu.ko"
-	perf stat -x, -o out -e instructions:u "$T/loop"
-	is "the module that was loaded again counts exactly" "$(count instructions:u out)" 10000004
-	perf stat -x, -o out $controlled -p $pid -e instructions:u &
-	enable
-	echo >go
-	wait $pid $!
-	more "the module that was loaded again counts a task that was counted before" \
-		"$(count instructions:u out)" 10000003
+	# A driver that is built into the kernel cannot be unloaded.
+	[ ! -e "$VM_TREE/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" ] || unload
 	finish
 }
 
