@@ -48,6 +48,8 @@ ends_well absent "$vm" guest --pmu=none -- sh -c "
 	insmod $VM_TREE/build/linux-\$VM_KERNEL/guest/kvm_pmu.ko
 	dmesg >dmesg
 	$load; $T/hypercall_test --absent"
-has "without the feature the module's log says why it is not loaded" \
-	'kvm_pmu: not loaded: the host does not offer' dmesg
+# A driver that is built into the kernel says nothing: most machines have no host.
+[ ! -e "$VM_TREE/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" ] ||
+	has "without the feature the module's log says why it is not loaded" \
+		'kvm_pmu: not loaded: the host does not offer' dmesg
 finish
