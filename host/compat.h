@@ -51,9 +51,20 @@ hrtimer_setup(struct hrtimer *timer,
 /* In modules, perf's functions for KVM are KVM's own, and cannot call all of perf's. */
 #undef EXPORT_SYMBOL_FOR_KVM
 #define EXPORT_SYMBOL_FOR_KVM(symbol)
-/* Not exported.  No caller of the pair's is inside another's. */
-#define perf_pmu_disable(pmu)		((pmu)->pmu_disable(pmu))
-#define perf_pmu_enable(pmu)		((pmu)->pmu_enable(pmu))
+
+/* perf's functions are not exported.  No caller of the pair's is inside another's. */
+static inline void pv_perf_pmu_disable(struct pmu *pmu)
+{
+	pmu->pmu_disable(pmu);
+}
+
+static inline void pv_perf_pmu_enable(struct pmu *pmu)
+{
+	pmu->pmu_enable(pmu);
+}
+
+#define perf_pmu_disable		pv_perf_pmu_disable
+#define perf_pmu_enable			pv_perf_pmu_enable
 
 #ifndef EXPORT_SYMBOL_FOR_KVM_INTERNAL
 #define EXPORT_SYMBOL_FOR_KVM_INTERNAL	EXPORT_SYMBOL_GPL
