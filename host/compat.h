@@ -52,7 +52,10 @@ hrtimer_setup(struct hrtimer *timer,
 #undef EXPORT_SYMBOL_FOR_KVM
 #define EXPORT_SYMBOL_FOR_KVM(symbol)
 
-/* perf's functions are not exported.  No caller of the pair's is inside another's. */
+/*
+ * perf's own are not exported, and count how often they are called.  The pair does not
+ * nest its calls.
+ */
 static inline void pv_perf_pmu_disable(struct pmu *pmu)
 {
 	pmu->pmu_disable(pmu);

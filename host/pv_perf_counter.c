@@ -3,8 +3,8 @@
  * Reading, stopping and starting the counter of an event of KVM, a backing event, and its
  * position in its period.
  *
- * These are ordinary kernel counters.  On KVM's behalf, only the functions here change
- * their state and call their PMU; KVM itself reads perf's fields.
+ * perf schedules such an event like any kernel counter.  Only the functions here write
+ * perf's fields of it, and call its PMU, on KVM's behalf.  KVM itself reads the fields.
  */
 #include <linux/export.h>
 #include <linux/kvm_types.h>

@@ -107,9 +107,9 @@ void pv_perf_pmc_probe(const struct x86_pmu_capability *cap,
 		       struct pv_perf_pmc_layout *layout);
 void pv_perf_pmc_ask_cpu(struct x86_pmu_capability *cap);
 
+#ifndef PV_PERF_WITHOUT_VISIBLE
 /* pv_perf_visible.c */
 
-#ifndef PV_PERF_WITHOUT_RDPMC
 bool pv_perf_pmc_exists(const struct pv_perf_pmc_layout *layout, u32 ecx);
 bool pv_perf_pmc_add(const struct perf_event *backing,
 		     struct pv_perf_pmcs *pmcs);
