@@ -25,6 +25,15 @@ long() {
 	[ -n "${VM_LONG-}" ]
 }
 
+# driver_is_built_in: succeeds if the guest's driver is built into this kernel, which has the
+# series for mainline
+driver_is_built_in() {
+	case $VM_KERNEL in
+	*-core|*-series) ;;
+	*)	false ;;
+	esac
+}
+
 # ok NAME COMMAND...: passes when the command succeeds
 ok() {
 	local name=$1 mark=ok

@@ -193,8 +193,7 @@ in_guest() {
 	perf stat -x, -o out -e instructions:u taskset -c 1 "$T/loop"
 	more "a CPU that is online again counts" "$(count instructions:u out)" 10000003
 
-	# A driver that is built into the kernel cannot be unloaded.
-	[ ! -e "$VM_TREE/build/linux-$VM_KERNEL/guest/kvm_pmu.ko" ] || unload
+	driver_is_built_in || unload
 	finish
 }
 
