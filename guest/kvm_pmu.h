@@ -192,12 +192,14 @@ enum kvm_pmu_pending {
  * struct kvm_pmu_perf - state of perf's calls on this CPU
  * @disabled: between pmu_disable and pmu_enable
  * @added: a bit for each backing event that perf_events have got in this transaction
+ * @adding: in a PERF_PMU_TXN_ADD
  * @reading: in a PERF_PMU_TXN_READ
  * @fresh: all records are up to date for this PERF_PMU_TXN_READ
  */
 struct kvm_pmu_perf {
 	bool disabled;
 	unsigned long added;
+	bool adding;
 	bool reading;
 	bool fresh;
 };

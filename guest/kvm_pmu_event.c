@@ -95,6 +95,7 @@ static void kvm_pmu_start_txn(struct pmu *pmu, unsigned int txn_flags)
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
 	cpu->perf.added = 0;
+	cpu->perf.adding = txn_flags & PERF_PMU_TXN_ADD;
 	/* For a single event, READ of all costs more: it also reads spare ones. */
 	cpu->perf.reading = (txn_flags & PERF_PMU_TXN_READ) && cpu->used > 1;
 }
@@ -103,6 +104,7 @@ static void kvm_pmu_cancel_txn(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
+	cpu->perf.adding = false;
 	cpu->perf.reading = false;
 	cpu->perf.fresh = false;
 }
@@ -112,6 +114,7 @@ static int kvm_pmu_commit_txn(struct pmu *pmu)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
 
+	cpu->perf.adding = false;
 	cpu->perf.reading = false;
 	cpu->perf.fresh = false;
 	return cpu->perf.added && !kvm_pmu_flush_added(cpu) ? -EAGAIN : 0;
@@ -146,21 +149,6 @@ static void kvm_pmu_stop(struct perf_event *event, int flags)
 	kvm_pmu_backing_stop(this_kvm_pmu_cpu(), event);
 }
 
-/* -EAGAIN, for want of a counter, makes perf multiplex the events. */
-static int kvm_pmu_add(struct perf_event *event, int flags)
-{
-	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
-	int ret = kvm_pmu_backing_get(cpu, event);
-
-	if (ret)
-		return ret;
-
-	kvm_pmu_branches_add(event);
-	if (flags & PERF_EF_START)
-		kvm_pmu_start(event, 0);
-	return 0;
-}
-
 static void kvm_pmu_del(struct perf_event *event, int flags)
 {
 	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
@@ -168,6 +156,33 @@ static void kvm_pmu_del(struct perf_event *event, int flags)
 	kvm_pmu_backing_put(cpu, event);
 	kvm_pmu_branches_del(event);
 	kvm_pmu_flush_if_enabled(cpu);
+}
+
+/*
+ * -EAGAIN, for want of a counter, makes perf multiplex the events.  Outside of a
+ * transaction, which would end with the same question, ask the host now.
+ */
+static int kvm_pmu_add(struct perf_event *event, int flags)
+{
+	struct kvm_pmu_cpu *cpu = this_kvm_pmu_cpu();
+	int ret;
+
+	if (!cpu->perf.adding)
+		cpu->perf.added = 0;
+
+	ret = kvm_pmu_backing_get(cpu, event);
+	if (ret)
+		return ret;
+
+	kvm_pmu_branches_add(event);
+	if (flags & PERF_EF_START)
+		kvm_pmu_start(event, 0);
+
+	if (cpu->perf.adding || kvm_pmu_flush_added(cpu))
+		return 0;
+
+	kvm_pmu_del(event, 0);
+	return -EAGAIN;
 }
 
 /* Called while events with branches count here: no task gets another's branches. */

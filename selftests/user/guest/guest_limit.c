@@ -226,6 +226,39 @@ GUEST_TEST(a_pinned_event_asks_the_host_each_time)
 	unload();
 }
 
+/* A KVM of this guest adds an event so, beside others. */
+GUEST_TEST(without_a_transaction_add_asks_the_host)
+{
+	struct perf_event_attr attr = raw_user(0xd0);
+	struct perf_event *pinned;
+	struct pmu *pmu;
+
+	attr.pinned = 1;
+	attr.disabled = 1;
+	open_some(2);
+	pinned = open_task(attr, 0);
+	pmu = pinned->pmu;
+	host_set_counters(0, 2);
+	pmu->pmu_disable(pmu);
+	EXPECT_EQ(-EAGAIN, pmu->add(pinned, PERF_EF_START));
+	pmu->pmu_enable(pmu);
+	EXPECT_EQ(2, counting(2));
+	user_work(0, 100);
+	EXPECT_EQ(100, perf_read(events[0]));
+	host_set_counters(0, 3);
+	wait_ns(NSEC_PER_SEC);
+	pmu->pmu_disable(pmu);
+	EXPECT_EQ(0, pmu->add(pinned, PERF_EF_START));
+	EXPECT_LE(0, pinned->hw.idx);
+	pmu->del(pinned, 0);
+	pmu->pmu_enable(pmu);
+	user_work(0, 100);
+	EXPECT_EQ(200, perf_read(events[0]));
+	perf_close(pinned);
+	close_some(2);
+	unload();
+}
+
 /* Natively the second pinned event ends, too, if there is one counter. */
 GUEST_TEST(a_pinned_event_ends_and_does_not_start_for_ever)
 {
