@@ -87,35 +87,6 @@ struct perf_event *pv_perf_backing_create_held(unsigned int cpu)
 }
 
 /**
- * pv_perf_backing_counters - number of general-purpose counters that an event takes
- * @backing: the backing event
- *
- * From Zen on perf merges two counters for events that may happen more than 15 times in
- * a cycle, floating-point operations (amd_is_pair_event_code(); PPR of family 17h,
- * Large Increment per Cycle Events).
- */
-unsigned int pv_perf_backing_counters(const struct perf_event *backing)
-{
-	u64 config = backing->hw.config;
-	unsigned int event = ((config >> 24) & 0xf00) | (config & 0xff);
-
-	if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL ||
-	    boot_cpu_data.x86 < 0x17)
-		return 1;
-
-	return event == 0x003 ? 2 : 1;
-}
-
-/**
- * pv_perf_backing_is_fixed - does a backing event have a fixed counter?
- * @backing: the backing event.  If it does not count, its last counter decides
- */
-bool pv_perf_backing_is_fixed(const struct perf_event *backing)
-{
-	return READ_ONCE(backing->hw.idx) >= INTEL_PMC_IDX_FIXED;
-}
-
-/**
  * pv_perf_backing_fixed - which fixed counter might perf give a backing event?
  * @backing: the backing event
  *
@@ -272,7 +243,14 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 void pv_perf_backing_read(struct perf_event *backing,
 			  struct pv_perf_reading *reading)
 {
-	reading->count = perf_event_read_value(backing, &reading->enabled,
-					       &reading->running);
+	/* perf changes neither before KVM, with the home locked, enables the event. */
+	if (READ_ONCE(backing->state) == PERF_EVENT_STATE_OFF) {
+		reading->count = local64_read(&backing->count);
+		reading->enabled = backing->total_time_enabled;
+		reading->running = backing->total_time_running;
+	} else {
+		reading->count = perf_event_read_value(backing, &reading->enabled,
+						       &reading->running);
+	}
 	reading->period_left = period_left(backing);
 }

@@ -22,7 +22,25 @@ static inline bool pv_perf_is_stale(struct kvm *kvm,
 
 /* pv_perf_record.c */
 
-void __user *pv_perf_memory(struct kvm *kvm, struct gfn_to_hva_cache *where);
+/**
+ * pv_perf_memory - where the VMM has a record or an area
+ * @kvm: the VM; kvm->srcu is held for reading
+ * @where: of the record or the area, its vCPU locked
+ *
+ * May sleep if pv_perf_is_stale().
+ *
+ * Return: its address, or NULL if the memory is gone or read-only.
+ */
+static inline void __user *pv_perf_memory(struct kvm *kvm,
+					  struct gfn_to_hva_cache *where)
+{
+	if (pv_perf_is_stale(kvm, where) &&
+	    kvm_gfn_to_hva_cache_init(kvm, where, where->gpa, where->len))
+		return NULL;
+
+	return kvm_is_error_hva(where->hva) ? NULL : (void __user *)where->hva;
+}
+
 int pv_perf_init_record(struct kvm *kvm, struct pv_perf_event *event,
 			gpa_t gpa);
 int pv_perf_write_pmc(struct kvm *kvm, struct pv_perf_event *event,

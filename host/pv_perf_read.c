@@ -34,18 +34,14 @@ static __always_inline void pv_perf_add_past(struct pv_perf_event *event,
 	reading->flags = pv_perf_flags(event);
 }
 
-/* Where the event is stopped, if it is.  Its vCPU may start or stop it meanwhile. */
-static bool pv_perf_stopped_at(struct pv_perf_event *event,
-			       struct pv_perf_position *at)
+static bool __pv_perf_stopped_at(struct pv_perf_event *event,
+				 struct pv_perf_position *at)
 {
 	struct pv_perf_vcpu *home = event->home;
 	unsigned long flags;
 	bool stopped;
 
 	lockdep_assert_held(&home->lock);
-
-	if (!pv_perf_may_be_stopped(event))
-		return false;
 
 	raw_spin_lock_irqsave(&home->enter_lock, flags);
 	/* Pairs with the release of pv_perf_note_throttled(). */
@@ -54,6 +50,24 @@ static bool pv_perf_stopped_at(struct pv_perf_event *event,
 	raw_spin_unlock_irqrestore(&home->enter_lock, flags);
 
 	return stopped;
+}
+
+/* Where the event is stopped, if it is.  Its vCPU may start or stop it meanwhile. */
+static __always_inline bool pv_perf_stopped_at(struct pv_perf_event *event,
+					       struct pv_perf_position *at)
+{
+	return event->enabled && pv_perf_may_be_stopped(event) &&
+	       __pv_perf_stopped_at(event, at);
+}
+
+static __always_inline bool __pv_perf_read_here(struct pv_perf_event *event,
+						struct pv_perf_reading *reading)
+{
+	if (!pv_perf_backing_read_here(event, false, reading))
+		return false;
+
+	pv_perf_add_past(event, reading);
+	return true;
 }
 
 /**
@@ -68,11 +82,34 @@ static bool pv_perf_stopped_at(struct pv_perf_event *event,
 bool pv_perf_read_here(struct pv_perf_event *event,
 		       struct pv_perf_reading *reading)
 {
-	if (!pv_perf_backing_read_here(event, false, reading))
-		return false;
+	return __pv_perf_read_here(event, reading);
+}
 
+/* It does not count on this CPU, or did not just now. */
+static void pv_perf_read_there(struct pv_perf_event *event,
+			       struct pv_perf_reading *reading)
+{
+	struct pv_perf_position at;
+	bool stopped;
+
+	/* Before and after: a stopped event may start meanwhile, and the reverse. */
+	stopped = pv_perf_stopped_at(event, &at);
+	pv_perf_backing_read(event->backing, reading);
+	if (stopped || pv_perf_stopped_at(event, &at)) {
+		reading->count = at.count;
+		reading->period_left = pv_perf_backing_left_at(event->backing,
+							       &at);
+	}
 	pv_perf_add_past(event, reading);
-	return true;
+}
+
+static __always_inline void __pv_perf_read(struct pv_perf_event *event,
+					   struct pv_perf_reading *reading)
+{
+	lockdep_assert_held(&event->home->lock);
+
+	if (!__pv_perf_read_here(event, reading))
+		pv_perf_read_there(event, reading);
 }
 
 /**
@@ -84,23 +121,7 @@ bool pv_perf_read_here(struct pv_perf_event *event,
  */
 void pv_perf_read(struct pv_perf_event *event, struct pv_perf_reading *reading)
 {
-	struct pv_perf_position at;
-	bool stopped;
-
-	lockdep_assert_held(&event->home->lock);
-
-	if (pv_perf_read_here(event, reading))
-		return;
-
-	/* Before and after: a stopped event may start meanwhile, and the reverse. */
-	stopped = pv_perf_stopped_at(event, &at);
-	pv_perf_backing_read(event->backing, reading);
-	if (stopped || pv_perf_stopped_at(event, &at)) {
-		reading->count = at.count;
-		reading->period_left = pv_perf_backing_left_at(event->backing,
-							       &at);
-	}
-	pv_perf_add_past(event, reading);
+	__pv_perf_read(event, reading);
 }
 
 /**
@@ -121,7 +142,7 @@ int pv_perf_update_record(struct pv_perf_event *event, unsigned int overflows,
 	int ret;
 
 	if (may_sleep) {
-		pv_perf_read(event, &reading);
+		__pv_perf_read(event, &reading);
 	} else {
 		if (pv_perf_is_stale(kvm, &event->record) ||
 		    !pv_perf_backing_read_here(event, overflows, &reading))

@@ -12,24 +12,6 @@
 #include "kvm_perf.h"
 #include "pv_perf_memory.h"
 
-/**
- * pv_perf_memory - where the VMM has a record or an area
- * @kvm: the VM; kvm->srcu is held for reading
- * @where: of the record or the area, its vCPU locked
- *
- * May sleep if pv_perf_is_stale().
- *
- * Return: its address, or NULL if the memory is gone or read-only.
- */
-void __user *pv_perf_memory(struct kvm *kvm, struct gfn_to_hva_cache *where)
-{
-	if (pv_perf_is_stale(kvm, where) &&
-	    kvm_gfn_to_hva_cache_init(kvm, where, where->gpa, where->len))
-		return NULL;
-
-	return kvm_is_error_hva(where->hva) ? NULL : (void __user *)where->hva;
-}
-
 /*
  * A vCPU learns by the result of its own operation which flags that brings.  Another vCPU
  * may bring a flag meanwhile, but whatever brings a flag has made this vCPU leave the

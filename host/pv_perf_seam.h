@@ -20,8 +20,36 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
 					  perf_overflow_handler_t overflow);
 struct perf_event *pv_perf_backing_create_held(unsigned int cpu);
 
-unsigned int pv_perf_backing_counters(const struct perf_event *backing);
-bool pv_perf_backing_is_fixed(const struct perf_event *backing);
+/**
+ * pv_perf_backing_counters - number of general-purpose counters that an event takes
+ * @backing: the backing event
+ *
+ * From Zen on perf merges two counters for events that may happen more than 15 times in
+ * a cycle, floating-point operations (amd_is_pair_event_code(); PPR of family 17h,
+ * Large Increment per Cycle Events).
+ */
+static inline unsigned int
+pv_perf_backing_counters(const struct perf_event *backing)
+{
+	u64 config = backing->hw.config;
+	unsigned int event = ((config >> 24) & 0xf00) | (config & 0xff);
+
+	if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL ||
+	    boot_cpu_data.x86 < 0x17)
+		return 1;
+
+	return event == 0x003 ? 2 : 1;
+}
+
+/**
+ * pv_perf_backing_is_fixed - does a backing event have a fixed counter?
+ * @backing: the backing event.  If it does not count, its last counter decides
+ */
+static inline bool pv_perf_backing_is_fixed(const struct perf_event *backing)
+{
+	return READ_ONCE(backing->hw.idx) >= INTEL_PMC_IDX_FIXED;
+}
+
 unsigned long pv_perf_backing_fixed(const struct perf_event *backing);
 int pv_perf_backing_only_fixed(u64 select);
 

@@ -12,21 +12,24 @@
 #include "x86.h"
 #include "pmu.h"
 
+/*
+ * The request comes first, because VM entry does not look at an event that is marked.
+ * The request's handler waits for the home's lock.
+ */
+static noinline void pv_perf_mark_lost(struct pv_perf_event *event)
+{
+	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
+	pv_perf_set_why(event, PV_PERF_LOST);
+}
+
 /**
  * pv_perf_note_lost - see whether an event has lost its counter
  * @event: the event, its home locked
  */
 void pv_perf_note_lost(struct pv_perf_event *event)
 {
-	if (!pv_perf_is_newly_lost(event))
-		return;
-
-	/*
-	 * The request comes first, because VM entry does not look at an event that is
-	 * marked.  The request's handler waits for the home's lock.
-	 */
-	kvm_make_request(KVM_REQ_PV_PERF, event->home->vcpu);
-	pv_perf_set_why(event, PV_PERF_LOST);
+	if (pv_perf_is_newly_lost(event))
+		pv_perf_mark_lost(event);
 }
 
 static bool pv_perf_any_newly_lost(struct pv_perf_vcpu *home)
@@ -93,6 +96,15 @@ static bool pv_perf_has_counter(const struct pv_perf_event *event)
 	       !(pv_perf_why(event) & (PV_PERF_LOST | PV_PERF_LIMITED | PV_PERF_PARKED));
 }
 
+/* General-purpose counters that an event has. */
+static unsigned int pv_perf_counters_of(const struct pv_perf_event *event)
+{
+	if (!pv_perf_has_counter(event) || pv_perf_backing_is_fixed(event->backing))
+		return 0;
+
+	return pv_perf_backing_counters(event->backing);
+}
+
 /* General-purpose counters of the vCPU's events except @but. */
 static unsigned int pv_perf_counters_used(struct pv_perf_vcpu *home,
 					  const struct pv_perf_event *but)
@@ -101,9 +113,8 @@ static unsigned int pv_perf_counters_used(struct pv_perf_vcpu *home,
 	unsigned int n = 0;
 
 	list_for_each_entry(event, &home->events, node) {
-		if (event != but && pv_perf_has_counter(event) &&
-		    !pv_perf_backing_is_fixed(event->backing))
-			n += pv_perf_backing_counters(event->backing);
+		if (event != but)
+			n += pv_perf_counters_of(event);
 	}
 
 	return n;
@@ -167,22 +178,29 @@ static void pv_perf_return_moved(struct pv_perf_vcpu *home,
 	}
 }
 
+/* Do all events have a counter, and if @most is given, no more than that? */
 static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 				const struct pv_perf_event *starting,
 				const struct perf_event *backing,
-				unsigned int most)
+				const unsigned int *most)
 {
-	unsigned int n = pv_perf_counters_used(home, starting);
+	unsigned int n;
 
+	/* The thread has come to another kind of core: KVM starts the event again there. */
+	if (pv_perf_backing_waits(backing))
+		return true;
+
+	if (pv_perf_backing_has_no_counter(backing) || pv_perf_any_newly_lost(home))
+		return false;
+
+	if (!most)
+		return true;
+
+	n = pv_perf_counters_used(home, starting);
 	if (!pv_perf_backing_is_fixed(backing))
 		n += pv_perf_backing_counters(backing);
 
-	if (!pv_perf_backing_has_no_counter(backing) &&
-	    !pv_perf_any_newly_lost(home) && n <= most)
-		return true;
-
-	/* The thread has come to another kind of core: KVM starts the event again there. */
-	return pv_perf_backing_waits(backing);
+	return n <= *most;
 }
 
 /**
@@ -191,9 +209,9 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
  * @event: the event
  * @backing: its backing event, or the one that it will have, on @home's thread
  *
- * Runs on the backing event's thread, so the answer is there at once.  perf schedules
- * all pinned events of a thread anew: the youngest finds no counter, which is not
- * always the event that is being enabled.  It gets its counter back.  The vCPU is in
+ * Runs on the backing event's thread, so the answer is there at once.  If no counter is
+ * free, perf schedules all pinned events of a thread anew: the youngest finds no counter,
+ * which is not always the event that is being enabled.  It gets its counter back.  The vCPU is in
  * the host, so it has missed no count.  Events that had lost their counter stay so
  * until the guest is told.
  *
@@ -209,7 +227,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		  struct perf_event *backing)
 {
 	struct pv_perf_event *other;
-	unsigned int used, most;
+	unsigned int used = 0, most;
 	bool only_fixed;
 
 	lockdep_assert_held(&home->lock);
@@ -222,10 +240,12 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 				event->select : pv_perf_backing_select(backing)))
 		return -EOPNOTSUPP;
 
-	list_for_each_entry(other, &home->events, node)
+	list_for_each_entry(other, &home->events, node) {
 		pv_perf_note_lost(other);
+		if (other != event)
+			used += pv_perf_counters_of(other);
+	}
 
-	used = pv_perf_counters_used(home, event);
 	/* The limit may be lower now, or the host may have taken a fixed counter. */
 	most = max(used, pv_perf_counters_allowed(home->vcpu->kvm));
 	only_fixed = used + pv_perf_backing_counters(backing) > most;
@@ -235,8 +255,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	if (only_fixed)
 		pv_perf_counter_forget(backing);
 	perf_event_enable(backing);
-	if (pv_perf_has_started(home, event, backing,
-				only_fixed ? most : UINT_MAX))
+	if (pv_perf_has_started(home, event, backing, only_fixed ? &most : NULL))
 		return 0;
 
 	perf_event_disable(backing);
