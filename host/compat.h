@@ -69,6 +69,11 @@ static inline void pv_perf_pmu_enable(struct pmu *pmu)
 #define perf_pmu_disable		pv_perf_pmu_disable
 #define perf_pmu_enable			pv_perf_pmu_enable
 
+void pv_perf_compat_enable(struct perf_event *event);
+void pv_perf_compat_disable(struct perf_event *event);
+#define perf_event_enable		pv_perf_compat_enable
+#define perf_event_disable		pv_perf_compat_disable
+
 #ifndef EXPORT_SYMBOL_FOR_KVM_INTERNAL
 #define EXPORT_SYMBOL_FOR_KVM_INTERNAL	EXPORT_SYMBOL_GPL
 #endif

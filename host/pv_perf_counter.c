@@ -3,8 +3,8 @@
  * Reading, stopping and starting the counter of an event of KVM, a backing event, and its
  * position in its period.
  *
- * perf schedules such an event like any kernel counter.  Only the functions here write
- * perf's fields of it, and call its PMU, on KVM's behalf.  KVM itself reads the fields.
+ * perf schedules such an event like any kernel counter.  Only perf and the functions
+ * here write its fields, and call its PMU.  KVM itself reads the fields.
  */
 #include <linux/export.h>
 #include <linux/kvm_types.h>

@@ -9,6 +9,7 @@
 #include <linux/rcupdate.h>
 #include <linux/uaccess.h>
 
+#include "compat.h"
 #include "pv_perf_core.h"
 #include "pv_perf_memory.h"
 #include "pv_perf_seam.h"

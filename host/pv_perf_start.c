@@ -7,6 +7,7 @@
  * then lost its counter, until an ENABLE or a READ restarts it.
  */
 
+#include "compat.h"
 #include "pv_perf_core.h"
 #include "pv_perf_seam.h"
 #include "x86.h"

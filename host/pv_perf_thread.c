@@ -19,6 +19,7 @@
 #include <linux/hashtable.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "pv_perf_core.h"
 #include "pv_perf_seam.h"
 

@@ -49,6 +49,8 @@ u64 local_clock(void)
 
 /* Tasks */
 
+static struct pmu pmus[NR_KINDS];
+
 struct task_struct *task_create(int cpu)
 {
 	static u64 started;
@@ -60,6 +62,9 @@ struct task_struct *task_create(int cpu)
 	task->start_time = __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
 	/* The task's context begins at time 0, now. */
 	task->ctx.timeoffset = -local_clock();
+	task->ctx.pmu = &pmus[0];
+	task->ctx.task = task;
+	INIT_LIST_HEAD(&task->ctx.pinned_active);
 	INIT_LIST_HEAD(&task->events);
 	return task;
 }
@@ -69,7 +74,8 @@ void task_put(struct task_struct *task)
 	if (!refcount_dec_and_test(&task->refs))
 		return;
 
-	CHECK(list_empty(&task->events));
+	CHECK(list_empty(&task->events) && list_empty(&task->ctx.pinned_active));
+	CHECK(!task->ctx.nr_active && !task->ctx.nr_freq);
 	free(task);
 }
 
@@ -194,11 +200,18 @@ static void stop_with_pmu_disabled(struct perf_event *event, int flags)
 	pmu_stop(event, flags);
 }
 
+static int filter_match(struct perf_event *event);
+static int add_with_pmu_disabled(struct perf_event *event, int flags);
+static void del_with_pmu_disabled(struct perf_event *event, int flags);
+
 #define PMU(number) {						\
 	.type = number,							\
 	.pmu_cpu_context = cpu_contexts,				\
 	.pmu_enable = pmu_enable,					\
 	.pmu_disable = pmu_disable,					\
+	.filter_match = filter_match,					\
+	.add = add_with_pmu_disabled,					\
+	.del = del_with_pmu_disabled,					\
 	.read = pmu_read,						\
 	.start = start_with_pmu_disabled,				\
 	.stop = stop_with_pmu_disabled,					\
@@ -224,28 +237,50 @@ static void set_state(struct perf_event *event, enum perf_event_state state)
 	WRITE_ONCE(event->state, state);
 }
 
+/* Its counter is chosen. */
+static void add(struct perf_event *event)
+{
+	/* intel_fixup_er() */
+	if (register_taken && (event->hw.config & 0xff) == 0xb7)
+		event->hw.config += 0xbb - 0xb7;
+	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
+	pmu_start(event, PERF_EF_RELOAD);
+}
+
+static void del(struct perf_event *event)
+{
+	pmu_stop(event, PERF_EF_UPDATE);
+	*residue(event->oncpu, event->hw.idx) = content(event);
+}
+
+static void account(struct perf_event *event, int n)
+{
+	event->ctx->nr_active += n;
+	if (event->attr.freq)
+		event->ctx->nr_freq += n;
+}
+
 static void sched_event_in(struct perf_event *event)
 {
 	if (event->state == PERF_EVENT_STATE_ACTIVE)
 		return;
 
-	/* intel_fixup_er() */
-	if (register_taken && (event->hw.config & 0xff) == 0xb7)
-		event->hw.config += 0xbb - 0xb7;
+	list_add_tail(&event->active_list, &event->ctx->pinned_active);
+	account(event, 1);
 	cpu_contexts[smp_processor_id()].active_oncpu++;
 	WRITE_ONCE(event->hw.interrupts, 0);
 	WRITE_ONCE(event->oncpu, smp_processor_id());
 	set_state(event, PERF_EVENT_STATE_ACTIVE);
-	WRITE_ONCE(event->hw.state, PERF_HES_STOPPED | PERF_HES_UPTODATE);
-	pmu_start(event, PERF_EF_RELOAD);
+	add(event);
 }
 
 static void sched_event_out(struct perf_event *event,
 			    enum perf_event_state state)
 {
 	if (event->state == PERF_EVENT_STATE_ACTIVE) {
-		pmu_stop(event, PERF_EF_UPDATE);
-		*residue(event->oncpu, event->hw.idx) = content(event);
+		del(event);
+		list_del_init(&event->active_list);
+		account(event, -1);
 		cpu_contexts[event->oncpu].active_oncpu--;
 		WRITE_ONCE(event->oncpu, -1);
 	}
@@ -334,14 +369,58 @@ static bool is_on_kind(const struct task_struct *task,
 	return event->pmu == &pmus[kind_of(task->cpu)];
 }
 
-static bool all_have_places(struct task_struct *task)
+/* Is the event to count on this kind of core?  @also is, whatever its state. */
+static bool is_to_count(const struct task_struct *task, const struct perf_event *event,
+			const struct perf_event *also)
+{
+	return (event->state >= PERF_EVENT_STATE_INACTIVE || event == also) &&
+	       is_on_kind(task, event);
+}
+
+static bool all_have_places(struct task_struct *task, const struct perf_event *also)
 {
 	struct perf_event *event;
 
 	list_for_each_entry(event, &task->events, node)
-		if (event->state >= PERF_EVENT_STATE_INACTIVE &&
-		    is_on_kind(task, event) && !has_place(task, event))
+		if (is_to_count(task, event, also) && !has_place(task, event))
 			return false;
+	return true;
+}
+
+/* The counters that are free while perf places events. */
+struct places {
+	bool anew;
+	int left;
+	int fixed;	/* those that are taken, as bits */
+	int next;
+};
+
+static struct places free_places(struct task_struct *task, const struct perf_event *also)
+{
+	return (struct places) {
+		.anew = !all_have_places(task, also),
+		.left = nr_counters(task->cpu) - cpus[task->cpu].taken,
+		.fixed = cpus[task->cpu].taken_fixed,
+	};
+}
+
+/* Returns whether the event can have a counter, and if so the counter's index. */
+static bool find_place(struct places *places, const struct perf_event *event, int *idx)
+{
+	int fixed = fixed_counter(event) & ~places->fixed;
+	int needs;
+
+	if (!places->anew && event->hw.idx < INTEL_PMC_IDX_FIXED)
+		fixed = 0;
+	places->fixed |= fixed;
+	needs = fixed ? 0 : counters(event);
+	if (needs > places->left)
+		return false;
+
+	*idx = !places->anew ? event->hw.idx :
+	       fixed ? INTEL_PMC_IDX_FIXED + __builtin_ctz(fixed) : places->next;
+	places->left -= needs;
+	places->next += needs;
 	return true;
 }
 
@@ -351,39 +430,62 @@ static bool all_have_places(struct task_struct *task)
  */
 static void resched(struct task_struct *task)
 {
-	int left = nr_counters(task->cpu) - cpus[task->cpu].taken;
-	int fixed, needs, used = 0, next = 0;
-	bool anew = !all_have_places(task);
+	struct places places = free_places(task, NULL);
 	struct perf_event *event;
+	int idx;
 
 	list_for_each_entry(event, &task->events, node) {
 		if (event->state < PERF_EVENT_STATE_INACTIVE)
 			continue;
 		/* The filter comes first: it is not in error. */
-		if (!is_on_kind(task, event)) {
+		if (!is_on_kind(task, event) || !task->running) {
 			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
-			continue;
-		}
-		fixed = fixed_counter(event) & ~used &
-			~cpus[task->cpu].taken_fixed;
-		if (!anew && event->hw.idx < INTEL_PMC_IDX_FIXED)
-			fixed = 0;
-		used |= fixed;
-		needs = fixed ? 0 : counters(event);
-		if (!task->running) {
-			sched_event_out(event, PERF_EVENT_STATE_INACTIVE);
-		} else if (needs <= left) {
-			if (anew)
-				assign(event, fixed ? INTEL_PMC_IDX_FIXED +
-						      __builtin_ctz(fixed) :
-						      next);
-			left -= needs;
-			next += needs;
+		} else if (find_place(&places, event, &idx)) {
+			assign(event, idx);
 			sched_event_in(event);
 		} else {
 			sched_event_out(event, PERF_EVENT_STATE_ERROR);
 		}
 	}
+}
+
+static int filter_match(struct perf_event *event)
+{
+	return is_on_kind(event->hw.target, event);
+}
+
+/* Either each event of the thread has a counter then, or nothing changes. */
+static bool place_beside(struct task_struct *task, const struct perf_event *also)
+{
+	struct places places = free_places(task, also), same = places;
+	struct perf_event *event;
+	int idx;
+
+	list_for_each_entry(event, &task->events, node)
+		if (is_to_count(task, event, also) && !find_place(&places, event, &idx))
+			return false;
+
+	list_for_each_entry(event, &task->events, node)
+		if (is_to_count(task, event, also) && find_place(&same, event, &idx))
+			assign(event, idx);
+	return true;
+}
+
+static int add_with_pmu_disabled(struct perf_event *event, int flags)
+{
+	CHECK(pmu_is_disabled && flags == PERF_EF_START);
+	CHECK(event->hw.target == current && event->state < PERF_EVENT_STATE_INACTIVE);
+	if (!place_beside(current, event))
+		return -EAGAIN;
+
+	add(event);
+	return 0;
+}
+
+static void del_with_pmu_disabled(struct perf_event *event, int flags)
+{
+	CHECK(pmu_is_disabled && event->oncpu == smp_processor_id());
+	del(event);
 }
 
 /* The kind that an event is for; on a hybrid host, an event has to say so. */

@@ -2108,6 +2108,62 @@ static void count_enables(const char *where)
 	enabled_by_perf += !strcmp(where, "enable");
 }
 
+static int scheduled_by_perf;
+
+static void count_scheduling(const char *where)
+{
+	scheduled_by_perf += !strcmp(where, "enable") || !strcmp(where, "disable");
+}
+
+/* perf would schedule all events of the thread. */
+static void test_beside(void)
+{
+	u32 id;
+
+	setup();
+	for (id = 1; id <= NR_COUNTERS + 1; id++)
+		open_id(id);
+	scheduled_by_perf = 0;
+	sleep_hook = count_scheduling;
+	call(KVM_PERF_OP_ENABLE, 1);
+	is("perf schedules the first event", scheduled_by_perf, 1);
+	run_guest(10);
+	for (id = 2; id <= NR_COUNTERS; id++)
+		CHECK(!call(KVM_PERF_OP_ENABLE, id));
+	run_guest(10);
+	is("an event starts beside others without perf", scheduled_by_perf, 1);
+	call(KVM_PERF_OP_DISABLE, 2);
+	run_guest(10);
+	is("an event stops beside others without perf", scheduled_by_perf, 1);
+	take_counters(tasks[0], 1);
+	is("ENABLE without a free counter", call(3, NR_COUNTERS + 1), -KVM_EBUSY);
+	is("perf schedules all events, and then all except for the new one",
+	   scheduled_by_perf, 3);
+	take_counters(tasks[0], 0);
+	is("ENABLE with a free counter", call(3, NR_COUNTERS + 1), 0);
+	is("it starts without perf", scheduled_by_perf, 3);
+	run_guest(10);
+	sleep_hook = NULL;
+
+	call(5, KVM_PERF_ID_ALL);
+	call(5, 2);
+	is("the first event has counted all the time", mem->record[1].count, 40);
+	is("the first event's time", mem->record[1].time_running, 40);
+	is("the second event has counted until it was stopped",
+	   mem->record[2].count, 10);
+	is("the second event's time", mem->record[2].time_running, 10);
+	is("the last event has counted since it was started",
+	   mem->record[NR_COUNTERS + 1].count, 10);
+	is("the last event's time", mem->record[NR_COUNTERS + 1].time_enabled, 10);
+	for (id = 1; id <= NR_COUNTERS + 1; id++)
+		call(KVM_PERF_OP_DISABLE, id);
+	run_guest(10);
+	call(5, 3);
+	is("a disabled event counts no more", mem->record[3].count, 30);
+	is("its time stands still", mem->record[3].time_running, 30);
+	teardown();
+}
+
 /* The host keeps some counters for itself. */
 static void test_max_counters(void)
 {
@@ -7416,6 +7472,7 @@ int main(void)
 	test_lost();
 	test_told();
 	test_counters();
+	test_beside();
 	test_max_counters();
 	test_pairs();
 	test_fixed_counters();

@@ -172,6 +172,10 @@ void might_sleep_at(const char *where);
 #define NR_FIXED	4
 #define NR_BRANCHES	16
 
+typedef struct {
+	pthread_mutex_t mutex;
+} raw_spinlock_t;
+
 struct task_struct {
 	refcount_t refs;
 	int cpu;
@@ -184,6 +188,12 @@ struct task_struct {
 		u64 run_delay;
 	} sched_info;
 	struct perf_event_context {
+		raw_spinlock_t lock;
+		struct pmu *pmu;
+		struct task_struct *task;
+		struct list_head pinned_active;
+		int nr_active;
+		int nr_freq;
 		u64 timeoffset;
 		u64 stopped_at;
 	} ctx;
@@ -235,6 +245,7 @@ bool irqs_are_off(void);
 #define local_irq_restore(flags)  irq_restore(flags)
 #define lockdep_assert_irqs_disabled()	CHECK(irqs_are_off())
 #define cond_resched()		  might_sleep_at("cond_resched")
+#define might_sleep()		  might_sleep_at("might_sleep")
 
 struct mutex {
 	pthread_mutex_t mutex;
@@ -252,10 +263,6 @@ int mutex_lock_killable(struct mutex *lock);
 void mutex_unlock(struct mutex *lock);
 
 #define mutex_lock_nested(lock, class)	mutex_lock(lock)
-
-typedef struct {
-	pthread_mutex_t mutex;
-} raw_spinlock_t;
 
 static inline void assert_mutex_held(struct mutex *lock)
 {
@@ -276,6 +283,10 @@ static inline void assert_raw_spinlock_held(raw_spinlock_t *lock)
 #define raw_spin_lock(lock) \
 	(CHECK(irqs_are_off()), (void)pthread_mutex_lock(&(lock)->mutex))
 #define raw_spin_unlock(lock)		((void)pthread_mutex_unlock(&(lock)->mutex))
+#define raw_spin_lock_irq(lock) \
+	do { CHECK(!irq_save()); raw_spin_lock(lock); } while (0)
+#define raw_spin_unlock_irq(lock) \
+	do { raw_spin_unlock(lock); irq_restore(false); } while (0)
 #define raw_spin_lock_irqsave(lock, flags) \
 	do { local_irq_save(flags); raw_spin_lock(lock); } while (0)
 #define raw_spin_unlock_irqrestore(lock, flags) \
@@ -424,6 +435,7 @@ struct perf_cpu_context {
 		struct list_head pinned_active;
 	} ctx;
 	int active_oncpu;
+	int exclusive;
 };
 
 #define this_cpu_ptr(array)	(&(array)[smp_processor_id()])
@@ -454,6 +466,9 @@ struct pmu {
 	struct perf_cpu_context *pmu_cpu_context;
 	void (*pmu_enable)(struct pmu *pmu);
 	void (*pmu_disable)(struct pmu *pmu);
+	int (*filter_match)(struct perf_event *event);
+	int (*add)(struct perf_event *event, int flags);
+	void (*del)(struct perf_event *event, int flags);
 	void (*read)(struct perf_event *event);
 	void (*start)(struct perf_event *event, int flags);
 	void (*stop)(struct perf_event *event, int flags);

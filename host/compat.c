@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What perf does in the series for mainline, for modules: start and stop an event without
+ * scheduling others.
+ */
+#include <linux/list.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+
+#include "compat.h"
+
+#undef perf_event_enable
+#undef perf_event_disable
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+/* What perf's __get_cpu_context() finds. */
+static struct perf_cpu_context *hardware_of_cpu(const struct perf_event *event)
+{
+	return this_cpu_ptr(event->ctx->pmu->pmu_cpu_context);
+}
+
+static struct list_head *active_pinned(const struct perf_event *event)
+{
+	return &event->ctx->pinned_active;
+}
+
+static bool counts_on_cpu(struct perf_event *event)
+{
+	return !event->pmu->filter_match || event->pmu->filter_match(event);
+}
+
+static void account(struct perf_event *event, int n)
+{
+	event->ctx->nr_active += n;
+	if (event->attr.freq)
+		event->ctx->nr_freq += n;
+}
+#else
+static struct perf_cpu_pmu_context *hardware_of_cpu(const struct perf_event *event)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
+	return this_cpu_ptr(event->pmu->cpu_pmu_context);
+#else
+	return *this_cpu_ptr(event->pmu->cpu_pmu_context);
+#endif
+}
+
+static struct list_head *active_pinned(const struct perf_event *event)
+{
+	return &event->pmu_ctx->pinned_active;
+}
+
+static bool counts_on_cpu(struct perf_event *event)
+{
+	return !event->pmu->filter ||
+	       !event->pmu->filter(event->pmu, smp_processor_id());
+}
+
+static void account(struct perf_event *event, int n)
+{
+	if (event->attr.freq) {
+		event->ctx->nr_freq += n;
+		event->pmu_ctx->nr_freq += n;
+	}
+}
+#endif
+
+static u64 context_time(const struct perf_event_context *ctx)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return local_clock() + ctx->timeoffset;
+#else
+	return local_clock() + ctx->time.offset;
+#endif
+}
+
+/* MAX_INTERRUPTS of kernel/events/core.c. */
+static bool is_throttled(const struct perf_event *event)
+{
+	return event->hw.interrupts == ~0ULL;
+}
+
+/* To start a throttled event after it has been moved, perf writes no counter before 7.0. */
+static bool any_throttled(const struct list_head *active)
+{
+	struct perf_event *event;
+
+	list_for_each_entry(event, active, active_list) {
+		if (is_throttled(event))
+			return true;
+	}
+
+	return false;
+}
+
+/*
+ * If another pinned event counts, perf has this thread's pinned events on this CPU, and
+ * keeps account of that.
+ */
+static bool may_start_beside(struct perf_event *event)
+{
+	struct list_head *active = active_pinned(event);
+
+	return event->ctx->task == current &&
+	       (event->state == PERF_EVENT_STATE_OFF ||
+		event->state == PERF_EVENT_STATE_ERROR) &&
+	       !list_empty(active) && !any_throttled(active) &&
+	       !hardware_of_cpu(event)->exclusive && counts_on_cpu(event);
+}
+
+/*
+ * As event_sched_in() of kernel/events/core.c, but outside of a transaction: then add()
+ * finds out whether there is a counter.  The counter starts when the PMU is enabled.
+ */
+static bool start_beside(struct perf_event *event)
+{
+	int ret;
+
+	perf_pmu_disable(event->pmu);
+	ret = event->pmu->add(event, PERF_EF_START);
+	if (!ret) {
+		event->tstamp = context_time(event->ctx);
+		if (is_throttled(event))
+			event->hw.interrupts = 0;
+		WRITE_ONCE(event->oncpu, smp_processor_id());
+		/* Who sees ACTIVE sees the CPU. */
+		smp_wmb();
+		WRITE_ONCE(event->state, PERF_EVENT_STATE_ACTIVE);
+		list_add_tail(&event->active_list, active_pinned(event));
+		hardware_of_cpu(event)->active_oncpu++;
+		account(event, 1);
+	}
+	perf_pmu_enable(event->pmu);
+
+	return !ret;
+}
+
+/**
+ * pv_perf_compat_enable - perf_event_enable() for a pinned event of a thread
+ * @event: the event, alone in its group
+ *
+ * If the event is this thread's, another pinned one counts, and a counter is free, lets
+ * the event count.  Else perf schedules the thread's events of this PMU out and in again.
+ * May sleep.
+ */
+void pv_perf_compat_enable(struct perf_event *event)
+{
+	bool done;
+
+	might_sleep();
+	raw_spin_lock_irq(&event->ctx->lock);
+	done = may_start_beside(event) && start_beside(event);
+	raw_spin_unlock_irq(&event->ctx->lock);
+
+	if (!done)
+		perf_event_enable(event);
+}
+
+static bool may_stop_beside(struct perf_event *event)
+{
+	return event->ctx->task == current &&
+	       event->state == PERF_EVENT_STATE_ACTIVE &&
+	       event->oncpu == smp_processor_id() &&
+	       !list_is_singular(active_pinned(event));
+}
+
+/* As event_sched_out() of kernel/events/core.c. */
+static void stop_beside(struct perf_event *event)
+{
+	u64 delta;
+
+	list_del_init(&event->active_list);
+	perf_pmu_disable(event->pmu);
+	event->pmu->del(event, 0);
+	delta = context_time(event->ctx) - event->tstamp;
+	event->total_time_enabled += delta;
+	event->total_time_running += delta;
+	event->tstamp += delta;
+	WRITE_ONCE(event->oncpu, -1);
+	WRITE_ONCE(event->state, PERF_EVENT_STATE_OFF);
+	hardware_of_cpu(event)->active_oncpu--;
+	account(event, -1);
+	perf_pmu_enable(event->pmu);
+}
+
+/**
+ * pv_perf_compat_disable - perf_event_disable() for a pinned event of a thread
+ * @event: the event, alone in its group
+ *
+ * If the event counts on this CPU, and another pinned one does, saves perf's way to the
+ * event's CPU.  May sleep.
+ */
+void pv_perf_compat_disable(struct perf_event *event)
+{
+	bool may;
+
+	might_sleep();
+	raw_spin_lock_irq(&event->ctx->lock);
+	may = may_stop_beside(event);
+	if (may)
+		stop_beside(event);
+	raw_spin_unlock_irq(&event->ctx->lock);
+
+	if (!may)
+		perf_event_disable(event);
+}
