@@ -408,7 +408,8 @@ static unsigned int kvm_pmu_count_started(struct kvm_pmu_cpu *cpu)
 
 	for_each_backing(cpu, backing) {
 		/* An NMI may have stopped it before an operation was noted. */
-		kvm_pmu_settle_leaving(backing);
+		if (backing->leaving)
+			kvm_pmu_settle_leaving(backing);
 		if (READ_ONCE(backing->state) != KVM_PMU_STARTING)
 			continue;
 		if (backing->host != KVM_PMU_RUNNING) {

@@ -150,7 +150,6 @@ void pv_perf_compat_enable(struct perf_event *event)
 {
 	bool done;
 
-	might_sleep();
 	raw_spin_lock_irq(&event->ctx->lock);
 	done = may_start_beside(event) && start_beside(event);
 	raw_spin_unlock_irq(&event->ctx->lock);
@@ -197,7 +196,6 @@ void pv_perf_compat_disable(struct perf_event *event)
 {
 	bool may;
 
-	might_sleep();
 	raw_spin_lock_irq(&event->ctx->lock);
 	may = may_stop_beside(event);
 	if (may)

@@ -242,6 +242,8 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 		return -EOPNOTSUPP;
 
 	list_for_each_entry(other, &home->events, node) {
+		if (!other->enabled)
+			continue;
 		pv_perf_note_lost(other);
 		if (other != event)
 			used += pv_perf_counters_of(other);

@@ -245,7 +245,6 @@ bool irqs_are_off(void);
 #define local_irq_restore(flags)  irq_restore(flags)
 #define lockdep_assert_irqs_disabled()	CHECK(irqs_are_off())
 #define cond_resched()		  might_sleep_at("cond_resched")
-#define might_sleep()		  might_sleep_at("might_sleep")
 
 struct mutex {
 	pthread_mutex_t mutex;
