@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What perf does in the series for mainline, for modules: start and stop an event without
- * scheduling others.
+ * Starting and stopping an event of perf without scheduling others, for modules.  In the
+ * series for mainline, perf's own perf_event_enable() starts an event so.
+ *
+ * With interrupts off, nobody else changes which events are on this CPU: perf sends the
+ * CPU an IPI.  The context's lock keeps other CPUs from reading half of the changes.
+ * The NMI handler looks at the counters that the PMU has started, which begins when the
+ * PMU is enabled.
  */
 #include <linux/list.h>
 #include <linux/percpu.h>
@@ -83,7 +88,10 @@ static bool is_throttled(const struct perf_event *event)
 	return event->hw.interrupts == ~0ULL;
 }
 
-/* To start a throttled event after it has been moved, perf writes no counter before 7.0. */
+/*
+ * add() may move an event to another counter.  Before 7.0 perf starts a throttled event,
+ * at a tick, without writing its new counter.
+ */
 static bool any_throttled(const struct list_head *active)
 {
 	struct perf_event *event;

@@ -69,6 +69,7 @@ static inline void pv_perf_pmu_enable(struct pmu *pmu)
 #define perf_pmu_disable		pv_perf_pmu_disable
 #define perf_pmu_enable			pv_perf_pmu_enable
 
+/* perf's own schedule the thread's events, or take the way to another CPU. */
 void pv_perf_compat_enable(struct perf_event *event);
 void pv_perf_compat_disable(struct perf_event *event);
 #define perf_event_enable		pv_perf_compat_enable

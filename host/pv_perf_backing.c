@@ -243,7 +243,10 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 void pv_perf_backing_read(struct perf_event *backing,
 			  struct pv_perf_reading *reading)
 {
-	/* perf changes neither before KVM, with the home locked, enables the event. */
+	/*
+	 * perf changes its count and times only after KVM, with the home locked, has
+	 * enabled it.
+	 */
 	if (READ_ONCE(backing->state) == PERF_EVENT_STATE_OFF) {
 		reading->count = local64_read(&backing->count);
 		reading->enabled = backing->total_time_enabled;

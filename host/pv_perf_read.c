@@ -52,7 +52,10 @@ static bool __pv_perf_stopped_at(struct pv_perf_event *event,
 	return stopped;
 }
 
-/* Where the event is stopped, if it is.  Its vCPU may start or stop it meanwhile. */
+/*
+ * Where the event is stopped, if it is.  Its vCPU may start or stop it meanwhile.  A
+ * disabled event is not stopped: DISABLE has forgotten that, see pv_perf_forget_stopped().
+ */
 static __always_inline bool pv_perf_stopped_at(struct pv_perf_event *event,
 					       struct pv_perf_position *at)
 {
@@ -85,7 +88,7 @@ bool pv_perf_read_here(struct pv_perf_event *event,
 	return __pv_perf_read_here(event, reading);
 }
 
-/* It does not count on this CPU, or did not just now. */
+/* It did not count on this CPU just now. */
 static void pv_perf_read_there(struct pv_perf_event *event,
 			       struct pv_perf_reading *reading)
 {

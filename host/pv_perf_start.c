@@ -179,11 +179,11 @@ static void pv_perf_return_moved(struct pv_perf_vcpu *home,
 	}
 }
 
-/* Do all events have a counter, and if @most is given, no more than that? */
+/* Do all events have a counter, and at most @most?  UINT_MAX: however many. */
 static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 				const struct pv_perf_event *starting,
 				const struct perf_event *backing,
-				const unsigned int *most)
+				unsigned int most)
 {
 	unsigned int n;
 
@@ -194,14 +194,14 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
 	if (pv_perf_backing_has_no_counter(backing) || pv_perf_any_newly_lost(home))
 		return false;
 
-	if (!most)
+	if (most == UINT_MAX)
 		return true;
 
 	n = pv_perf_counters_used(home, starting);
 	if (!pv_perf_backing_is_fixed(backing))
 		n += pv_perf_backing_counters(backing);
 
-	return n <= *most;
+	return n <= most;
 }
 
 /**
@@ -212,9 +212,9 @@ static bool pv_perf_has_started(struct pv_perf_vcpu *home,
  *
  * Runs on the backing event's thread, so the answer is there at once.  If no counter is
  * free, perf schedules all pinned events of a thread anew: the youngest finds no counter,
- * which is not always the event that is being enabled.  It gets its counter back.  The vCPU is in
- * the host, so it has missed no count.  Events that had lost their counter stay so
- * until the guest is told.
+ * which is not always the event that is being enabled.  It gets its counter back.  The
+ * vCPU is in the host, so it has missed no count.  Events that had lost their counter
+ * stay so until the guest is told.
  *
  * Beyond the limit on counters perf is not asked: it would take a counter from a host
  * event, which gets it back only when perf next rotates those.  The exception is an
@@ -241,6 +241,7 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 				event->select : pv_perf_backing_select(backing)))
 		return -EOPNOTSUPP;
 
+	/* One walk, also past the many events that a guest may keep open. */
 	list_for_each_entry(other, &home->events, node) {
 		if (!other->enabled)
 			continue;
@@ -258,7 +259,8 @@ int pv_perf_start(struct pv_perf_vcpu *home, struct pv_perf_event *event,
 	if (only_fixed)
 		pv_perf_counter_forget(backing);
 	perf_event_enable(backing);
-	if (pv_perf_has_started(home, event, backing, only_fixed ? &most : NULL))
+	if (pv_perf_has_started(home, event, backing,
+				only_fixed ? most : UINT_MAX))
 		return 0;
 
 	perf_event_disable(backing);

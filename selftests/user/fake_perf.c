@@ -62,6 +62,7 @@ struct task_struct *task_create(int cpu)
 	task->start_time = __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED);
 	/* The task's context begins at time 0, now. */
 	task->ctx.timeoffset = -local_clock();
+	raw_spin_lock_init(&task->ctx.lock);
 	task->ctx.pmu = &pmus[0];
 	task->ctx.task = task;
 	INIT_LIST_HEAD(&task->ctx.pinned_active);

@@ -2161,6 +2161,14 @@ static void test_beside(void)
 	call(5, 3);
 	is("a disabled event counts no more", mem->record[3].count, 30);
 	is("its time stands still", mem->record[3].time_running, 30);
+
+	CHECK(!open_notify(20, 100) && !call(KVM_PERF_OP_ENABLE, 20));
+	throttle(event(20)->backing);
+	scheduled_by_perf = 0;
+	sleep_hook = count_scheduling;
+	is("ENABLE beside a throttled event", call(KVM_PERF_OP_ENABLE, 1), 0);
+	is("perf schedules both", scheduled_by_perf, 1);
+	sleep_hook = NULL;
 	teardown();
 }
 
