@@ -27,9 +27,15 @@ static struct perf_cpu_context *hardware_of_cpu(const struct perf_event *event)
 	return this_cpu_ptr(event->ctx->pmu->pmu_cpu_context);
 }
 
-static struct list_head *active_pinned(const struct perf_event *event)
+/* The events of this PMU that are the CPU's, and the thread's. */
+static struct perf_event_context *events_of_cpu(const struct perf_event *event)
 {
-	return &event->ctx->pinned_active;
+	return &hardware_of_cpu(event)->ctx;
+}
+
+static struct perf_event_context *events_of_thread(const struct perf_event *event)
+{
+	return event->ctx;
 }
 
 static bool counts_on_cpu(struct perf_event *event)
@@ -53,9 +59,15 @@ static struct perf_cpu_pmu_context *hardware_of_cpu(const struct perf_event *eve
 #endif
 }
 
-static struct list_head *active_pinned(const struct perf_event *event)
+static struct perf_event_pmu_context *events_of_cpu(const struct perf_event *event)
 {
-	return &event->pmu_ctx->pinned_active;
+	return &hardware_of_cpu(event)->epc;
+}
+
+static struct perf_event_pmu_context *
+events_of_thread(const struct perf_event *event)
+{
+	return event->pmu_ctx;
 }
 
 static bool counts_on_cpu(struct perf_event *event)
@@ -88,20 +100,45 @@ static bool is_throttled(const struct perf_event *event)
 	return event->hw.interrupts == ~0ULL;
 }
 
-/*
- * add() may move an event to another counter.  Before 7.0 perf starts a throttled event,
- * at a tick, without writing its new counter.
- */
-static bool any_throttled(const struct list_head *active)
+static bool is_group_throttled(const struct perf_event *leader)
 {
-	struct perf_event *event;
+	const struct perf_event *sibling;
 
-	list_for_each_entry(event, active, active_list) {
-		if (is_throttled(event))
+	if (is_throttled(leader))
+		return true;
+
+	for_each_sibling_event(sibling, leader) {
+		if (is_throttled(sibling))
 			return true;
 	}
 
 	return false;
+}
+
+static bool any_throttled(const struct list_head *active)
+{
+	const struct perf_event *leader;
+
+	list_for_each_entry(leader, active, active_list) {
+		if (is_group_throttled(leader))
+			return true;
+	}
+
+	return false;
+}
+
+/*
+ * add() may move other events to make room.  Before 7.0 perf starts a throttled event, at
+ * a tick, without writing its new counter.  Events that are not pinned do not make way:
+ * one of them might have the fixed counter without which the guest is over its limit.
+ */
+static bool may_add_beside(const struct perf_event *event)
+{
+	return list_empty(&events_of_thread(event)->flexible_active) &&
+	       list_empty(&events_of_cpu(event)->flexible_active) &&
+	       !any_throttled(&events_of_thread(event)->pinned_active) &&
+	       !any_throttled(&events_of_cpu(event)->pinned_active) &&
+	       !hardware_of_cpu(event)->exclusive;
 }
 
 /*
@@ -110,36 +147,40 @@ static bool any_throttled(const struct list_head *active)
  */
 static bool may_start_beside(struct perf_event *event)
 {
-	struct list_head *active = active_pinned(event);
-
 	return event->ctx->task == current &&
 	       (event->state == PERF_EVENT_STATE_OFF ||
 		event->state == PERF_EVENT_STATE_ERROR) &&
-	       !list_empty(active) && !any_throttled(active) &&
-	       !hardware_of_cpu(event)->exclusive && counts_on_cpu(event);
+	       !list_empty(&events_of_thread(event)->pinned_active) &&
+	       may_add_beside(event) && counts_on_cpu(event);
 }
 
 /*
  * As event_sched_in() of kernel/events/core.c, but outside of a transaction: then add()
- * finds out whether there is a counter.  The counter starts when the PMU is enabled.
+ * finds out whether there is a counter.  The counter starts when the PMU is enabled.  In
+ * a guest, add() may throttle the event, so what perf keeps of the event comes before.
  */
 static bool start_beside(struct perf_event *event)
 {
+	enum perf_event_state before = event->state;
 	int ret;
 
+	event->tstamp = context_time(event->ctx);
+	WRITE_ONCE(event->oncpu, smp_processor_id());
+	/* Who sees ACTIVE sees the CPU. */
+	smp_wmb();
+	WRITE_ONCE(event->state, PERF_EVENT_STATE_ACTIVE);
+	if (is_throttled(event))
+		event->hw.interrupts = 0;
 	perf_pmu_disable(event->pmu);
 	ret = event->pmu->add(event, PERF_EF_START);
 	if (!ret) {
-		event->tstamp = context_time(event->ctx);
-		if (is_throttled(event))
-			event->hw.interrupts = 0;
-		WRITE_ONCE(event->oncpu, smp_processor_id());
-		/* Who sees ACTIVE sees the CPU. */
-		smp_wmb();
-		WRITE_ONCE(event->state, PERF_EVENT_STATE_ACTIVE);
-		list_add_tail(&event->active_list, active_pinned(event));
+		list_add_tail(&event->active_list,
+			      &events_of_thread(event)->pinned_active);
 		hardware_of_cpu(event)->active_oncpu++;
 		account(event, 1);
+	} else {
+		WRITE_ONCE(event->state, before);
+		WRITE_ONCE(event->oncpu, -1);
 	}
 	perf_pmu_enable(event->pmu);
 
@@ -150,8 +191,8 @@ static bool start_beside(struct perf_event *event)
  * pv_perf_compat_enable - perf_event_enable() for a pinned event of a thread
  * @event: the event, alone in its group
  *
- * If the event is this thread's, another pinned one counts, and a counter is free, lets
- * the event count.  Else perf schedules the thread's events of this PMU out and in again.
+ * If the event is this thread's, another pinned one counts, no event of the PMU has to
+ * make way, and a counter is free, lets the event count.  Else perf schedules the thread's events of this PMU out and in again.
  * May sleep.
  */
 void pv_perf_compat_enable(struct perf_event *event)
@@ -171,7 +212,7 @@ static bool may_stop_beside(struct perf_event *event)
 	return event->ctx->task == current &&
 	       event->state == PERF_EVENT_STATE_ACTIVE &&
 	       event->oncpu == smp_processor_id() &&
-	       !list_is_singular(active_pinned(event));
+	       !list_is_singular(&events_of_thread(event)->pinned_active);
 }
 
 /* As event_sched_out() of kernel/events/core.c. */

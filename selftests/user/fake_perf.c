@@ -66,6 +66,7 @@ struct task_struct *task_create(int cpu)
 	task->ctx.pmu = &pmus[0];
 	task->ctx.task = task;
 	INIT_LIST_HEAD(&task->ctx.pinned_active);
+	INIT_LIST_HEAD(&task->ctx.flexible_active);
 	INIT_LIST_HEAD(&task->events);
 	return task;
 }
@@ -94,8 +95,10 @@ static __attribute__((constructor)) void init_contexts(void)
 {
 	int i;
 
-	for (i = 0; i < NR_CPUS; i++)
+	for (i = 0; i < NR_CPUS; i++) {
 		INIT_LIST_HEAD(&cpu_contexts[i].ctx.pinned_active);
+		INIT_LIST_HEAD(&cpu_contexts[i].ctx.flexible_active);
+	}
 }
 
 /* A counter has 48 bits, and half of that is the longest period. */
@@ -456,7 +459,7 @@ static int filter_match(struct perf_event *event)
 }
 
 /* Either each event of the thread has a counter then, or nothing changes. */
-static bool place_beside(struct task_struct *task, const struct perf_event *also)
+static bool place_beside(struct task_struct *task, struct perf_event *also)
 {
 	struct places places = free_places(task, also), same = places;
 	struct perf_event *event;
@@ -466,16 +469,26 @@ static bool place_beside(struct task_struct *task, const struct perf_event *also
 		if (is_to_count(task, event, also) && !find_place(&places, event, &idx))
 			return false;
 
-	list_for_each_entry(event, &task->events, node)
-		if (is_to_count(task, event, also) && find_place(&same, event, &idx))
+	list_for_each_entry(event, &task->events, node) {
+		if (!is_to_count(task, event, also) || !find_place(&same, event, &idx))
+			continue;
+		/* Before 7.0, x86_pmu_enable() would leave the old content in the counter. */
+		CHECK(event == also || event->hw.idx == idx ||
+		      event->hw.interrupts != -1ull);
+		if (event == also)
+			set_idx(event, idx);
+		else
 			assign(event, idx);
+	}
 	return true;
 }
 
 static int add_with_pmu_disabled(struct perf_event *event, int flags)
 {
 	CHECK(pmu_is_disabled && flags == PERF_EF_START);
-	CHECK(event->hw.target == current && event->state < PERF_EVENT_STATE_INACTIVE);
+	/* As event_sched_in() calls it: a guest's driver may throttle the event now. */
+	CHECK(event->hw.target == current && event->state == PERF_EVENT_STATE_ACTIVE);
+	CHECK(event->oncpu == smp_processor_id() && event->hw.interrupts != -1ull);
 	if (!place_beside(current, event))
 		return -EAGAIN;
 
@@ -610,6 +623,8 @@ perf_event_create_kernel_counter(struct perf_event_attr *wanted, int cpu,
 	event->hw.last_period = event->hw.sample_period;
 	local64_set(&event->hw.period_left, event->hw.sample_period);
 	event->ctx = &task->ctx;
+	event->group_leader = event;
+	INIT_LIST_HEAD(&event->sibling_list);
 	event->overflow_handler = overflow_handler;
 	event->overflow_handler_context = context;
 	atomic_inc(&nr_backing_events);
@@ -782,19 +797,35 @@ struct perf_event watchdog = {
 	.state = PERF_EVENT_STATE_ACTIVE,
 	.attr.type = PERF_TYPE_HARDWARE,
 	.attr.config = PERF_COUNT_HW_CPU_CYCLES,
+	.attr.pinned = 1,
 	.owner = (void *)-1l,
 	.hw.idx = NR_COUNTERS - 1,
 };
 
+static void set_host_event_locked(struct task_struct *task, struct perf_event *event)
+{
+	struct perf_event_context *ctx = &cpu_contexts[task->cpu].ctx;
+
+	INIT_LIST_HEAD(&ctx->pinned_active);
+	INIT_LIST_HEAD(&ctx->flexible_active);
+	if (event)
+		list_add_tail(&event->active_list, event->attr.pinned ?
+			      &ctx->pinned_active : &ctx->flexible_active);
+}
+
 void set_watchdog(struct task_struct *task, bool on)
 {
-	struct list_head *pinned = &cpu_contexts[task->cpu].ctx.pinned_active;
-
 	irq_lock(task->cpu);
-	INIT_LIST_HEAD(pinned);
-	if (on)
-		list_add_tail(&watchdog.active_list, pinned);
+	set_host_event_locked(task, on ? &watchdog : NULL);
 	take_counters_locked(task, on);
+	irq_unlock(task->cpu);
+}
+
+/* perf has this event, or none, on the task's CPU.  The event takes no counter. */
+void set_host_event(struct task_struct *task, struct perf_event *event)
+{
+	irq_lock(task->cpu);
+	set_host_event_locked(task, event);
 	irq_unlock(task->cpu);
 }
 

@@ -2172,6 +2172,54 @@ static void test_beside(void)
 	teardown();
 }
 
+/* Starts and stops event 2.  Returns whether perf has scheduled other events for that. */
+static bool perf_schedules(void)
+{
+	scheduled_by_perf = 0;
+	sleep_hook = count_scheduling;
+	CHECK(!call(KVM_PERF_OP_ENABLE, 2));
+	sleep_hook = NULL;
+	CHECK(!call(KVM_PERF_OP_DISABLE, 2));
+	return scheduled_by_perf;
+}
+
+/* Only events that need not make way stay where they are. */
+static void test_beside_host(void)
+{
+	struct perf_event sibling = { 0 };
+	struct perf_event leader = { .attr.pinned = 1, .group_leader = &leader };
+
+	INIT_LIST_HEAD(&leader.sibling_list);
+	list_add_tail(&sibling.sibling_list, &leader.sibling_list);
+	sibling.group_leader = &leader;
+
+	setup();
+	CHECK(!open_id(1) && !open_id(2) && !call(KVM_PERF_OP_ENABLE, 1));
+	set_host_event(tasks[0], &leader);
+	is("an event starts beside a pinned one of the host without perf",
+	   perf_schedules(), 0);
+	leader.hw.interrupts = -1;
+	is("perf schedules all events beside a throttled one of the host",
+	   perf_schedules(), 1);
+	leader.hw.interrupts = 0;
+	sibling.hw.interrupts = -1;
+	is("perf schedules all events beside a group with a throttled one",
+	   perf_schedules(), 1);
+	sibling.hw.interrupts = 0;
+	leader.attr.pinned = 0;
+	set_host_event(tasks[0], &leader);
+	is("an event of the host that is not pinned makes way",
+	   perf_schedules(), 1);
+	set_host_event(tasks[0], NULL);
+	is("an event starts without perf when the host has none",
+	   perf_schedules(), 0);
+	list_add_tail(&leader.active_list, &tasks[0]->ctx.flexible_active);
+	is("an event of the thread that is not pinned makes way",
+	   perf_schedules(), 1);
+	list_del_init(&leader.active_list);
+	teardown();
+}
+
 /* The host keeps some counters for itself. */
 static void test_max_counters(void)
 {
@@ -7481,6 +7529,7 @@ int main(void)
 	test_told();
 	test_counters();
 	test_beside();
+	test_beside_host();
 	test_max_counters();
 	test_pairs();
 	test_fixed_counters();

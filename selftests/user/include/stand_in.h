@@ -192,6 +192,7 @@ struct task_struct {
 		struct pmu *pmu;
 		struct task_struct *task;
 		struct list_head pinned_active;
+		struct list_head flexible_active;
 		int nr_active;
 		int nr_freq;
 		u64 timeoffset;
@@ -430,9 +431,7 @@ struct perf_event;
 
 /* Before Linux 6.2. */
 struct perf_cpu_context {
-	struct {
-		struct list_head pinned_active;
-	} ctx;
+	struct perf_event_context ctx;
 	int active_oncpu;
 	int exclusive;
 };
@@ -498,6 +497,8 @@ typedef void (*perf_overflow_handler_t)(struct perf_event *event,
 struct perf_event {
 	struct list_head node;
 	struct list_head active_list;
+	struct list_head sibling_list;
+	struct perf_event *group_leader;
 	void *owner;
 	struct pmu *pmu;
 	enum perf_event_state state;
@@ -512,6 +513,10 @@ struct perf_event {
 	perf_overflow_handler_t overflow_handler;
 	void *overflow_handler_context;
 };
+
+#define for_each_sibling_event(sibling, event)				\
+	if ((event)->group_leader == (event))				\
+		list_for_each_entry(sibling, &(event)->sibling_list, sibling_list)
 
 static inline bool is_sampling_event(struct perf_event *event)
 {
@@ -554,6 +559,7 @@ void reassign(struct perf_event *event, u64 content);
 /* The host's NMI watchdog takes a counter of a task's CPU. */
 extern struct perf_event watchdog;
 void set_watchdog(struct task_struct *task, bool on);
+void set_host_event(struct task_struct *task, struct perf_event *event);
 void start_again(struct perf_event *event);
 void tick(struct perf_event *event);
 
