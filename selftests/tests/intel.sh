@@ -15,6 +15,13 @@ fixed=instructions:u,cycles:u,ref-cycles:u
 # r400c4 counts branches by their edges.
 general=branches:u,r00c0:u,r400c4:u
 
+# all_the_time NAME EVENTS COUNTS: a group of EVENTS has COUNTS, without multiplexing
+all_the_time() {
+	perf stat -x, -o out -e "{$2}" "$T/loop"
+	is "$1 counts all the time" "$(awk -F, '/u,/ { print $1, $5 }' out | paste -sd' ')" \
+		"$(printf '%s 100.00\n' $3 | paste -sd' ')"
+}
+
 # Fixed and general-purpose counters at the same time.
 counts() {
 	local i
@@ -27,11 +34,11 @@ counts() {
 	done
 	# The CPU has three fixed and four general-purpose counters.  A guest has three of the
 	# latter.
-	perf stat -x, -o out -e "{$fixed,$general}" "$T/loop"
-	is "$1: a group with three fixed and three general counters counts all the time" \
-		"$(awk -F, '/u,/ { print $1, $5 }' out | paste -sd' ')" \
-		"10000004 100.00 10000004 100.00 10000004 100.00 \
-5000001 100.00 10000004 100.00 5000001 100.00"
+	all_the_time "$1: a group with three fixed and three general counters" \
+		"$fixed,$general" "10000004 10000004 10000004 5000001 10000004 5000001"
+	# Before it asks for "instructions", the guest has as many general ones as it may.
+	all_the_time "$1: a group with three general and three fixed counters" \
+		"$general,$fixed" "5000001 10000004 5000001 10000004 10000004 10000004"
 	perf stat -x, -o out -e cache-references:u,cache-misses:u,branch-misses:u \
 		"$T/loop"
 	is "$1: events that this CPU does not count are not supported" \
@@ -100,7 +107,14 @@ is "a guest that opens an event 100 times has perf set up the PMU once" \
 tracing=/sys/kernel/tracing/events/kvm
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
+# Events of the host that are not pinned: their fixed counters are for the guest.
+perf stat -a -e instructions,ref-cycles -o profile sleep 10000 &
+profiler=$!
 on_guest guest in_guest
+kill -INT $profiler
+wait $profiler
+more "the host has counted beside the guest" \
+	"$(awk '$2 == "instructions" { gsub(",", "", $1); print $1 }' profile)" 1000000
 # hits HIST REGEX: the hit count in the first line that matches
 hits() {
 	awk -v r="$2" '!/^#/ && $0 ~ r { print $NF; exit }' "$tracing/$1/hist"
