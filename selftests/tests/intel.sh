@@ -108,7 +108,7 @@ tracing=/sys/kernel/tracing/events/kvm
 echo 'hist:keys=exit_reason' >$tracing/kvm_exit/trigger
 echo 'hist:keys=common_type' >$tracing/kvm_pv_perf_overflow/trigger
 # Events of the host that are not pinned: their fixed counters are for the guest.
-perf stat -a -e instructions,ref-cycles -o profile sleep 10000 &
+perf stat -a -e instructions,ref-cycles -o profile &
 profiler=$!
 on_guest guest in_guest
 kill -INT $profiler
