@@ -419,6 +419,9 @@ $(B)/tests/$(1): selftests/user/$(1).c $$(wildcard selftests/user/fuzz_*.c) \
 endef
 $(foreach program,$(user_programs),$(eval $(call user_program,$(program))))
 
+unit_tests := $(filter-out unit_test.c,$(notdir $(wildcard selftests/user/unit_*.c)))
+$(B)/tests/unit_test: $(unit_tests:%.c=$(B)/tests/unit_test.objects/%.o)
+
 # One object for each file of the host side, for selftests/layers.
 host_objects := $(patsubst host/%.c,$(B)/tests/host/%.o,$(wildcard host/*.c))
 host-objects: $(host_objects)
