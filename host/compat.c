@@ -9,30 +9,18 @@
  * PMU is enabled.
  */
 #include <linux/list.h>
-#include <linux/percpu.h>
 #include <linux/sched.h>
-#include <linux/sched/clock.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 
 #include "compat.h"
+#include "compat_context.h"
 
 #undef perf_event_enable
 #undef perf_event_disable
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-/* What perf's __get_cpu_context() finds. */
-static struct perf_cpu_context *hardware_of_cpu(const struct perf_event *event)
-{
-	return this_cpu_ptr(event->ctx->pmu->pmu_cpu_context);
-}
-
-/* The events of this PMU that are the CPU's, and the thread's. */
-static struct perf_event_context *events_of_cpu(const struct perf_event *event)
-{
-	return &hardware_of_cpu(event)->ctx;
-}
-
+/* The events of this PMU that are the thread's. */
 static struct perf_event_context *events_of_thread(const struct perf_event *event)
 {
 	return event->ctx;
@@ -50,20 +38,6 @@ static void account(struct perf_event *event, int n)
 		event->ctx->nr_freq += n;
 }
 #else
-static struct perf_cpu_pmu_context *hardware_of_cpu(const struct perf_event *event)
-{
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
-	return this_cpu_ptr(event->pmu->cpu_pmu_context);
-#else
-	return *this_cpu_ptr(event->pmu->cpu_pmu_context);
-#endif
-}
-
-static struct perf_event_pmu_context *events_of_cpu(const struct perf_event *event)
-{
-	return &hardware_of_cpu(event)->epc;
-}
-
 static struct perf_event_pmu_context *
 events_of_thread(const struct perf_event *event)
 {
@@ -84,15 +58,6 @@ static void account(struct perf_event *event, int n)
 	}
 }
 #endif
-
-static u64 context_time(const struct perf_event_context *ctx)
-{
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-	return local_clock() + ctx->timeoffset;
-#else
-	return local_clock() + ctx->time.offset;
-#endif
-}
 
 /* MAX_INTERRUPTS of kernel/events/core.c. */
 static bool is_throttled(const struct perf_event *event)
@@ -135,10 +100,10 @@ static bool any_throttled(const struct list_head *active)
 static bool may_add_beside(const struct perf_event *event)
 {
 	return list_empty(&events_of_thread(event)->flexible_active) &&
-	       list_empty(&events_of_cpu(event)->flexible_active) &&
+	       list_empty(&pv_perf_cpu_events(event->pmu)->flexible_active) &&
 	       !any_throttled(&events_of_thread(event)->pinned_active) &&
-	       !any_throttled(&events_of_cpu(event)->pinned_active) &&
-	       !hardware_of_cpu(event)->exclusive;
+	       !any_throttled(&pv_perf_cpu_events(event->pmu)->pinned_active) &&
+	       !pv_perf_cpu_context(event->pmu)->exclusive;
 }
 
 /*
@@ -164,7 +129,7 @@ static bool start_beside(struct perf_event *event)
 	enum perf_event_state before = event->state;
 	int ret;
 
-	event->tstamp = context_time(event->ctx);
+	event->tstamp = pv_perf_context_time(event->ctx);
 	WRITE_ONCE(event->oncpu, smp_processor_id());
 	/* Who sees ACTIVE sees the CPU. */
 	smp_wmb();
@@ -176,7 +141,7 @@ static bool start_beside(struct perf_event *event)
 	if (!ret) {
 		list_add_tail(&event->active_list,
 			      &events_of_thread(event)->pinned_active);
-		hardware_of_cpu(event)->active_oncpu++;
+		pv_perf_cpu_context(event->pmu)->active_oncpu++;
 		account(event, 1);
 	} else {
 		WRITE_ONCE(event->state, before);
@@ -223,13 +188,13 @@ static void stop_beside(struct perf_event *event)
 	list_del_init(&event->active_list);
 	perf_pmu_disable(event->pmu);
 	event->pmu->del(event, 0);
-	delta = context_time(event->ctx) - event->tstamp;
+	delta = pv_perf_context_time(event->ctx) - event->tstamp;
 	event->total_time_enabled += delta;
 	event->total_time_running += delta;
 	event->tstamp += delta;
 	WRITE_ONCE(event->oncpu, -1);
 	WRITE_ONCE(event->state, PERF_EVENT_STATE_OFF);
-	hardware_of_cpu(event)->active_oncpu--;
+	pv_perf_cpu_context(event->pmu)->active_oncpu--;
 	account(event, -1);
 	perf_pmu_enable(event->pmu);
 }

@@ -12,6 +12,7 @@
 #include <asm/perf_event.h>
 
 #include "compat.h"
+#include "compat_context.h"
 #include "pv_perf_seam.h"
 
 /*
@@ -140,19 +141,6 @@ int pv_perf_backing_only_fixed(u64 select)
 	return umask <= 32 ? (int)umask - 1 : -1;
 }
 
-/*
- * The time of a context that is running: perf_event_time_now(), for an event
- * without exclude_guest.
- */
-static u64 context_time(struct perf_event_context *ctx)
-{
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-	return local_clock() + READ_ONCE(ctx->timeoffset);
-#else
-	return local_clock() + READ_ONCE(ctx->time.offset);
-#endif
-}
-
 /* As of the last reading of the count. */
 static u64 period_left(struct perf_event *backing)
 {
@@ -224,7 +212,7 @@ bool pv_perf_backing_read_here(struct pv_perf_event *event, bool overflowed,
 	here = pv_perf_backing_is_here(backing);
 	if (here) {
 		read_position(event, overflowed, reading);
-		delta = context_time(backing->ctx) - backing->tstamp;
+		delta = pv_perf_context_time(backing->ctx) - backing->tstamp;
 		reading->enabled = backing->total_time_enabled + delta;
 		reading->running = backing->total_time_running + delta;
 	}

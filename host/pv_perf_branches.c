@@ -15,16 +15,12 @@
  */
 #include <linux/export.h>
 #include <linux/moduleparam.h>
-#include <linux/version.h>
 
 #include <asm/msr.h>
 #include <asm/perf_event.h>
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
-#include <asm/cpuid/api.h>
-#endif
-
 #include "compat.h"
+#include "compat_cpuid.h"
 #include "kvm_perf.h"
 #include "pv_perf.h"
 #include "pv_perf_features.h"

@@ -14,15 +14,11 @@
 #include <linux/jump_label.h>
 #include <linux/percpu.h>
 #include <linux/smp.h>
-#include <linux/version.h>
 
 #include <asm/perf_event.h>
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
-#include <asm/cpuid/api.h>
-#endif
-
 #include "compat.h"
+#include "compat_cpuid.h"
 #include "pv_perf_seam.h"
 
 DEFINE_STATIC_KEY_FALSE(pv_perf_hybrid);

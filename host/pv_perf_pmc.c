@@ -4,16 +4,12 @@
  */
 #include <linux/bits.h>
 #include <linux/smp.h>
-#include <linux/version.h>
 
 #include <asm/msr.h>
 #include <asm/perf_event.h>
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
-#include <asm/cpuid/api.h>
-#endif
-
 #include "compat.h"
+#include "compat_cpuid.h"
 #include "pv_perf_seam.h"
 
 /* A host that is not hybrid has one kind. */

@@ -8,12 +8,12 @@
  */
 #include <linux/bitops.h>
 #include <linux/percpu.h>
-#include <linux/version.h>
 
 #include <asm/msr.h>
 #include <asm/perf_event.h>
 
 #include "compat.h"
+#include "compat_context.h"
 #include "kvm_perf.h"
 #include "pv_perf_seam.h"
 
@@ -55,38 +55,6 @@ bool pv_perf_pmc_add(const struct perf_event *backing,
 	return true;
 }
 
-/* Events of a PMU on this CPU, of threads and of the CPU. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
-static unsigned int pv_perf_nr_active(struct pmu *pmu)
-{
-	return this_cpu_ptr(pmu->pmu_cpu_context)->active_oncpu;
-}
-
-static struct list_head *pv_perf_cpu_pinned(struct pmu *pmu)
-{
-	return &this_cpu_ptr(pmu->pmu_cpu_context)->ctx.pinned_active;
-}
-#else
-static struct perf_cpu_pmu_context *pv_perf_cpu_context(struct pmu *pmu)
-{
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
-	return this_cpu_ptr(pmu->cpu_pmu_context);
-#else
-	return *this_cpu_ptr(pmu->cpu_pmu_context);
-#endif
-}
-
-static unsigned int pv_perf_nr_active(struct pmu *pmu)
-{
-	return pv_perf_cpu_context(pmu)->active_oncpu;
-}
-
-static struct list_head *pv_perf_cpu_pinned(struct pmu *pmu)
-{
-	return &pv_perf_cpu_context(pmu)->epc.pinned_active;
-}
-#endif
-
 /* TASK_TOMBSTONE of kernel/events/core.c: an event of the kernel's own. */
 #define PV_PERF_KERNEL_OWNER	((void *)-1L)
 
@@ -105,7 +73,7 @@ static noinline bool pv_perf_pmc_add_others(unsigned int others,
 {
 	struct perf_event *event;
 
-	event = list_first_entry_or_null(pv_perf_cpu_pinned(pmcs->pmu),
+	event = list_first_entry_or_null(&pv_perf_cpu_events(pmcs->pmu)->pinned_active,
 					 struct perf_event, active_list);
 	return others == 1 && event && event->pmu == pmcs->pmu &&
 	       pv_perf_is_watchdog(event) && pv_perf_pmc_add(event, pmcs);
@@ -122,7 +90,9 @@ static noinline bool pv_perf_pmc_add_others(unsigned int others,
 bool pv_perf_pmc_add_watchdog(const struct pv_perf_pmc_layout *layout,
 			      struct pv_perf_pmcs *pmcs)
 {
-	unsigned int others = pv_perf_nr_active(pmcs->pmu) - pmcs->nr_events;
+	/* Events on this CPU, of threads and of the CPU. */
+	unsigned int active = pv_perf_cpu_context(pmcs->pmu)->active_oncpu;
+	unsigned int others = active - pmcs->nr_events;
 
 	return !others || (layout->watchdog && pv_perf_pmc_add_others(others, pmcs));
 }

@@ -23,10 +23,6 @@
 #include "lapic.h"
 #include "x86.h"
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
-#include "smm.h"
-#endif
-
 static void pv_perf_open_features(struct pv_perf_event *event, u64 flags)
 {
 	struct kvm_vcpu *vcpu = event->home->vcpu;
