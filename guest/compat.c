@@ -46,6 +46,7 @@ static struct syscore_ops kvm_pmu_compat_ops = {
 #endif
 
 #include "compat.h"
+#include "compat_branches.h"
 #include "kvm_pmu.h"
 
 #ifndef KVM_PMU_HAS_STRUCT_SYSCORE
@@ -135,8 +136,6 @@ int kvm_pmu_max_sample_rate(void)
 					  INT_MAX;
 }
 
-bool kvm_pmu_has_overflow;
-
 /* Used if the host does not tell the steal time. */
 u64 kvm_pmu_steal_clock(int cpu)
 {
@@ -145,7 +144,7 @@ u64 kvm_pmu_steal_clock(int cpu)
 
 DEFINE_STATIC_CALL(kvm_pmu_steal, kvm_pmu_steal_clock);
 
-/* Not called: kvm_pmu_has_branches is false if functions are missing. */
+/* Not called: the module does not load if functions are missing. */
 int kvm_pmu_no_branch_type(unsigned long from, unsigned long to, int abort,
 			   int *offset)
 {
@@ -160,26 +159,14 @@ int kvm_pmu_no_common_type(int type)
 DEFINE_STATIC_CALL(kvm_pmu_branch_type, kvm_pmu_no_branch_type);
 DEFINE_STATIC_CALL(kvm_pmu_branch_common, kvm_pmu_no_common_type);
 
-bool kvm_pmu_has_branches;
-
-/* Without all of these functions, samples have no branches. */
-static void kvm_pmu_find_branch_functions(void)
+/* Finds a function that the module needs; or sets @missing, if it is the first. */
+static void *kvm_pmu_need_function(const char *name, const char **missing)
 {
-	void *type = kvm_pmu_find_function("branch_type_fused");
-	void *common = kvm_pmu_find_function("common_branch_type");
-	void *inc = kvm_pmu_find_function("perf_sched_cb_inc");
-	void *dec = kvm_pmu_find_function("perf_sched_cb_dec");
-	void *text = kvm_pmu_find_function("kernel_text_address");
+	void *function = kvm_pmu_find_function(name);
 
-	kvm_pmu_has_branches = type && common && inc && dec && text;
-	if (!kvm_pmu_has_branches)
-		return;
-
-	static_call_update(kvm_pmu_text_address, text);
-	static_call_update(kvm_pmu_branch_type, type);
-	static_call_update(kvm_pmu_branch_common, common);
-	static_call_update(kvm_pmu_perf_cb_inc, inc);
-	static_call_update(kvm_pmu_perf_cb_dec, dec);
+	if (!function && !*missing)
+		*missing = name;
+	return function;
 }
 
 /*
@@ -188,30 +175,37 @@ static void kvm_pmu_find_branch_functions(void)
  */
 static int kvm_pmu_find_functions(void)
 {
-	void *overflow = kvm_pmu_find_function("perf_event_overflow");
-	void *account = kvm_pmu_find_function("perf_event_account_interrupt");
-	void *resched = kvm_pmu_find_function("perf_pmu_resched");
+	const char *missing = NULL;
+	void *resched = kvm_pmu_need_function("perf_pmu_resched", &missing);
+	void *overflow = kvm_pmu_need_function("perf_event_overflow", &missing);
+	void *account = kvm_pmu_need_function("perf_event_account_interrupt", &missing);
+	void *inc = kvm_pmu_need_function("perf_sched_cb_inc", &missing);
+	void *dec = kvm_pmu_need_function("perf_sched_cb_dec", &missing);
+	void *type = kvm_pmu_need_function("branch_type_fused", &missing);
+	void *common = kvm_pmu_need_function("common_branch_type", &missing);
+	void *text = kvm_pmu_need_function("kernel_text_address", &missing);
 	void *took = kvm_pmu_find_function("perf_sample_event_took");
 	void *steal = kvm_pmu_find_function("kvm_steal_clock");
 
-	if (!resched) {
-		pr_info("not loaded: kprobes cannot be used, so perf_pmu_resched is not found\n");
+	if (missing) {
+		pr_info("not loaded: kprobes cannot be used, so %s is not found\n", missing);
 		return -ENOENT;
 	}
 
 	kvm_pmu_perf_sample_rate =
 		kvm_pmu_find_variable("sysctl_perf_event_sample_rate");
 	static_call_update(kvm_pmu_perf_resched, resched);
-	if (steal)
-		static_call_update(kvm_pmu_steal, steal);
+	static_call_update(kvm_pmu_perf_overflow, overflow);
+	static_call_update(kvm_pmu_perf_account, account);
+	static_call_update(kvm_pmu_perf_cb_inc, inc);
+	static_call_update(kvm_pmu_perf_cb_dec, dec);
+	static_call_update(kvm_pmu_branch_type, type);
+	static_call_update(kvm_pmu_branch_common, common);
+	static_call_update(kvm_pmu_text_address, text);
 	if (took)
 		static_call_update(kvm_pmu_perf_took, took);
-	kvm_pmu_has_overflow = overflow && account;
-	if (kvm_pmu_has_overflow) {
-		static_call_update(kvm_pmu_perf_account, account);
-		static_call_update(kvm_pmu_perf_overflow, overflow);
-	}
-	kvm_pmu_find_branch_functions();
+	if (steal)
+		static_call_update(kvm_pmu_steal, steal);
 	return 0;
 }
 

@@ -31,7 +31,6 @@ void kvm_pmu_user_destroy(void);
 void kvm_pmu_config_destroy(void);
 
 /* A module resets the host by probes, not by machine_ops. */
-void kvm_pmu_reset_at_end(void);
 void kvm_pmu_no_reset_at_end(void);
 
 /* Unregisters, and frees, all PMUs that perf_pmu_register() has registered here. */
@@ -63,7 +62,8 @@ void kvm_pmu_no_cr4_update(void *unused);
 typedef void kvm_pmu_page_fn(struct perf_event *event,
 			     struct perf_event_mmap_page *page);
 typedef bool kvm_pmu_fixup_fn(struct pt_regs *regs);
-bool kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup);
+int kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup,
+			     void *probe);
 void kvm_pmu_compat_exit_user(void);
 DECLARE_STATIC_CALL(kvm_pmu_cr4_update, kvm_pmu_no_cr4_update);
 
@@ -75,7 +75,7 @@ extern struct static_key_false *kvm_pmu_rdpmc_never;
 
 extern struct tracepoint *kvm_pmu_sched_switch;
 #define register_trace_sched_switch(probe, data) \
-	tracepoint_probe_register(kvm_pmu_sched_switch, probe, data)
+	kvm_pmu_compat_init_user(kvm_pmu_user_page, kvm_pmu_user_fixup, probe)
 #define unregister_trace_sched_switch(probe, data) \
 	tracepoint_probe_unregister(kvm_pmu_sched_switch, probe, data)
 
@@ -83,7 +83,6 @@ extern struct tracepoint *kvm_pmu_sched_switch;
 #define mmap_assert_write_locked(mm)	lockdep_assert_held_write(&(mm)->mmap_lock)
 
 /* Not exported, but found. */
-extern bool kvm_pmu_has_overflow;
 u64 kvm_pmu_steal_clock(int cpu);
 DECLARE_STATIC_CALL(kvm_pmu_perf_overflow, perf_event_overflow);
 DECLARE_STATIC_CALL(kvm_pmu_perf_account, perf_event_account_interrupt);
@@ -104,38 +103,6 @@ void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu);
 #endif
 #define perf_sample_event_took	static_call_cond(kvm_pmu_perf_took)
 
-/* Definitions of arch/x86/events/perf_event.h. */
-enum {
-	X86_BR_NONE		= 0,
-	X86_BR_USER		= 1 << 0,
-	X86_BR_KERNEL		= 1 << 1,
-	X86_BR_CALL		= 1 << 2,
-	X86_BR_RET		= 1 << 3,
-	X86_BR_SYSCALL		= 1 << 4,
-	X86_BR_SYSRET		= 1 << 5,
-	X86_BR_INT		= 1 << 6,
-	X86_BR_IRET		= 1 << 7,
-	X86_BR_JCC		= 1 << 8,
-	X86_BR_JMP		= 1 << 9,
-	X86_BR_IRQ		= 1 << 10,
-	X86_BR_IND_CALL		= 1 << 11,
-	X86_BR_ABORT		= 1 << 12,
-	X86_BR_ZERO_CALL	= 1 << 15,
-	X86_BR_IND_JMP		= 1 << 17,
-};
-
-#define X86_BR_ANY_CALL	(X86_BR_CALL | X86_BR_IND_CALL | X86_BR_ZERO_CALL | \
-			 X86_BR_SYSCALL | X86_BR_IRQ | X86_BR_INT)
-#define X86_BR_ANY	(X86_BR_ANY_CALL | X86_BR_RET | X86_BR_SYSRET | \
-			 X86_BR_IRET | X86_BR_JCC | X86_BR_JMP | X86_BR_ABORT | \
-			 X86_BR_IND_JMP)
-
-static inline bool kernel_ip(unsigned long ip)
-{
-	return IS_ENABLED(CONFIG_X86_32) ? ip > PAGE_OFFSET : (long)ip < 0;
-}
-
-extern bool kvm_pmu_has_branches;
 int kvm_pmu_no_branch_type(unsigned long from, unsigned long to, int abort,
 			   int *offset);
 int kvm_pmu_no_common_type(int type);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Resets the host when the kernel ends.  If the driver is built in, kvm_pmu_init.c does so
- * by machine_ops, which are not for modules.
+ * Resets the host when the kernel ends.  If the driver is built in, it does so by
+ * machine_ops, which are not for modules.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -106,29 +106,45 @@ static struct kretprobe kvm_pmu_fixup_probe = {
  * kvm_pmu_compat_init_user - find the kernel's parts that let user mode read counters
  * @page: writes an event's page; called when the kernel has written it
  * @fixup: handles a #GP of user mode
+ * @probe: of the tracepoint sched_switch
  *
- * Return: false if a part is not found.  Then user mode reads no counters.
+ * Return: 0, or -E* if a part is not found.  Then user mode reads no counters.
  */
-bool kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup)
+int kvm_pmu_compat_init_user(kvm_pmu_page_fn *page, kvm_pmu_fixup_fn *fixup,
+			     void *probe)
 {
 	void *cr4_update = kvm_pmu_find_function("cr4_update_pce");
+	int ret;
 
 	kvm_pmu_rdpmc_never = kvm_pmu_find_variable("rdpmc_never_available_key");
 	static_call_update(kvm_pmu_page, page);
 	static_call_update(kvm_pmu_fixup, fixup);
 	for_each_kernel_tracepoint(kvm_pmu_look_at_tracepoint, NULL);
-	if (!cr4_update || !kvm_pmu_rdpmc_never || !kvm_pmu_sched_switch ||
-	    register_kretprobe(&kvm_pmu_page_probe))
-		return false;
+	if (!cr4_update || !kvm_pmu_rdpmc_never || !kvm_pmu_sched_switch)
+		return -ENOENT;
 
-	if (register_kretprobe(&kvm_pmu_fixup_probe)) {
-		unregister_kretprobe(&kvm_pmu_page_probe);
-		return false;
-	}
+	ret = register_kretprobe(&kvm_pmu_page_probe);
+	if (ret)
+		return ret;
 
+	ret = register_kretprobe(&kvm_pmu_fixup_probe);
+	if (ret)
+		goto no_fixup;
+
+	/* The first switch may already need it. */
 	static_call_update(kvm_pmu_cr4_update, cr4_update);
+	ret = tracepoint_probe_register(kvm_pmu_sched_switch, probe, NULL);
+	if (ret)
+		goto no_switch;
+
 	kvm_pmu_has_user = true;
-	return true;
+	return 0;
+
+no_switch:
+	unregister_kretprobe(&kvm_pmu_fixup_probe);
+no_fixup:
+	unregister_kretprobe(&kvm_pmu_page_probe);
+	return ret;
 }
 
 /**

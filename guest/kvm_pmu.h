@@ -519,7 +519,7 @@ static inline struct kvm_pmu_config *to_kvm_pmu_config(struct perf_event *event)
 extern struct pmu *kvm_pmu;
 
 int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
-			  const char *no_sampling, const char *name, int type);
+			  bool samples, const char *name, int type);
 bool kvm_pmu_is_ours(const struct perf_event *event);
 void kvm_pmu_count(struct perf_event *event, u64 count);
 void kvm_pmu_hide_freq(struct perf_event *event);
@@ -610,6 +610,12 @@ static inline long kvm_perf_op_addr(unsigned int op, void *p, unsigned int nr)
 extern struct guest_perf_query kvm_pmu_host;
 /* The host's answers on configurations may be out of date. */
 extern bool kvm_pmu_answers_old;
+
+/* Does the host let this VM sample? */
+static inline bool kvm_pmu_may_sample(void)
+{
+	return READ_ONCE(kvm_pmu_host.features) & KVM_PERF_FEATURE_SAMPLING;
+}
 
 void kvm_pmu_warn(enum kvm_pmu_pending warning);
 enum kvm_pmu_result kvm_pmu_result(u32 op, long ret);
@@ -806,12 +812,15 @@ void kvm_pmu_take_owed(struct kvm_pmu_cpu *cpu);
 int kvm_pmu_handle_nmi(unsigned int cmd, struct pt_regs *regs);
 
 /* kvm_pmu_event.c */
-int kvm_pmu_register(const char *no_sampling);
+int kvm_pmu_register(void);
 
 /* kvm_pmu_cpu.c */
 int kvm_pmu_cpus_create(void);
 void kvm_pmu_cpus_destroy(void);
 int kvm_pmu_areas_create(void);
 void kvm_pmu_areas_destroy(void);
+
+/* compat_reboot.c; if the driver is built in, kvm_pmu_reboot.c */
+void kvm_pmu_reset_at_end(void);
 
 #endif /* _KVM_PMU_H */

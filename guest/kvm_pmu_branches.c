@@ -17,11 +17,8 @@
 
 #include <asm/insn.h>
 
-#ifndef MODULE
-#include "../events/perf_event.h"
-#endif
-
 #include "compat.h"
+#include "compat_branches.h"
 #include "kvm_pmu.h"
 
 /*
@@ -68,11 +65,6 @@ static const struct kvm_pmu_branch_filter {
  */
 unsigned int kvm_pmu_branches_possible(void)
 {
-#ifdef MODULE
-	if (!kvm_pmu_has_branches)
-		return 0;
-
-#endif
 	return READ_ONCE(kvm_pmu_host.branches);
 }
 

@@ -242,30 +242,29 @@ static bool kvm_pmu_raw_is_free(void)
 
 /**
  * kvm_pmu_register - let perf use this PMU
- * @no_sampling: why there can be no samples, or NULL
  *
  * Return: 0 or -E*.
  */
-int kvm_pmu_register(const char *no_sampling)
+int kvm_pmu_register(void)
 {
 	bool slot = kvm_pmu_raw_is_free();
 	const char *name = slot ? "cpu" : "kvm_pmu";
 	int ret;
 
-	ret = kvm_pmu_register_copy(&kvm_pmu, &kvm_pmu_template, no_sampling,
+	ret = kvm_pmu_register_copy(&kvm_pmu, &kvm_pmu_template, kvm_pmu_may_sample(),
 				    name, slot ? PERF_TYPE_RAW : -1);
 	if (ret) {
 		pr_err("not loaded: registering the PMU failed with %d\n", ret);
 		return ret;
 	}
 
-	pr_info("PMU '%s'%s: %u counters of the host and %u fixed ones, at most %u events%s%s%s\n",
+	pr_info("PMU '%s'%s: %u counters of the host and %u fixed ones, at most %u events%s\n",
 		name, slot ? "" : " (another PMU has 'cpu')",
 		kvm_pmu_host.nr_counters,
 		hweight32(kvm_pmu_host.fixed_counters),
 		kvm_pmu_host.max_events,
-		no_sampling ? ", counting only (" : "", no_sampling ? : "",
-		no_sampling ? ")" : "");
+		kvm_pmu_may_sample() ? "" :
+		", counting only (the host does not let this VM sample)");
 	return 0;
 }
 

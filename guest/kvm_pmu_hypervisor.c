@@ -349,12 +349,11 @@ static const struct pmu kvm_pmu_hypervisor_template = {
 	.read		= kvm_pmu_hypervisor_read,
 };
 
-static int kvm_pmu_hypervisor_register_as(const char *name,
-					  const char *no_sampling)
+static int kvm_pmu_hypervisor_register_as(const char *name)
 {
 	int ret = kvm_pmu_register_copy(&kvm_pmu_hypervisor,
 					&kvm_pmu_hypervisor_template,
-					no_sampling, name, -1);
+					kvm_pmu_may_sample(), name, -1);
 
 	if (!ret)
 		pr_info("PMU '%s': %u events of the hypervisor\n", name,
@@ -364,9 +363,8 @@ static int kvm_pmu_hypervisor_register_as(const char *name,
 
 /**
  * kvm_pmu_hypervisor_register - let perf use the PMU, if the host has these events
- * @no_sampling: why there can be no samples, or NULL
  */
-void kvm_pmu_hypervisor_register(const char *no_sampling)
+void kvm_pmu_hypervisor_register(void)
 {
 	int ret;
 
@@ -374,10 +372,9 @@ void kvm_pmu_hypervisor_register(const char *no_sampling)
 	    !kvm_pmu_host.counts)
 		return;
 
-	ret = kvm_pmu_hypervisor_register_as("kvm", no_sampling);
+	ret = kvm_pmu_hypervisor_register_as("kvm");
 	if (ret == -EEXIST)
-		ret = kvm_pmu_hypervisor_register_as("kvm_hypervisor",
-						     no_sampling);
+		ret = kvm_pmu_hypervisor_register_as("kvm_hypervisor");
 	if (ret)
 		pr_warn("no events of the hypervisor: registering their PMU failed with %d\n",
 			ret);

@@ -42,13 +42,13 @@ static inline void kvm_pmu_counts_reap(struct kvm_pmu_cpu *cpu)
 /* kvm_pmu_hypervisor.c */
 #ifndef KVM_PMU_WITHOUT_HYPERVISOR
 void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu);
-void kvm_pmu_hypervisor_register(const char *no_sampling);
+void kvm_pmu_hypervisor_register(void);
 #else
 static inline void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
 {
 }
 
-static inline void kvm_pmu_hypervisor_register(const char *no_sampling)
+static inline void kvm_pmu_hypervisor_register(void)
 {
 }
 #endif

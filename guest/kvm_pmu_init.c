@@ -16,7 +16,6 @@
 #include <linux/slab.h>
 
 #include <asm/nmi.h>
-#include <asm/reboot.h>
 
 #include "compat.h"
 #include "kvm_perf.h"
@@ -55,18 +54,6 @@ static int kvm_pmu_query_first(void)
 	else
 		pr_info("not loaded: the host does not have KVM_PERF_OP_BATCH: update the host\n");
 	return -ENODEV;
-}
-
-/* The reason why there can be no samples, or NULL. */
-static const char *kvm_pmu_no_sampling(void)
-{
-	if (!(kvm_pmu_host.features & KVM_PERF_FEATURE_SAMPLING))
-		return "the host does not let this VM sample";
-#ifdef MODULE
-	if (!kvm_pmu_has_overflow)
-		return "no perf_event_overflow";
-#endif
-	return NULL;
 }
 
 static void kvm_pmu_tell_branches(void)
@@ -131,37 +118,6 @@ static void __init kvm_pmu_create_files(void)
 	debugfs_create_file("area", 0400, dir, NULL, &kvm_pmu_area_fops);
 }
 
-#ifndef MODULE
-static struct machine_ops kvm_pmu_machine_ops;
-
-/*
- * Every other CPU has stopped.  A reboot notifier, which is called earlier, would find
- * events opened again.
- */
-static void kvm_pmu_shutdown(void)
-{
-	kvm_pmu_machine_ops.shutdown();
-	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
-}
-
-#ifdef CONFIG_CRASH_DUMP
-static void kvm_pmu_crash_shutdown(struct pt_regs *regs)
-{
-	kvm_pmu_machine_ops.crash_shutdown(regs);
-	kvm_perf_op(KVM_PERF_OP_RESET, 0, 0);
-}
-#endif
-
-static void __init kvm_pmu_reset_at_end(void)
-{
-	kvm_pmu_machine_ops = machine_ops;
-	machine_ops.shutdown = kvm_pmu_shutdown;
-#ifdef CONFIG_CRASH_DUMP
-	machine_ops.crash_shutdown = kvm_pmu_crash_shutdown;
-#endif
-}
-#endif
-
 static int __init kvm_pmu_init(void)
 {
 	int ret;
@@ -191,13 +147,13 @@ static int __init kvm_pmu_init(void)
 	if (ret)
 		goto unregister_nmi;
 
-	ret = kvm_pmu_register(kvm_pmu_no_sampling());
+	ret = kvm_pmu_register();
 	if (ret)
 		goto destroy_areas;
 
 	if (kvm_pmu_user_create(kvm_pmu_take_owed))
-		pr_warn("user mode reads no counters: the scheduler's tracepoint cannot be used\n");
-	kvm_pmu_hypervisor_register(kvm_pmu_no_sampling());
+		pr_warn("user mode reads no counters: the driver cannot see context switches\n");
+	kvm_pmu_hypervisor_register();
 	kvm_pmu_tell_rdpmc();
 	kvm_pmu_tell_branches();
 	kvm_pmu_reset_at_end();

@@ -30,14 +30,14 @@ bool kvm_pmu_is_ours(const struct perf_event *event)
  * kvm_pmu_register_copy - let perf use a PMU, in memory of its own
  * @pmu: set to it before perf knows it; NULL on failure
  * @template: to be copied
- * @no_sampling: why there can be no samples, or NULL
+ * @samples: whether its events can have samples
  * @name: its name
  * @type: PERF_TYPE_* or -1
  *
  * Return: 0 or -E*.
  */
 int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
-			  const char *no_sampling, const char *name, int type)
+			  bool samples, const char *name, int type)
 {
 	int ret;
 
@@ -45,7 +45,7 @@ int kvm_pmu_register_copy(struct pmu **pmu, const struct pmu *template,
 	if (!*pmu)
 		return -ENOMEM;
 
-	if (no_sampling)
+	if (!samples)
 		(*pmu)->capabilities |= PERF_PMU_CAP_NO_INTERRUPT;
 
 	ret = perf_pmu_register(*pmu, name, type);

@@ -186,11 +186,6 @@ int kvm_pmu_user_create(void (*take_owed)(struct kvm_pmu_cpu *cpu))
 	if (kvm_pmu_host.rdpmc != KVM_PERF_RDPMC_ALLOWED)
 		return 0;
 
-#ifdef MODULE
-	if (!kvm_pmu_compat_init_user(kvm_pmu_user_page, kvm_pmu_user_fixup))
-		return 0;
-
-#endif
 	kvm_pmu_samples_due = take_owed;
 	ret = register_trace_sched_switch(kvm_pmu_user_switch, NULL);
 	kvm_pmu_user_guarded = !ret;
