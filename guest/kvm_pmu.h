@@ -300,10 +300,12 @@ struct kvm_pmu_counts {
  * struct kvm_pmu_user - reading counters in user mode
  * @reads: the task that runs here, or the one before it, may execute RDPMC in user mode,
  *	so no backing event may be spare
- * @page_call: has this CPU write its events' pages, for another CPU
+ * @pages_due: bit 0: another CPU has called this CPU to write its events' pages
+ * @page_call: that call, of the CPU that has set @pages_due
  */
 struct kvm_pmu_user {
 	bool reads;
+	unsigned long pages_due;
 	call_single_data_t page_call;
 };
 
@@ -328,7 +330,7 @@ struct kvm_pmu_user {
  *
  * Only its own CPU changes it, with interrupts off; if its CPU is dead, another CPU.  Other
  * CPUs may read which backing events are open and have an event, the area, and
- * @nmi.overflows.  They may have its CPU do @user.page_call.
+ * @nmi.overflows.  They set @user.pages_due.
  *
  * The NMI handler looks at @backing and the slots, and changes @telling, @nmi and
  * @later.pending.  It may stop an event, and stop and start an event that has a slot.
@@ -753,7 +755,8 @@ u64 kvm_pmu_user_attr(void);
 void kvm_pmu_user_init_event(struct perf_event *event);
 void kvm_pmu_event_mapped(struct perf_event *event, struct mm_struct *mm);
 void kvm_pmu_event_unmapped(struct perf_event *event, struct mm_struct *mm);
-void kvm_pmu_update_pages(void *info);
+void kvm_pmu_update_pages(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_pages_due(void *info);
 unsigned int kvm_pmu_look_at_pmc(struct kvm_pmu_cpu *cpu,
 				 struct kvm_pmu_backing *backing);
 #else
@@ -789,7 +792,11 @@ static inline void kvm_pmu_user_init_event(struct perf_event *event)
 {
 }
 
-static inline void kvm_pmu_update_pages(void *info)
+static inline void kvm_pmu_update_pages(struct kvm_pmu_cpu *cpu)
+{
+}
+
+static inline void kvm_pmu_pages_due(void *info)
 {
 }
 

@@ -314,7 +314,7 @@ static struct kvm_pmu_cpu *kvm_pmu_cpu_create(int nr)
 	}
 
 	cpu->later.work = IRQ_WORK_INIT_HARD(kvm_pmu_work);
-	INIT_CSD(&cpu->user.page_call, kvm_pmu_update_pages, cpu);
+	INIT_CSD(&cpu->user.page_call, kvm_pmu_pages_due, cpu);
 	/*
 	 * An idle CPU needs no watch, so the timer is deferrable.  A busy CPU without a
 	 * tick would not run a deferrable timer.
@@ -390,8 +390,7 @@ static void kvm_pmu_wait_for_page_calls(void)
 	int nr;
 
 	for_each_possible_cpu(nr) {
-		while (READ_ONCE(per_cpu(kvm_pmu_cpu, nr)->user.page_call.node.u_flags) &
-		       CSD_FLAG_LOCK)
+		while (READ_ONCE(per_cpu(kvm_pmu_cpu, nr)->user.pages_due))
 			msleep(20);
 	}
 	synchronize_rcu();

@@ -358,12 +358,20 @@ static bool kvm_pmu_set_page_pmc(const struct kvm_pmu_cpu *cpu,
 /*
  * Only the event's own CPU knows where the event can be read.  If both CPUs write the
  * page at the same time, that CPU writes last, because this CPU calls it when it has
- * written.
+ * written.  If that CPU is called already, it has yet to look at the page.
+ *
+ * Two CPUs must not make the call at the same time: that would corrupt the list of calls.
  */
 static void kvm_pmu_have_page_written(int nr)
 {
-	/* If that CPU is offline, or called already, it writes the page itself. */
-	smp_call_function_single_async(nr, &per_cpu(kvm_pmu_cpu, nr)->user.page_call);
+	struct kvm_pmu_user *user = &per_cpu(kvm_pmu_cpu, nr)->user;
+
+	if (test_and_set_bit(0, &user->pages_due))
+		return;
+
+	/* If that CPU is offline, it writes the page when the event is there again. */
+	if (smp_call_function_single_async(nr, &user->page_call))
+		clear_bit(0, &user->pages_due);
 }
 
 /* For any event.  Returns whether user mode can read its count.  IRQs off. */
@@ -409,33 +417,48 @@ void kvm_pmu_user_page(struct perf_event *event,
 	if (!kvm_pmu_is_ours(event) || !(event->hw.flags & KVM_PMU_USER_READ))
 		return;
 
+	/* Before another CPU is called, which may write 1. */
+	page->cap_user_rdpmc = 0;
 	/* Reads may have been allowed only when the event was opened. */
-	if (!kvm_pmu_user_allowed()) {
-		page->cap_user_rdpmc = 0;
+	if (!kvm_pmu_user_allowed())
 		return;
-	}
 
 	local_irq_save(flags);
-	page->cap_user_rdpmc = kvm_pmu_fill_page(this_kvm_pmu_cpu(), event,
-						 page);
+	if (kvm_pmu_fill_page(this_kvm_pmu_cpu(), event, page))
+		page->cap_user_rdpmc = 1;
 	local_irq_restore(flags);
 }
 
 /**
  * kvm_pmu_update_pages - write the pages of all events of a CPU
- * @info: this CPU's struct kvm_pmu_cpu
+ * @cpu: this CPU's
  *
  * Interrupts are off; not in NMI context.
  */
-void kvm_pmu_update_pages(void *info)
+void kvm_pmu_update_pages(struct kvm_pmu_cpu *cpu)
 {
-	struct kvm_pmu_cpu *cpu = info;
 	struct kvm_pmu_backing *backing;
 
 	for_each_backing(cpu, backing) {
 		if (backing->event)
 			kvm_pmu_page_changed(cpu, backing->event);
 	}
+}
+
+/**
+ * kvm_pmu_pages_due - the call of another CPU to write the pages of this CPU's events
+ * @info: this CPU's struct kvm_pmu_cpu
+ *
+ * Interrupts are off.  The call can be made again from here on: the kernel has unlocked it.
+ */
+void kvm_pmu_pages_due(void *info)
+{
+	struct kvm_pmu_cpu *cpu = info;
+
+	/* Before it looks: a CPU that changes a page later calls again. */
+	clear_bit(0, &cpu->user.pages_due);
+	smp_mb__after_atomic();
+	kvm_pmu_update_pages(cpu);
 }
 
 /**

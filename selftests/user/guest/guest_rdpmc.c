@@ -353,6 +353,50 @@ GUEST_TEST_UNLOADED(another_cpu_has_the_page_written)
 	unload();
 }
 
+static struct perf_event *late_event;
+
+static void write_page(void *unused)
+{
+	perf_event_update_userpage(late_event);
+}
+
+static void write_page_on_cpu_2(void)
+{
+	on_cpu(2, write_page, NULL);
+}
+
+GUEST_TEST_UNLOADED(two_cpus_have_pages_written_at_the_same_time)
+{
+	struct perf_event *event;
+	u64 count;
+
+	load_rdpmc(true);
+	perf_task_switch(1, &tasks[0]);
+	event = open_task(raw_user(0xc0), 0);
+	late_event = open_task(raw_user(0xc1), 0);
+	perf_mmap(event, &mms[0]);
+	perf_mmap(late_event, &mms[0]);
+	user_work(1, 10);
+	during_call = write_page_on_cpu_2;
+	perf_event_update_userpage(event);
+	EXPECT_FALSE(!!during_call);
+	run_interrupts(1);
+	EXPECT_TRUE(page_count(event, 1, &count));
+	EXPECT_EQ(10, count);
+	EXPECT_TRUE(page_count(late_event, 1, &count));
+	EXPECT_EQ(20, count);
+	/* The next call is made, too. */
+	user_work(1, 10);
+	perf_event_update_userpage(event);
+	EXPECT_FALSE(page_count(event, 1, &count));
+	run_interrupts(1);
+	EXPECT_TRUE(page_count(event, 1, &count));
+	EXPECT_EQ(20, count);
+	perf_close(event);
+	perf_close(late_event);
+	unload();
+}
+
 /* The driver frees the call's memory only when the call is done. */
 GUEST_TEST_UNLOADED(unloads_while_another_cpu_is_to_write_the_page)
 {

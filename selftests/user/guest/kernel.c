@@ -236,13 +236,22 @@ int smp_call_function_single(int cpu, void (*func)(void *info), void *info, int 
 	return 0;
 }
 
+/* What another CPU does while a CPU makes a call. */
+void (*during_call)(void);
+
+/* The kernel does not lock: two calls by the same @csd at a time end in an endless list. */
 int smp_call_function_single_async(int cpu, call_single_data_t *csd)
 {
+	void (*during)(void) = during_call;
+
 	if (csd->node.u_flags & CSD_FLAG_LOCK)
 		return -EBUSY;
 	if (!(cpus_online.bits & BIT(cpu)))
 		return -ENXIO;
 
+	during_call = NULL;
+	if (during)
+		during();
 	csd->node.u_flags = CSD_FLAG_LOCK;
 	csd->cpu = cpu;
 	CHECK(!calls[cpu]);

@@ -133,6 +133,7 @@ static inline void point(void)
 }
 
 #define barrier()	({ point(); __asm__ volatile("" ::: "memory"); })
+#define smp_mb__after_atomic()	barrier()
 #define virt_rmb()	barrier()
 #define READ_ONCE(x)	({ point(); *(const volatile typeof(x) *)&(x); })
 #define WRITE_ONCE(x, v) \
@@ -393,6 +394,7 @@ void on_each_cpu_cond(bool (*cond)(int cpu, void *info),
 		      void (*func)(void *info), void *info, bool wait);
 /* Asynchronous calls come when time has passed. */
 extern bool calls_are_late;
+extern void (*during_call)(void);
 /* The number of calls of other CPUs. */
 extern int nr_ipis;
 
