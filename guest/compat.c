@@ -209,6 +209,9 @@ static int kvm_pmu_find_functions(void)
 	return 0;
 }
 
+static struct pmu *kvm_pmu_registered[2];
+static unsigned int kvm_pmu_nr_registered;
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 
 /*
@@ -280,7 +283,7 @@ static void kvm_pmu_unregister(struct pmu *pmu)
 }
 
 /* perf schedules the CPU contexts of such a context apart. */
-void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
+static void kvm_pmu_resched_one(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
 {
 	struct pmu *old, *last = pmu;
 	struct kvm_pmu_backing *backing;
@@ -297,6 +300,20 @@ void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
 		static_call_cond(kvm_pmu_perf_resched)(old);
 		last = old;
 	}
+}
+
+/* From 6.2 on perf's own takes NULL for all PMUs. */
+void kvm_pmu_compat_resched(struct pmu *pmu, struct kvm_pmu_cpu *cpu)
+{
+	unsigned int i;
+
+	if (pmu) {
+		kvm_pmu_resched_one(pmu, cpu);
+		return;
+	}
+
+	for (i = 0; i < kvm_pmu_nr_registered; i++)
+		kvm_pmu_resched_one(kvm_pmu_registered[i], cpu);
 }
 
 #else
@@ -327,9 +344,6 @@ static void kvm_pmu_unregister(struct pmu *pmu)
 }
 
 #endif
-
-static struct pmu *kvm_pmu_registered[2];
-static unsigned int kvm_pmu_nr_registered;
 
 int kvm_pmu_compat_register(struct pmu *pmu, const char *name, int type)
 {

@@ -98,7 +98,8 @@ void kvm_pmu_hypervisor_resched(struct kvm_pmu_cpu *cpu)
 {
 	/* Or events that perf takes off now would ask to try again. */
 	cpu->hypervisor.waiting = false;
-	perf_pmu_resched(kvm_pmu_hypervisor);
+	/* The events of all PMUs: a group with such an event may be another PMU's. */
+	perf_pmu_resched(NULL);
 }
 
 static int kvm_pmu_hypervisor_add(struct perf_event *event, int flags)

@@ -457,6 +457,27 @@ GUEST_TEST(the_host_counts_no_longer_than_somebody_wants)
 	unload();
 }
 
+/* The group of a software PMU's event belongs to its leader's PMU. */
+GUEST_TEST(in_another_pmus_group_it_stops_if_the_host_does_not_count_it)
+{
+	struct perf_event *leader = open_cpu(raw(0xc0), 0);
+	struct perf_event *ns = open_group(hypervisor(NS, 0), leader);
+
+	host_exit(0, NS, 1, true, 0x400200);
+	EXPECT_EQ(1, perf_read(ns));
+	host.allowed_counts = BIT(IO);
+	host_migrate();
+	host_exit(0, NS, 1000, true, 0x400200);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, ns->state);
+	EXPECT_EQ(PERF_EVENT_STATE_INACTIVE, leader->state);
+	user_work(0, 1000);
+	perf_read(ns);
+	EXPECT_LT(ns->time_running, ns->time_enabled);
+	perf_close(ns);
+	perf_close(leader);
+	unload();
+}
+
 GUEST_TEST(periods_that_ended_before_a_migration_begin_anew)
 {
 	struct perf_event *event = open_task(user(IO, 10), 0);

@@ -241,13 +241,21 @@ error:
 	return -EAGAIN;
 }
 
+/* During perf_pmu_resched(): groups of other PMUs stay as they are. */
+static struct pmu *only;
+
+static bool stays(struct perf_event *leader)
+{
+	return only && group_pmu(leader) != only;
+}
+
 static void ctx_groups_in(struct perf_event_context *ctx, bool pinned,
 			  bool *can_add_hw)
 {
 	struct perf_event *leader;
 
 	list_for_each_entry(leader, &ctx->groups, entry) {
-		if (leader->attr.pinned != pinned ||
+		if (stays(leader) || leader->attr.pinned != pinned ||
 		    leader->state != PERF_EVENT_STATE_INACTIVE)
 			continue;
 		if (!pinned && !*can_add_hw &&
@@ -286,7 +294,7 @@ static void ctx_out(struct perf_event_context *ctx, bool pinned_too)
 	struct perf_event *leader;
 
 	list_for_each_entry(leader, &ctx->groups, entry) {
-		if (pinned_too || !leader->attr.pinned)
+		if (!stays(leader) && (pinned_too || !leader->attr.pinned))
 			group_sched_out(leader);
 	}
 }
@@ -311,7 +319,9 @@ void perf_pmu_resched(struct pmu *pmu)
 	/* perf must not be running already. */
 	for (p = pmus; p; p = p->next)
 		CHECK(!p->disable_count[this_cpu]);
+	only = pmu;
 	resched();
+	only = NULL;
 }
 
 void perf_sched_cb_inc(struct pmu *pmu)
