@@ -108,6 +108,7 @@ struct kvm_pmu_use {
  * @flags: the flags of the record that the driver has seen
  * @pmc: record.pmc, as an NMI or an operation has found it last
  * @lost: the host has taken the hardware's counter away
+ * @moved: since the host wrote the record, an operation has moved the event in its period
  * @last_used: when the last perf_event left it, in jiffies
  */
 struct kvm_pmu_backing {
@@ -123,6 +124,7 @@ struct kvm_pmu_backing {
 	u32 flags;
 	u32 pmc;
 	bool lost;
+	bool moved;
 	unsigned long last_used;
 };
 
@@ -428,6 +430,7 @@ static inline void kvm_pmu_set_host_state(struct kvm_pmu_backing *backing,
 {
 	backing->flags = 0;
 	backing->lost = false;
+	backing->moved = false;
 	barrier();
 	WRITE_ONCE(backing->host, host);
 }

@@ -83,7 +83,8 @@ static bool kvm_pmu_has_position(const struct kvm_pmu_backing *backing,
 	case KVM_PMU_CLOSED:
 		return !left || left == backing->attr.sample_period;
 	case KVM_PMU_STOPPED:
-		return left == kvm_pmu_record_left(&backing->record);
+		return !backing->moved &&
+		       left == kvm_pmu_record_left(&backing->record);
 	default:
 		return false;
 	}
@@ -299,12 +300,17 @@ static void kvm_pmu_done(struct kvm_pmu_backing *backing,
 		break;
 	case KVM_PERF_OP_SET_PERIOD:
 		backing->attr.sample_period = backing->event->hw.sample_period;
+		backing->moved = true;
 		break;
 	case KVM_PERF_OP_DISABLE:
 		kvm_pmu_disabled(backing);
+		kvm_pmu_take_count(backing, op->arg);
+		break;
+	case KVM_PERF_OP_SET_LEFT:
+		/* The record has the position of before. */
+		backing->moved = true;
 		fallthrough;
 	case KVM_PERF_OP_READ:
-	case KVM_PERF_OP_SET_LEFT:
 		kvm_pmu_take_count(backing, op->arg);
 		break;
 	case KVM_PERF_OP_ENABLE:

@@ -486,3 +486,34 @@ GUEST_TEST_UNLOADED(an_overflow_at_any_point_of_a_switch)
 	EXPECT_LT(100, with_nmi_at_each_point(prepare_sampling, switch_and_back,
 					      check_sampling));
 }
+
+static long refuse_enable(u32 op, u32 id, u64 arg)
+{
+	return op == KVM_PERF_OP_ENABLE ? -KVM_EAGAIN : 0;
+}
+
+/* The host has the position of the task that did not run. */
+GUEST_TEST(goes_on_at_its_own_position_after_the_host_has_refused_another)
+{
+	struct perf_event *a = open_task(sampling(0xc0, 1000), 0);
+	struct perf_event *b = open_task(sampling(0xc0, 1000), 1);
+
+	run(1);
+	user_work(0, 900);
+	run(-1);
+	run(0);
+	user_work(0, 100);
+	host_throttle(0, backing(a)->id);
+	host.refuse = refuse_enable;
+	run(1);
+	host.refuse = NULL;
+	run(0);
+	user_work(0, 899);
+	EXPECT_EQ(0, a->samples);
+	user_work(0, 1);
+	EXPECT_EQ(1, a->samples);
+	EXPECT_EQ(1000, perf_read(a));
+	perf_close(a);
+	perf_close(b);
+	unload();
+}
