@@ -209,6 +209,7 @@ struct kvm_pmu_perf {
 /**
  * struct kvm_pmu_flush - the operations of one hypercall
  * @due: there is something to flush
+ * @scarce: during a flush: an event has found no counter, so none may be spare
  * @nr: number of operations
  * @ops: the operations, which the host may change
  * @codes: what @ops[].op was
@@ -216,6 +217,7 @@ struct kvm_pmu_perf {
  */
 struct kvm_pmu_flush {
 	bool due;
+	bool scarce;
 	unsigned int nr;
 	struct guest_perf_op ops[KVM_PERF_BATCH_MAX];
 	u32 codes[KVM_PERF_BATCH_MAX];

@@ -159,7 +159,8 @@ static void kvm_pmu_plan_spare(struct kvm_pmu_cpu *cpu,
 /*
  * May a spare backing event run on beside the backing events that take @use?  Not with
  * branches, because recording them costs the host time at each entry.  Not beside a
- * program that executes RDPMC, which would read the counter.
+ * program that executes RDPMC, which would read the counter.  Not if an event has found
+ * no counter: a spare one may have the only counter that this event can use.
  */
 static bool kvm_pmu_may_run_on(struct kvm_pmu_cpu *cpu,
 			       const struct kvm_pmu_backing *backing,
@@ -168,7 +169,7 @@ static bool kvm_pmu_may_run_on(struct kvm_pmu_cpu *cpu,
 	struct kvm_pmu_use with = *use;
 
 	if (backing->attr.flags & KVM_PERF_ATTR_BRANCHES ||
-	    (cpu->user.reads && !backing->event))
+	    ((cpu->user.reads || cpu->flush.scarce) && !backing->event))
 		return false;
 
 	if (!backing->event)
@@ -502,6 +503,7 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 	if (kvm_pmu_area_is_stale(cpu))
 		kvm_pmu_forget_all(cpu);
 
+	cpu->flush.scarce = false;
 	/* Try again if the host had forgotten the events, or had too few counters. */
 	for (tries = 0; cpu->flush.due && tries < 4; tries++) {
 		cpu->flush.due = false;
@@ -512,6 +514,7 @@ static bool kvm_pmu_flush_all(struct kvm_pmu_cpu *cpu)
 		failed = kvm_pmu_count_started(cpu);
 		if (failed && !cpu->flush.due) {
 			cpu->flush.due = kvm_pmu_make_room(cpu, shortage);
+			cpu->flush.scarce |= shortage & BIT(KVM_PMU_NO_COUNTER);
 			shortage = 0;
 		}
 	}

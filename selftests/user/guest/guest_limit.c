@@ -687,3 +687,50 @@ GUEST_TEST_UNLOADED(a_counter_may_be_lost_at_any_point_of_a_switch)
 	at_point = lose;
 	EXPECT_LT(50, with_nmi_at_each_point(prepare_loss, switch_and_back, check_loss));
 }
+
+/* Events with the configs 0x1000 to 0x100f need the same counter. */
+static bool needs_the_counter(const struct host_event *e)
+{
+	return e->open && (e->attr.config & ~0xfull) == 0x1000;
+}
+
+static long only_one_has_the_counter(u32 op, u32 id, u64 arg)
+{
+	const struct host_event *e = host_find(id), *other;
+
+	if (op != KVM_PERF_OP_ENABLE || !e || !needs_the_counter(e))
+		return 0;
+
+	for (other = host.events; other < host.events + HOST_EVENTS; other++) {
+		if (other != e && other->enabled && needs_the_counter(other))
+			return -KVM_EBUSY;
+	}
+
+	return 0;
+}
+
+static void load_with_8_counters(void)
+{
+	host.query.nr_counters = 8;
+	host.vcpus[0].counters = 8;
+	load();
+}
+
+GUEST_TEST_UNLOADED(a_pinned_event_gets_the_counter_of_any_spare_one)
+{
+	struct perf_event_attr attr = raw(0x1002);
+	struct perf_event *pinned;
+	int i;
+
+	attr.pinned = 1;
+	load_with_8_counters();
+	host.refuse = only_one_has_the_counter;
+	for (i = 0; i < 6; i++)
+		events[i] = open_cpu(raw(0x1001 + 0x1000 * i), 0);
+	user_work(0, 10);
+	pinned = open_cpu(attr, 0);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, pinned->state);
+	perf_close(pinned);
+	close_some(6);
+	unload();
+}
