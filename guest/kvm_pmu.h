@@ -695,6 +695,7 @@ void kvm_pmu_backing_put(struct kvm_pmu_cpu *cpu, struct perf_event *event);
 
 /* kvm_pmu_flush.c */
 void kvm_pmu_flush(struct kvm_pmu_cpu *cpu);
+void kvm_pmu_flush_leaving(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_flush_added(struct kvm_pmu_cpu *cpu);
 void kvm_pmu_open_anew(struct kvm_pmu_cpu *cpu);
 bool kvm_pmu_read_running(struct kvm_pmu_cpu *cpu);

@@ -316,7 +316,8 @@ static bool kvm_pmu_has_room(struct kvm_pmu_cpu *cpu, struct perf_event *event)
  *
  * The event does not count before kvm_pmu_backing_start().
  *
- * Return: 0 or -EAGAIN.
+ * Return: 0, -EAGAIN if there is no counter, or -ENOSPC if each backing event has an event,
+ * or one that is leaving.
  */
 int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 {
@@ -327,7 +328,7 @@ int kvm_pmu_backing_get(struct kvm_pmu_cpu *cpu, struct perf_event *event)
 
 	backing = kvm_pmu_find(cpu, event) ? : kvm_pmu_reopen(cpu, event);
 	if (!backing)
-		return -EAGAIN;
+		return -ENOSPC;
 
 	/*
 	 * Only the flush tells the final count on @left and the rest of the period.

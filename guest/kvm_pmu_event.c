@@ -171,8 +171,12 @@ static int kvm_pmu_add(struct perf_event *event, int flags)
 		cpu->perf.added = 0;
 
 	ret = kvm_pmu_backing_get(cpu, event);
+	if (ret == -ENOSPC && cpu->leaving) {
+		kvm_pmu_flush_leaving(cpu);
+		ret = kvm_pmu_backing_get(cpu, event);
+	}
 	if (ret)
-		return ret;
+		return -EAGAIN;
 
 	kvm_pmu_branches_add(event);
 	if (flags & PERF_EF_START)

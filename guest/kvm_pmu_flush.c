@@ -577,6 +577,18 @@ static bool kvm_pmu_is_flexible(const struct kvm_pmu_backing *backing)
 }
 
 /**
+ * kvm_pmu_flush_leaving - have the host tell what events that leave have counted
+ * @cpu: this CPU's, while perf adds events
+ *
+ * Their backing events are free then.
+ */
+void kvm_pmu_flush_leaving(struct kvm_pmu_cpu *cpu)
+{
+	if (!kvm_pmu_flush_all(cpu))
+		cpu->flush.due = true;
+}
+
+/**
  * kvm_pmu_flush_added - can all events that perf has just added count?
  * @cpu: this CPU's; perf has it disabled
  *

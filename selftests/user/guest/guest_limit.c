@@ -734,3 +734,34 @@ GUEST_TEST_UNLOADED(a_pinned_event_gets_the_counter_of_any_spare_one)
 	close_some(6);
 	unload();
 }
+
+/* Eleven events count, and the group has six: one more than a CPU has backing events. */
+GUEST_TEST_UNLOADED(a_pinned_group_gets_the_place_of_events_that_leave)
+{
+	static const u64 configs[] = {
+		0xc0, 0x3c, 0x300, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400, 0x2500,
+		0x2600, 0x2700,
+	};
+	struct perf_event *others[ARRAY_SIZE(configs)];
+	struct perf_event_attr attr = raw(0x5000);
+	unsigned int i;
+
+	attr.pinned = 1;
+	attr.disabled = 1;
+	host.query.fixed_counters = 7;
+	load_with_8_counters();
+	for (i = 0; i < ARRAY_SIZE(configs); i++)
+		others[i] = open_cpu(raw(configs[i]), 0);
+	user_work(0, 10);
+	events[0] = open_cpu(attr, 0);
+	for (i = 1; i < 6; i++)
+		events[i] = open_group(raw(0x5000 + 0x100 * i), events[0]);
+	perf_enable(events[0]);
+	EXPECT_EQ(PERF_EVENT_STATE_ACTIVE, events[0]->state);
+	EXPECT_EQ(6, counting(6));
+	for (i = 6; i--;)
+		perf_close(events[i]);
+	for (i = 0; i < ARRAY_SIZE(configs); i++)
+		perf_close(others[i]);
+	unload();
+}
