@@ -11,6 +11,7 @@
  *	    kvm_pmu_backing_get()		is there room, and which backing event?
  *	        kvm_pmu_host_is_gone()		READ, if the host did not have the feature
  *	        kvm_pmu_reopen()		CLOSE of another, if no record is free
+ *	    kvm_pmu_flush_leaving()		if the free ones are of events that leave
  *	    kvm_pmu_branches_add()		perf shall call kvm_pmu_sched_task()
  *	    kvm_pmu_start()
  *	        kvm_pmu_backing_start()		STARTING; or COUNTING, back where it was

@@ -68,7 +68,7 @@ struct perf_event *pv_perf_backing_create(struct pv_perf_event *event,
  *
  * May sleep.
  *
- * Return: the event, or NULL.
+ * Return: the event, or perf's error.
  */
 struct perf_event *pv_perf_backing_create_held(unsigned int cpu)
 {
@@ -80,11 +80,9 @@ struct perf_event *pv_perf_backing_create_held(unsigned int cpu)
 		.disabled	= 1,
 		.exclude_guest	= 1,
 	};
-	struct perf_event *held;
 
 	/* Of a CPU, so that perf has no work at a thread's switch. */
-	held = perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
-	return IS_ERR(held) ? NULL : held;
+	return perf_event_create_kernel_counter(&attr, cpu, NULL, NULL, NULL);
 }
 
 /**

@@ -23,6 +23,8 @@
 
 DEFINE_STATIC_KEY_FALSE(pv_perf_hybrid);
 DEFINE_PER_CPU(const struct pv_perf_kind *, pv_perf_cpu_kind);
+/* perf has told the CPU's PMU, which is no other until KVM is loaded again. */
+static DEFINE_PER_CPU(bool, pv_perf_cpu_asked);
 
 /* For CPUs whose kind is unknown: KVM found no such CPU as it was loaded. */
 #define PV_PERF_UNKNOWN_KIND	(&pv_perf_kinds[PV_PERF_MAX_KINDS])
@@ -46,18 +48,21 @@ static void pv_perf_kind_probe(void *info)
 	pv_perf_pmc_probe(&cap, &kind->pmcs);
 }
 
-/* perf tells of the PMU of a CPU only by an event of this CPU. */
-static struct pmu *pv_perf_pmu_of(unsigned int cpu)
+/*
+ * perf tells of the PMU of a CPU only by an event of this CPU.  Returns false if there was
+ * no memory, or if the CPU is offline; @pmu is NULL if the CPU has no PMU.
+ */
+static bool pv_perf_ask_pmu(unsigned int cpu, struct pmu **pmu)
 {
 	struct perf_event *held = pv_perf_backing_create_held(cpu);
-	struct pmu *pmu;
 
-	if (!held)
-		return NULL;
+	*pmu = NULL;
+	if (IS_ERR(held))
+		return PTR_ERR(held) != -ENOMEM && PTR_ERR(held) != -ENODEV;
 
-	pmu = held->pmu;
+	*pmu = held->pmu;
 	perf_event_release_kernel(held);
-	return pmu;
+	return true;
 }
 
 static struct pv_perf_kind *pv_perf_kind_of_pmu(const struct pmu *pmu)
@@ -91,9 +96,11 @@ static struct pv_perf_kind *pv_perf_add_kind(unsigned int cpu, struct pmu *pmu)
 
 static void pv_perf_add_cpu(unsigned int cpu)
 {
-	struct pmu *pmu = pv_perf_pmu_of(cpu);
-	struct pv_perf_kind *kind = pv_perf_kind_of_pmu(pmu);
+	struct pv_perf_kind *kind;
+	struct pmu *pmu;
 
+	per_cpu(pv_perf_cpu_asked, cpu) = pv_perf_ask_pmu(cpu, &pmu);
+	kind = pv_perf_kind_of_pmu(pmu);
 	if (kind == PV_PERF_UNKNOWN_KIND)
 		kind = pv_perf_add_kind(cpu, pmu);
 	per_cpu(pv_perf_cpu_kind, cpu) = kind;
@@ -104,8 +111,10 @@ static void pv_perf_find_kinds(void)
 	struct perf_event *held;
 	unsigned int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		per_cpu(pv_perf_cpu_kind, cpu) = PV_PERF_UNKNOWN_KIND;
+		per_cpu(pv_perf_cpu_asked, cpu) = false;
+	}
 
 	/* Hold one event, so that perf sets up the CPUs' debug stores only once. */
 	held = pv_perf_backing_create_held(raw_smp_processor_id());
@@ -113,7 +122,7 @@ static void pv_perf_find_kinds(void)
 	for_each_online_cpu(cpu)
 		pv_perf_add_cpu(cpu);
 	cpus_read_unlock();
-	if (held)
+	if (!IS_ERR(held))
 		perf_event_release_kernel(held);
 }
 
@@ -137,19 +146,22 @@ void pv_perf_kinds_init(void)
  * pv_perf_kind_of_cpu - the kind of a CPU of a hybrid host
  * @cpu: the CPU
  *
- * Asks perf again if the kind is unknown: the CPU may have been offline when KVM was
- * loaded, or there was no memory.  May sleep.
+ * Asks perf again until it has answered: the CPU may have been offline when KVM was
+ * loaded, or there was no memory.  Not more often, because guests can cause it by each
+ * hypercall: perf may set up all CPUs for an event.  May sleep.
  */
 const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu)
 {
-	const struct pv_perf_kind *kind = per_cpu(pv_perf_cpu_kind, cpu);
+	bool *asked = &per_cpu(pv_perf_cpu_asked, cpu);
+	struct pmu *pmu;
 
-	if (kind == PV_PERF_UNKNOWN_KIND) {
-		kind = pv_perf_kind_of_pmu(pv_perf_pmu_of(cpu));
-		per_cpu(pv_perf_cpu_kind, cpu) = kind;
+	/* Acquire: who sees that perf was asked sees the answer. */
+	if (!smp_load_acquire(asked) && pv_perf_ask_pmu(cpu, &pmu)) {
+		per_cpu(pv_perf_cpu_kind, cpu) = pv_perf_kind_of_pmu(pmu);
+		smp_store_release(asked, true);
 	}
 
-	return kind;
+	return per_cpu(pv_perf_cpu_kind, cpu);
 }
 
 static u8 pv_perf_kind_bit(const struct pv_perf_kind *kind)

@@ -28,13 +28,18 @@ static unsigned int pv_perf_holders;
  */
 static void pv_perf_hold_pmu(struct pv_perf_vm *vm)
 {
+	struct perf_event *held;
+
 	if (READ_ONCE(vm->holds_pmu) || !pv_perf_host.own ||
 	    boot_cpu_data.x86_vendor != X86_VENDOR_INTEL)
 		return;
 
 	mutex_lock(&pv_perf_hold_lock);
-	if (!pv_perf_held)
-		pv_perf_held = pv_perf_backing_create_held(raw_smp_processor_id());
+	if (!pv_perf_held) {
+		held = pv_perf_backing_create_held(raw_smp_processor_id());
+		if (!IS_ERR(held))
+			pv_perf_held = held;
+	}
 	/* Another vCPU may have been faster. */
 	if (pv_perf_held && !vm->holds_pmu) {
 		pv_perf_holders++;

@@ -562,6 +562,10 @@ static int check_attr(const struct perf_event_attr *attr)
 	return eventsel(attr) ? 0 : -ENOENT;
 }
 
+unsigned int cpus_offline;
+/* How often KVM has created such an event. */
+unsigned int nr_asked;
+
 /* The event never counts: it keeps the mediated virtual PMU from taking the whole PMU. */
 static struct perf_event *create_held(struct perf_event_attr *attr, int cpu)
 {
@@ -569,6 +573,9 @@ static struct perf_event *create_held(struct perf_event_attr *attr, int cpu)
 
 	CHECK(cpu_has_hybrid || cpu == smp_processor_id());
 	CHECK(attr->disabled && attr->exclude_guest && !attr->sample_period);
+	nr_asked++;
+	if (cpus_offline & BIT(cpu))
+		return ERR_PTR(-ENODEV);
 	event = kzalloc(sizeof(*event), GFP_KERNEL);
 	if (!event)
 		return ERR_PTR(-ENOMEM);

@@ -385,35 +385,47 @@ UNIT_TEST(hybrid_rdpmc)
 UNIT_TEST(hybrid_late_cpu)
 {
 	const struct pv_perf_kind *unknown = &pv_perf_kinds[PV_PERF_MAX_KINDS];
-	struct guest_perf_event *r;
-	int cpu;
 
+	cpus_offline = BIT(EFFICIENCY_CPU + 1);
 	set_hybrid(true);
 	setup();
-	r = &mem->record[1];
+	is("the kind of a CPU that is offline is not known",
+	   pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == unknown, true);
 	open_id(1);
 	CHECK(!call(3, 1));
 	enter_counting();
 	run_guest(10);
-	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = unknown;
+	cpus_offline = 0;
+	alloc_faults = (struct faults) { .fail_at = 1 };
+	is("without memory, the kind of a CPU that has come online is not known",
+	   pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == unknown, true);
+	alloc_faults = (struct faults) { };
 	to_cpu(EFFICIENCY_CPU + 1);
 	enter_counting();
 	run_guest(10);
 	is("on a CPU that comes online after KVM is loaded, an event goes on",
 	   counted_now(1), 20);
-	per_cpu(pv_perf_cpu_kind, EFFICIENCY_CPU + 1) = unknown;
-	alloc_faults = (struct faults) { .fail_at = 1 };
-	is("without memory, the kind of such a CPU stays unknown",
-	   pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == unknown, true);
-	alloc_faults = (struct faults) { };
 	is("KVM asks again", pv_perf_kind_of_cpu(EFFICIENCY_CPU + 1) == &pv_perf_kinds[1],
 	   true);
-	CHECK(!call(KVM_PERF_OP_CLOSE, 1));
 	to_cpu(PERFORMANCE_CPU);
 	enter_counting();
-	pv_perf_nr_kinds = 1;
+	teardown();
+	set_hybrid(false);
+}
+
+/* All CPUs of a kind were offline when KVM was loaded. */
+UNIT_TEST(hybrid_unknown_kind)
+{
+	struct guest_perf_event *r;
+	unsigned int asked;
+	int cpu, i;
+
 	for (cpu = EFFICIENCY_CPU; cpu < NR_CPUS; cpu++)
-		per_cpu(pv_perf_cpu_kind, cpu) = unknown;
+		cpus_offline |= BIT(cpu);
+	set_hybrid(true);
+	setup();
+	cpus_offline = 0;
+	r = &mem->record[1];
 	open_id(1);
 	CHECK(!call(3, 1));
 	enter_counting();
@@ -426,6 +438,10 @@ UNIT_TEST(hybrid_late_cpu)
 	is("and does not count: EBUSY", call(5, 1), -KVM_EBUSY);
 	is("an event opens there", open_id(2), 0);
 	is("and has no counter: EBUSY", call(3, 2), -KVM_EBUSY);
+	asked = nr_asked;
+	for (i = 0; i < 1000; i++)
+		CHECK(call(5, 77) == -KVM_ENOENT);
+	is("a guest that makes hypercalls there has KVM ask perf no more", nr_asked, asked);
 	to_cpu(PERFORMANCE_CPU);
 	enter_counting();
 	CHECK(!call(3, 1) && !call(3, 2));

@@ -214,7 +214,14 @@ struct cpu {
 };
 
 extern struct cpu cpus[NR_CPUS];
-#define for_each_online_cpu(cpu)	for ((cpu) = 0; (cpu) < NR_CPUS; (cpu)++)
+/* A bit for each CPU. */
+extern unsigned int cpus_offline;
+#define for_each_possible_cpu(cpu)	for ((cpu) = 0; (cpu) < NR_CPUS; (cpu)++)
+#define for_each_online_cpu(cpu)					\
+	for_each_possible_cpu(cpu)					\
+		if (cpus_offline & BIT(cpu))				\
+			continue;					\
+		else
 int smp_call_function_single(int cpu, void (*func)(void *info), void *info, int wait);
 extern __thread struct task_struct *current;
 extern u64 clock_ns;
@@ -441,7 +448,6 @@ struct perf_cpu_context {
 #define DECLARE_PER_CPU(type, name)	extern type name[NR_CPUS]
 #define per_cpu(name, cpu)	((name)[cpu])
 #define this_cpu_read(name)	READ_ONCE((name)[smp_processor_id()])
-#define for_each_possible_cpu	for_each_online_cpu
 #define cpus_read_lock()	((void)0)
 #define cpus_read_unlock()	((void)0)
 
@@ -539,6 +545,7 @@ extern int create_error;
 extern atomic_t nr_backing_events;
 /* Events that do not back a guest's event. */
 extern atomic_t nr_held_events;
+extern unsigned int nr_asked;
 /* Events for which perf keeps the tick on all CPUs. */
 extern atomic_t nr_freq_events;
 extern int max_sample_rate;
