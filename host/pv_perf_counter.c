@@ -244,6 +244,30 @@ void pv_perf_counter_set_left(struct perf_event *backing, u64 left)
 EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_set_left);
 
 /**
+ * pv_perf_counter_change_period - set the period of a backing event, and begin one
+ * @backing: the backing event, which has a period, and no frequency
+ * @period: the period
+ *
+ * perf_event_period(), also if the event's thread has ended: perf does nothing then, but a
+ * new backing event is to go on with the period.  May sleep.
+ *
+ * Return: 0, or -EINVAL if perf does not allow it.
+ */
+int pv_perf_counter_change_period(struct perf_event *backing, u64 period)
+{
+	int ret = perf_event_period(backing, period);
+
+	if (ret || pv_perf_backing_period(backing) == period)
+		return ret;
+
+	/* The thread has ended, so nobody else writes these. */
+	backing->hw.sample_period = period;
+	local64_set(&backing->hw.period_left, 0);
+	return 0;
+}
+EXPORT_SYMBOL_FOR_KVM(pv_perf_counter_change_period);
+
+/**
  * pv_perf_counter_copy_position - go on in the period of another backing event
  * @from: the old backing event, which does not count any more
  * @to: the new backing event of the same event

@@ -80,6 +80,7 @@ pv_perf_counter_position(const struct perf_event *backing);
 void pv_perf_counter_restore(struct perf_event *backing,
 			     const struct pv_perf_position *at);
 void pv_perf_counter_set_left(struct perf_event *backing, u64 left);
+int pv_perf_counter_change_period(struct perf_event *backing, u64 period);
 void pv_perf_counter_copy_position(const struct perf_event *from,
 				   struct perf_event *to);
 bool pv_perf_counter_add_one(struct perf_event *backing, bool readable,

@@ -142,7 +142,7 @@ int pv_perf_set_period(struct pv_perf_event *event, u64 period)
 {
 	int ret;
 
-	ret = perf_event_period(event->backing, period);
+	ret = pv_perf_counter_change_period(event->backing, period);
 	if (!ret)
 		pv_perf_set_stopped_left(event, 0);
 

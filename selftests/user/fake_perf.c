@@ -705,6 +705,12 @@ int perf_event_period(struct perf_event *event, u64 value)
 		return -EINVAL;
 
 	irq_lock(task->cpu);
+	/* perf calls no function for an event whose thread has ended, and says nothing. */
+	if (event->state == PERF_EVENT_STATE_EXIT) {
+		irq_unlock(task->cpu);
+		return 0;
+	}
+
 	if (event->state == PERF_EVENT_STATE_ACTIVE) {
 		event->hw.interrupts = 0;
 		pmu_stop(event, PERF_EF_UPDATE);

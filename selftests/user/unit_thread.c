@@ -116,6 +116,36 @@ UNIT_TEST(follow)
 	teardown();
 }
 
+/* The guest changes it before the event has followed its vCPU to the next thread. */
+UNIT_TEST(period_of_ended_thread)
+{
+	struct guest_perf_event *r;
+
+	setup();
+	pv_perf_vcpu_run(vcpus[0]);
+	r = &mem->record[1];
+	open_sampling(1, 1000);
+	open_sampling(2, 1000);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 1));
+	run_guest(10);
+	replace_thread();
+	is("SET_PERIOD of an event whose thread has ended",
+	   call3(KVM_PERF_OP_SET_PERIOD, 1, 100, 0), 0);
+	is("SET_PERIOD of a disabled event whose thread has ended",
+	   call3(KVM_PERF_OP_SET_PERIOD, 2, 100, 0), 0);
+	pv_perf_vcpu_run(vcpus[0]);
+	CHECK(!call(KVM_PERF_OP_ENABLE, 2));
+	is("the new period begins on the next thread",
+	   (call(KVM_PERF_OP_READ, 1), r->period_left), 100);
+	run_guest(99);
+	is("no overflow before its end", enter_guest(), 0);
+	run_guest(1);
+	is("an overflow at its end", enter_guest(), 1);
+	is("both events overflow", r[0].overflows + r[1].overflows, 2);
+	is("the period was the new one", r->last_period, 100);
+	teardown();
+}
+
 /* One thread runs both vCPUs in turn. */
 UNIT_TEST(turns)
 {
