@@ -455,8 +455,8 @@ void kvm_pmu_pages_due(void *info)
 {
 	struct kvm_pmu_cpu *cpu = info;
 
-	/* Before it looks: a CPU that changes a page later calls again. */
 	clear_bit(0, &cpu->user.pages_due);
+	/* Before it looks: a CPU that changes a page later calls again. */
 	smp_mb__after_atomic();
 	kvm_pmu_update_pages(cpu);
 }

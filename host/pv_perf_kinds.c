@@ -158,6 +158,7 @@ const struct pv_perf_kind *pv_perf_kind_of_cpu(unsigned int cpu)
 	/* Acquire: who sees that perf was asked sees the answer. */
 	if (!smp_load_acquire(asked) && pv_perf_ask_pmu(cpu, &pmu)) {
 		per_cpu(pv_perf_cpu_kind, cpu) = pv_perf_kind_of_pmu(pmu);
+		/* Pairs with the acquire above. */
 		smp_store_release(asked, true);
 	}
 
