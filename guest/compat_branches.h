@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Definitions of arch/x86/events/perf_event.h, which modules cannot include.  In the series
- * for mainline, that header.
+ * Definitions of arch/x86/events/perf_event.h, which modules cannot include.  The series
+ * for mainline includes the kernel's header instead of this one.
  */
 #ifndef _KVM_PMU_COMPAT_BRANCHES_H
 #define _KVM_PMU_COMPAT_BRANCHES_H

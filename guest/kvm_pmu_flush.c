@@ -577,10 +577,10 @@ static bool kvm_pmu_is_flexible(const struct kvm_pmu_backing *backing)
 }
 
 /**
- * kvm_pmu_flush_leaving - have the host tell what events that leave have counted
+ * kvm_pmu_flush_leaving - have the host tell the final counts of events that leave
  * @cpu: this CPU's, while perf adds events
  *
- * Their backing events are free then.
+ * Other events can have their backing events then.
  */
 void kvm_pmu_flush_leaving(struct kvm_pmu_cpu *cpu)
 {

@@ -369,7 +369,7 @@ static void kvm_pmu_have_page_written(int nr)
 	if (test_and_set_bit(0, &user->pages_due))
 		return;
 
-	/* If that CPU is offline, it writes the page when the event is there again. */
+	/* If that CPU is offline, the CPU on which the event counts next writes the page. */
 	if (smp_call_function_single_async(nr, &user->page_call))
 		clear_bit(0, &user->pages_due);
 }

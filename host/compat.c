@@ -157,7 +157,8 @@ static bool start_beside(struct perf_event *event)
  * @event: the event, alone in its group
  *
  * If the event is this thread's, another pinned one counts, no event of the PMU has to
- * make way, and a counter is free, lets the event count.  Else perf schedules the thread's events of this PMU out and in again.
+ * make way, and a counter is free, lets the event count.  Else perf schedules the thread's
+ * events of this PMU out and in again.
  * May sleep.
  */
 void pv_perf_compat_enable(struct perf_event *event)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the host side reads of perf's contexts, whose fields differ between kernels.
+ * The host side reads fields of perf's contexts.  These fields differ between kernels.
  */
 #ifndef __KVM_X86_PV_PERF_CONTEXT_H
 #define __KVM_X86_PV_PERF_CONTEXT_H
@@ -23,7 +23,10 @@ static inline u64 pv_perf_context_time(const struct perf_event_context *ctx)
 #endif
 }
 
-/* This CPU's context of a PMU, and in it the events that are the CPU's own. */
+/*
+ * A PMU's context on this CPU, and the part of it that has the CPU's own events.  Interrupts
+ * are off.
+ */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
 static inline struct perf_cpu_context *pv_perf_cpu_context(struct pmu *pmu)
 {

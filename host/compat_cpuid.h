@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The header of cpuid_eax() and others: in the series for mainline, <asm/cpuid/api.h>.
+ * Includes the kernel's header of cpuid_eax() and others.  The series for mainline includes
+ * <asm/cpuid/api.h> instead of this header.
  */
 #include <linux/version.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the host side's unit tests share.
+ * The host side's unit tests share these functions: unit_test.c defines them.
  */
 #ifndef UNIT_H
 #define UNIT_H
@@ -58,9 +58,9 @@ extern struct kvm *kvm;
 extern struct kvm_vcpu *vcpus[2];
 extern struct task_struct *tasks[2];
 
-/* A VM with two vCPUs; the code from here on is in thread 0. */
+/* setup() creates a VM with two vCPUs.  The test goes on as the first vCPU's thread. */
 void setup(void);
-/* The VM for RDPMC. */
+/* setup_rdpmc() creates the same, and the VMM allows RDPMC. */
 void setup_rdpmc(void);
 void teardown(void);
 

@@ -5,7 +5,7 @@
  */
 /*
  * The host side in user space: every operation and every error.  The tests are in unit_*.c,
- * by what they test; here is what they share.
+ * by what they test.  This file has the functions that the tests share.
  *
  *	unit_test		runs all tests
  *	unit_test NAME...	runs these tests
